@@ -8,7 +8,7 @@ from typing import Any
 
 from evals.collect.observations import Gate, SampledMean, Summary
 from evals.grid.choice import HeldOut
-from evals.grid.decision import Level
+from evals.grid.decision import Figures, Level
 from evals.judge.budget import Usage
 from evals.judge.trust import Differing
 from evals.judge.verdicts import ChunkVerdict, Claim
@@ -20,7 +20,7 @@ from evals.stats.intervals import Interval
 ROOT = Path(__file__).parents[1]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Records of the evaluation that are sections of the report as they are.
-RECORDS = (ChunkVerdict, Claim, Differing, Gate, HeldOut, Interval, Level, SampledMean, Signal, Summary, Usage)
+RECORDS = (ChunkVerdict, Claim, Differing, Figures, Gate, HeldOut, Interval, Level, SampledMean, Signal, Summary, Usage)
 
 
 def written() -> dict[Path, str]:
@@ -44,7 +44,7 @@ def json_schema() -> dict[str, Any]:
             first, _, rest = (inspect.getdoc(each) or "").partition("\n\n")
             fields: dict[str, str] = dict(re.findall(r"^    (\w+): ((?:.+\n?)(?:     +.+\n?)*)", rest, re.MULTILINE))
             section["description"] = " ".join(first.split())
-            for name in section["properties"].keys() & fields.keys():
+            for name in section.get("properties", {}).keys() & fields.keys():
                 said = " ".join(fields[name].split()).removesuffix(".")
                 section["properties"][name]["description"] = said[0].lower() + said[1:] if said[1:2].islower() else said
     return schema

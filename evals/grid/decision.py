@@ -33,6 +33,22 @@ NO_OUT_OF_SCOPE = (
 )
 
 
+class Figures(NamedTuple):
+    """What a cell is worth on both sides, each with its 95% interval.
+
+    Attributes:
+        found: Mean of the objective's first metric in scope.
+        false_answer: Share of the out-of-scope queries that are answered.
+        false_abstention: Share of the in-scope queries that are not.
+        passed: Pass rate.
+    """
+
+    found: Summary
+    false_answer: Summary
+    false_abstention: Summary
+    passed: Summary
+
+
 @dataclass(frozen=True, kw_only=True)
 class Level:
     """The cell to take if at most a share of the out-of-scope queries may be answered.
@@ -41,14 +57,14 @@ class Level:
         limit: That share; 1 for any.
         cell: The best of the cells within it by the objective in scope; None where no cell is.
         figures: Its mean of the objective's first metric in scope, its shares of queries answered out of scope and not
-            answered in scope, and its pass rate; each with its 95% interval.
+            answered in scope, and its pass rate; each with its 95% interval. Empty where no cell is.
         nearest: The least share that any cell answers.
         held_out: The first of the figures on queries that had no part in the choice; None without any.
     """
 
     limit: float
     cell: int | None
-    figures: tuple[Summary, ...] = ()
+    figures: Figures | tuple[()] = ()
     nearest: float
     held_out: Summary | None = None
 
@@ -139,7 +155,7 @@ def decision(
     nearest = float(false_answer[preference].min())
 
     def level(limit: float, index: int | None) -> Level:
-        figures = () if index is None else tuple(figures_of(grid, metric, index, context) for metric in shown)
+        figures = () if index is None else Figures(*(figures_of(grid, metric, index, context) for metric in shown))
         return Level(limit=limit, cell=index, figures=figures, nearest=nearest)
 
     chosen = choice.recommended.cell

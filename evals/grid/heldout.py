@@ -118,7 +118,8 @@ def _with_levels(decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[i
         numbers: The numbers of these configurations.
         context: Inputs of the metrics.
     """
-    metric = metric_named(decision.recommended.figures[0].metric)
+    figures = decision.recommended.figures
+    metric = metric_named(figures.found.metric) if figures else None
     if not isinstance(metric, QueryMetric) or metric.is_judged:
         return decision
 

@@ -4,7 +4,7 @@ Under one threshold a larger `top_k` only adds to a result, so that the results 
 lists a query: which list a threshold leaves, and what each beginning of it is worth.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import isfinite, isnan
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from evals.collect.pool import Floats, Integers
 from evals.grid.cells import Grid
 from evals.grid.choice import explain
-from evals.grid.decision import Decision
+from evals.grid.decision import FALSE_ABSTENTION, FALSE_ANSWER, Decision
 from evals.grid.judging import CellProof
 from evals.grid.measure import Measured, Swept
 from evals.grid.objective import describe
@@ -43,7 +43,7 @@ MOST_WEIGHTS = 6
 OF_A_CELL = ("index", "configuration", "top_k", "threshold")
 # Thresholds × queries × configurations, and chunks of all lists, beyond which the page has no room.
 MOST_PLACES, MOST_LISTED = 250_000, 500_000
-FOUND, FALSE_ANSWER, FALSE_ABSTENTION = "found", "scope/false_answer", "scope/false_abstention"
+FOUND = "found"
 
 
 def grid_report(result: Measured) -> GridSection | None:
@@ -104,53 +104,70 @@ def results_by_cell(result: Measured) -> ResultsByCell | None:
     """
     if result.swept is None or result.swept.choice is None:
         return None
-    grid, weights = result.swept.grid, result.swept.ranking.weights
-    metrics = {name: metric for name in weights if isinstance(metric := metric_named(name), QueryMetric)}
-    gains = {name: weights[name] for name, metric in metrics.items() if metric.scope == "in_scope"}
-    if not any(gains.values()):  # what is found has no part in the choice, and is shown nevertheless
-        gains = dict.fromkeys(gains, 1.0)
-    if not gains or len(grid.pool.cases) * sum(len(each.thresholds) for each in grid.configurations) > MOST_PLACES:
+    grid, shares = result.swept.grid, _shares(result.swept.ranking.weights)
+    thresholds = sum(len(configuration.thresholds) for configuration in grid.configurations)
+    if not shares or len(grid.pool.cases) * thresholds > MOST_PLACES:
         return None
     results, row_of = grid.laid_out()
-    # [thresholds of all configurations, top_ks, queries]; the longest result of a threshold is a list of its own
-    cells = row_of.reshape(-1, len(grid.top_ks), row_of.shape[1])
-    longest = cells[:, int(np.argmax(grid.top_ks))]
-    own, list_of = np.unique(longest, return_inverse=True)
-    list_of, lengths = list_of.reshape(longest.shape), results.lengths[own]
+    longest, list_of, beginnings = _lists(
+        row_of.reshape(thresholds, len(grid.top_ks), -1), results.lengths, grid.top_ks
+    )
+    lengths = results.lengths[longest]
     if lengths.sum() > MOST_LISTED:
         return None
-    of_id = grid.pool.identity[results.codes]  # the page knows a chunk by its id
-    lists = [of_id[row, :length] for row, length in zip(own.tolist(), lengths.tolist(), strict=True)]
-    offsets = np.cumsum([0, *(lengths + 1)])
-    row = np.full(offsets[-1], -1)  # by list, then by number of chunks returned; -1 where no cell returns that many
-    for cut, top_k in enumerate(grid.top_ks):
-        row[offsets[list_of] + np.minimum(lengths[list_of], top_k)] = cells[:, cut]
-
-    def by_list(values: Floats | Integers) -> list[list[int]]:
-        return [each.tolist() for each in np.split(values[row], offsets[1:-1])]
-
-    shares = {name: weight / sum(map(abs, gains.values())) for name, weight in gains.items()}
-    parts = [share * metrics[name].values(results, result.context).values for name, share in shares.items()]
-    gain = np.append(np.add.reduce(parts), np.nan)  # what no cell returns is the last
+    # The last is that of no result, which no cell returns.
+    gains = [share * metric.values(results, result.context).values for metric, share in shares]
+    gain = np.append(np.add.reduce(gains), np.nan)
     passes = np.append(PASS_RATE.values(results, result.context).values, np.nan)
-    scores, found = np.unique(gain, return_inverse=True)
+    scores, score_of = np.unique(gain, return_inverse=True)
+    score_of, passes = np.where(np.isnan(gain), -1, score_of), np.where(np.isnan(passes), -1, passes).astype(int)
+    of_id = grid.pool.identity[results.codes]  # the page knows a chunk by its id
+    lists = [of_id[row, :length] for row, length in zip(longest.tolist(), lengths.tolist(), strict=True)]
     codes = np.unique(np.concatenate(lists))
     chunks = [grid.pool.chunks[code] for code in codes.tolist()]
-    means = np.add.reduce([share * grid.metrics[name].common for name, share in shares.items()])
     return ResultsByCell(
-        metrics=list(gains),
-        gain=_numbers(means),
+        metrics=[metric.name for metric, _ in shares],
+        gain=_numbers(np.add.reduce([share * grid.metrics[metric.name].common for metric, share in shares])),
         bands=dict(_bands(grid, gain[row_of], results.lengths[row_of] == 0, result.config.seed)),
         chunks={
             chunk.chunk_id: ChunkEntry(source=chunk.source, breadcrumb=chunk.breadcrumb, text=preview(chunk.text))
             for chunk in chunks
         },
-        lists=[np.searchsorted(codes, each).tolist() for each in lists],
-        list_of=[each.tolist() for each in np.split(list_of, len(grid.configurations))],
+        lists=[np.searchsorted(codes, row).tolist() for row in lists],
+        list_of=[part.tolist() for part in np.split(list_of, len(grid.configurations))],
         scores=scores[~np.isnan(scores)].tolist(),
-        found=by_list(np.where(np.isnan(gain), -1, found)),
-        passes=by_list(np.where(np.isnan(passes), -1, passes).astype(int)),
+        found=[score_of[rows].tolist() for rows in beginnings],
+        passes=[passes[rows].tolist() for rows in beginnings],
     )
+
+
+def _shares(weights: Mapping[str, float]) -> list[tuple[QueryMetric, float]]:
+    """Return the objective's metrics in scope with their shares of what is found; equal ones where none counts."""
+    metrics = [metric for metric in map(metric_named, weights) if isinstance(metric, QueryMetric)]
+    inside = [metric for metric in metrics if metric.scope == "in_scope"]
+    whole = sum(abs(weights[metric.name]) for metric in inside)
+    return [(metric, weights[metric.name] / whole if whole else 1 / len(inside)) for metric in inside]
+
+
+def _lists(row_of: Integers, lengths: Integers, top_ks: Sequence[int]) -> tuple[Integers, Integers, list[Integers]]:
+    """Return the longest results of all thresholds and queries, each once: cells return beginnings of them.
+
+    Args:
+        row_of: [thresholds of all configurations, top_ks, queries], the row of each cell's result.
+        lengths: [rows], the number of chunks of each result.
+        top_ks: The cuts.
+
+    Returns:
+        The rows of these lists; the list of each threshold and query; and by list, then by the number of chunks of a
+        beginning, the row that is this beginning, or −1 where no cell returns so many.
+    """
+    longest, list_of = np.unique(row_of[:, int(np.argmax(top_ks))], return_inverse=True)
+    list_of = list_of.reshape(row_of[:, 0].shape)
+    starts = np.cumsum([0, *(lengths[longest] + 1)])
+    rows = np.full(starts[-1], -1)
+    for place, top_k in enumerate(top_ks):
+        rows[starts[list_of] + np.minimum(lengths[longest][list_of], top_k)] = row_of[:, place]
+    return longest, list_of, np.split(rows, starts[1:-1])
 
 
 def _shown_cells(result: Swept, most: int) -> Integers:

@@ -1,7 +1,7 @@
 """The sections of a grid: which cell to take, the recommendation, the best cells, when to return nothing. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evals.collect.observations import Summary
@@ -24,6 +24,7 @@ BESIDE = (
 )
 P95 = "latency/total_p95_ms"
 UNSCORED = "the retriever gives no scores"
+RECOMMENDED = "★ recommended"
 
 
 def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Section]:
@@ -51,7 +52,7 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
         yield best_cells(grid, grid.choice, most)
     if grid.abstention:
         place = 0 if grid.chosen is None else cells.index.index(grid.chosen)
-        where = f"{grid.configurations[cells.configuration[place]].name}, top_k {cells.top_k[place]}"
+        where = f"{grid.configuration_of(place).name}, top_k {cells.top_k[place]}"
         told = [line(f"  {text}") for text in grid.abstention]
         if others := [f"{other.name} {other}" for other in grid.signals[1:]]:
             read_by = "retriever.threshold_signal" + (", threshold_on: best" if grid.signals[0].name == FINAL else "")
@@ -74,71 +75,97 @@ def _sweeps_thresholds(grid: GridSection) -> bool:
 
 def decision_section(report: Report, grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> Section:
     """Return the table of which cell to take for what one can bear, with what it rests on below."""
-    levels, places = (*decision.levels, decision.recommended), grid.places()
-    rows, ways = [_level(level, report, grid, places) for level in levels], dict[str, list[str]]()
-    for level, (label, *_) in zip(levels, rows, strict=True):
+    places = grid.places()
+    limited = [("any" if one.limit == ANY else f"at most {100 * one.limit:.3g}%", one) for one in decision.levels]
+    levels = [*limited, (RECOMMENDED, decision.recommended)]
+    rows = [_level(label, level, report, grid, places) for label, level in levels]
+    retrievals: dict[str, list[str]] = {}
+    for label, level in levels:
         if level.cell is not None:
-            way = grid.configurations[grid.cells.configuration[places[level.cell]]].name
-            ways[way] = [*ways.get(way, []), label.text]
-    alone = f" · {next(iter(ways))}" if len(ways) == 1 else ""
-    inside = sum(row.in_scope for row in report.queries)
-    scope = f"{inside} in scope, {len(report.queries) - inside} out of scope"
-    count = sum(len(standing.members) for standing in choice.standings if standing.in_set)
-    is_set = decision.weight == report.config.get("objective", {}).get("out_of_scope")
-    weighed = (
-        f"at weight {decision.weight:.3g} of out-of-scope queries (objective.{'out_of_scope' if is_set else 'metrics'})"
-    )
-    if not decision.weight and not _sweeps_thresholds(grid):
-        weighed = "without a weight of out-of-scope queries, as the threshold is not swept"
-    is_best = choice.recommended.cell == choice.standings[0].cell
-    cheaper = "" if is_best else f": it is cheaper, and at most {choice.margin:g} below the best"
-    as_good = f"{count:,} of {grid.cells.count - grid.ranking.excluded:,} cells may be as good (95%)"
-    as_good = f"which may be as good is {choice.note}" if choice.note else f"{as_good}: {decision.may_be_best}"
-    missed = [label.text for level, (label, *_) in zip(levels, rows, strict=True) if level.cell is None]
+            retrievals.setdefault(grid.configuration_of(places[level.cell]).name, []).append(label)
+    in_scope = sum(row.in_scope for row in report.queries)
+    about = f"  {in_scope} in scope, {len(report.queries) - in_scope} out of scope · {grid.cells.count:,} cells"
+    if len(retrievals) == 1:
+        about += f" · {next(iter(retrievals))}"
+    warning = _not_separated(grid, report.config["retriever"])
+    lines = [line(Cell(warning, tone="fair"))] if warning else []
+    lines.append(line(Cell("Which threshold and top_k?", tone="bold"), about))
     notes = [
-        f"{', '.join(missed)}: none, as every cell wrongly answers {levels[0].nearest:.0%} or more" if missed else "",
-        "" if alone else "Retrieved by " + " · ".join(f"{way} ({', '.join(them)})" for way, them in ways.items()),
-        f"★ taken {weighed}{cheaper}; {as_good}",
+        _out_of_reach(levels),
+        _retrieved_by(retrievals),
+        f"★ {_taken(report, grid, decision, choice)}; {_as_good(grid, decision, choice)}",
         f"Best by weight: {decision.turns}" if decision.turns and _sweeps_thresholds(grid) else "",
         f"Promised for questions like these (95%): {decision.promise}" if decision.promise else "",
     ]
-    found = decision.recommended.figures[0].metric.partition("/")[2]
+    metric = next((level.figures.found.metric for _, level in levels if level.figures), "").partition("/")[2]
     columns = (
-        *(Column("wrong answers"), Column("take"), *numbers(found, "wrongly answered", "wrongly silent")),
+        *(Column("wrong answers"), Column("take"), *numbers(metric, "wrongly answered", "wrongly silent")),
         *numbers("tokens", "p95 ms", "passes", "held out", is_needed=False),
     )
-    told = [place for place, column in enumerate(columns) if column.is_needed or any(row[place].value for row in rows)]
-    head = line(Cell("Which threshold and top_k?", tone="bold"), f"  {scope} · {grid.cells.count:,} cells{alone}")
-    warning = _not_separated(grid, report.config["retriever"])
+    filled = [n for n, column in enumerate(columns) if column.is_needed or any(row[n].value for row in rows)]
     return Section(
         name="decision",
-        lines=[*([line(Cell(warning, tone="fair"))] if warning else []), head],
-        columns=[columns[place] for place in told],
-        rows=[[row[place] for place in told] for row in rows],
+        lines=lines,
+        columns=[columns[n] for n in filled],
+        rows=[[row[n] for n in filled] for row in rows],
         below=[*(line(Cell(note, tone="dim")) for note in notes if note), line("")],
     )
 
 
-def _level(level: Level, report: Report, grid: GridSection, places: dict[int, int]) -> list[Cell]:
-    starred = grid.decision is not None and level is grid.decision.recommended
-    limit, tone = "any" if level.limit == ANY else f"at most {100 * level.limit:.3g}%", "bold" if starred else ""
-    label = Cell(level.limit, "★ recommended" if starred else limit, tone)
-    if level.cell is None:
-        return [label, Cell(None, "none"), *[Cell(None, "–")] * 7]
-    cells, place, (found, *shares, passed) = grid.cells, places[level.cell], level.figures
-    count = report.validation.passed + report.validation.failed
-    tokens = grid.metrics[TOKENS].mean[place]
-    latency = grid.configurations[cells.configuration[place]].metrics.get(P95)
+def _level(label: str, level: Level, report: Report, grid: GridSection, places: Mapping[int, int]) -> list[Cell]:
+    """Return the row of a level: its cell, what that finds and costs, and what passes."""
+    tone, figures = "bold" if label == RECOMMENDED else "", level.figures
+    if level.cell is None or not figures:
+        return [Cell(level.limit, label, tone), Cell(None, "none"), *[Cell(None, "–")] * 7]
+    place = places[level.cell]
+    decided = report.validation.passed + report.validation.failed
+    tokens, latency = grid.metrics[TOKENS].mean[place], grid.configuration_of(place).metrics.get(P95)
     p95, held_out = latency and latency.value, level.held_out and level.held_out.value
+    rate = figures.passed.value
     return [
-        *(label, Cell(level.cell, cut(cells.top_k[place], cells.threshold[place]), tone)),
-        Cell(found.value, _with_ends(found, 1, 2), tone),
-        *(Cell(share.value, _with_ends(share, 100, 0), tone) for share in shares),
+        Cell(level.limit, label, tone),
+        Cell(level.cell, cut(grid.cells.top_k[place], grid.cells.threshold[place]), tone),
+        Cell(figures.found.value, _with_ends(figures.found, 1, 2), tone),
+        Cell(figures.false_answer.value, _with_ends(figures.false_answer, 100, 0), tone),
+        Cell(figures.false_abstention.value, _with_ends(figures.false_abstention, 100, 0), tone),
         Cell(tokens, "–" if tokens is None else f"{tokens:,.0f}", tone),
         Cell(p95, "–" if p95 is None else f"{p95:.1f}", tone),
-        Cell(passed.value, "–" if passed.value is None else f"{round(passed.value * count)} of {count}", tone),
+        Cell(rate, "–" if rate is None else f"{round(rate * decided)} of {decided}", tone),
         Cell(held_out, "–" if held_out is None else f"{held_out:.3f}", tone),
     ]
+
+
+def _out_of_reach(levels: Sequence[tuple[str, Level]]) -> str:
+    """Return which levels no cell meets, and how near the nearest comes."""
+    empty = ", ".join(label for label, level in levels if level.cell is None)
+    return f"{empty}: none, as every cell wrongly answers {levels[0][1].nearest:.0%} or more" if empty else ""
+
+
+def _retrieved_by(retrievals: Mapping[str, Sequence[str]]) -> str:
+    """Return which levels each retrieval serves, where there are several."""
+    served = [f"{name} ({', '.join(labels)})" for name, labels in retrievals.items()]
+    return "" if len(served) == 1 else f"Retrieved by {' · '.join(served)}"
+
+
+def _taken(report: Report, grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
+    """Return at which weight of out-of-scope queries the recommended cell is taken, and whether it is the cheaper."""
+    if decision.weight or _sweeps_thresholds(grid):
+        is_set = decision.weight == report.config.get("objective", {}).get("out_of_scope")
+        setting = f"objective.{'out_of_scope' if is_set else 'metrics'}"
+        weighed = f"at weight {decision.weight:.3g} of out-of-scope queries ({setting})"
+    else:
+        weighed = "without a weight of out-of-scope queries, as the threshold is not swept"
+    is_best = choice.recommended.cell == choice.standings[0].cell
+    return f"taken {weighed}" + ("" if is_best else f": it is cheaper, and at most {choice.margin:g} below the best")
+
+
+def _as_good(grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
+    """Return which cells may be as good as the recommended one."""
+    if choice.note:
+        return f"which may be as good is {choice.note}"
+    count = sum(len(standing.members) for standing in choice.standings if standing.in_set)
+    allowed = grid.cells.count - grid.ranking.excluded
+    return f"{count:,} of {allowed:,} cells may be as good (95%): {decision.may_be_best}"
 
 
 def _not_separated(grid: GridSection, retriever: dict[str, Any]) -> str:
@@ -196,7 +223,7 @@ def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> Section:
         threshold, low, high = cells.threshold[place], standing.low, standing.high
         mark = ("★" if is_chosen else "✓" if standing.in_set else "") + (f" +{same}" if same else "")
         rows.append([
-            *(Cell(number), Cell(grid.configurations[cells.configuration[place]].name), Cell(cells.top_k[place])),
+            *(Cell(number), Cell(grid.configuration_of(place).name), Cell(cells.top_k[place])),
             Cell(threshold, "–" if threshold is None else f"{threshold:.6g}"),
             Cell(None, mark, "good bold" if is_chosen else ""),
             *([Cell(standing.value, f"{standing.value:.3f}")] if weighted else []),
@@ -221,7 +248,7 @@ def _figure(grid: GridSection, name: str, place: int) -> Cell:
     """Return a metric of a cell: its mean, or where scores failed the bound with these as 0."""
     metric = grid.metrics.get(name)
     if metric is None:
-        of_configuration = grid.configurations[grid.cells.configuration[place]].metrics.get(name)
+        of_configuration = grid.configuration_of(place).metrics.get(name)
         value = of_configuration.value if of_configuration else None
         return Cell(value, figure(name, value))
     value = metric.mean[place]

@@ -632,13 +632,16 @@ class GridSection(Part):
         """Return the place in the columns of each cell, by its number."""
         return {cell: place for place, cell in enumerate(self.cells.index)}
 
+    def configuration_of(self, place: int) -> ConfigurationEntry:
+        """Return the configuration of the cell at a place."""
+        return self.configurations[self.cells.configuration[place]]
+
     def address(self, place: int) -> str:
         """Return the name of the cell at a place, such as `hybrid-weighted-k8-t0.3`; the page has the same."""
-        cells = self.cells
-        name = re.sub(r"[^a-z0-9.]+", "-", self.configurations[cells.configuration[place]].name.lower()).strip("-")
-        threshold = cells.threshold[place]
+        name = re.sub(r"[^a-z0-9.]+", "-", self.configuration_of(place).name.lower()).strip("-")
+        threshold = self.cells.threshold[place]
         cut = "" if threshold is None else f"-t{threshold:.12g}"
-        return "-".join(filter(None, (name, f"k{cells.top_k[place]}{cut}")))
+        return "-".join(filter(None, (name, f"k{self.cells.top_k[place]}{cut}")))
 
 
 class Report(Part):

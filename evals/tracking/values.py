@@ -189,9 +189,9 @@ def grid_table(grid: GridSection) -> list[dict[str, Any]]:
 
 def cell_settings(grid: GridSection, place: int) -> dict[str, Any]:
     """Return what tells a cell from the others: the settings of its configuration, its cut and its threshold."""
-    cells = grid.cells
-    threshold = {} if cells.threshold[place] is None else {"threshold": cells.threshold[place]}
-    return {**grid.configurations[cells.configuration[place]].parameters, "top_k": cells.top_k[place], **threshold}
+    top_k, threshold = grid.cells.top_k[place], grid.cells.threshold[place]
+    cuts = {"top_k": top_k} if threshold is None else {"top_k": top_k, "threshold": threshold}
+    return grid.configuration_of(place).parameters | cuts
 
 
 def cell_runs(report: Report) -> list[CellRun]:

@@ -117,6 +117,7 @@ def test_of_each_level_the_best_cell_within_it_is_taken(made: Measured) -> None:
         within = np.flatnonzero(1 - silent <= level.limit + 1e-9)
         best = [cell for cell in within.tolist() if gain[cell] >= gain[within].max() - 1e-9]
         assert level.cell == min(best, key=lambda cell: (grid.threshold_of[cell], tokens[cell]))
+        assert level.figures
         found, false_answer, false_abstention, passed = level.figures
         assert found.value == pytest.approx(gain[level.cell])
         assert false_answer.value == pytest.approx(1 - silent[level.cell])

@@ -41,9 +41,10 @@ def test_schema_and_documentation_are_what_the_model_says() -> None:
 
 def test_every_object_and_property_is_described_and_a_run_writes_nothing_else() -> None:
     found = list(objects(PUBLISHED))
-    assert len(found) == 1 + len(PUBLISHED["$defs"]) >= 10
-    for one in found:
+    assert len(found) == 1 + sum("properties" in one for one in PUBLISHED["$defs"].values()) >= 10
+    for one in (PUBLISHED, *PUBLISHED["$defs"].values()):
         assert one["description"]
+    for one in found:
         assert [name for name, inner in one["properties"].items() if not inner.get("description")] == []
     Draft202012Validator(closed(PUBLISHED)).validate(report().plain())
 
