@@ -18,8 +18,6 @@ from retrievers.text.printable import printable
 
 # Characters that GitHub takes of a comment; queries of which the Markdown shows both results.
 MOST_CHARACTERS, MOST_SHOWN = 65_536, 20
-# Characters for a heading and what is said of queries that are left out.
-LEFT = 400
 # Queries of a slice below which nothing is said of it.
 LEAST = 10
 # Chunks of a result that are shown.
@@ -83,25 +81,21 @@ def render_markdown(comparisons: Sequence[Comparison]) -> str:
     Args:
         comparisons: At least one.
     """
-    lines, end = list[str](), ": more than GitHub takes"
+    lines: list[str] = []
     for each in comparisons:
         (runs, *facts, metrics) = head(each)
         lines += [f"### {_title(each)}", "", escaped(verdict(each)), ""]
         lines += [f"{text}  " if text else "" for text in markdown(runs)] + [""]  # two spaces break a line
         for section in filter(None, (metrics, slices(each), *facts)):
             lines += [*markdown(section), ""]
-    for number, each in enumerate(comparisons):
-        moved = flips(each)
-        room = (MOST_CHARACTERS - len("\n".join(lines))) // (len(comparisons) - number) - LEFT
-        told = list(_within(moved[:MOST_SHOWN], room))
-        left = len(moved) - len(told)
-        more = (
-            [f"… and {left} more queries{end if len(told) < min(len(moved), MOST_SHOWN) else ''}", ""] if left else []
-        )
-        lines += [f"#### Queries that flip: {_title(each)}", "", *told, *more] if moved else []
-    text = "\n".join(lines)
+    for each in comparisons:
+        if moved := flips(each):
+            lines += [f"#### Queries that flip: {_title(each)}", ""]
+            lines += [text for flip in moved[:MOST_SHOWN] for text in _flipped(flip)]
+            lines += [f"… and {left} more queries", ""] if (left := len(moved) - MOST_SHOWN) > 0 else []
+    text, end = "\n".join(lines), "\n\n… cut: more than GitHub takes\n"
     if len(text) > MOST_CHARACTERS:
-        text = text[: text.rindex("\n", 0, MOST_CHARACTERS - LEFT)] + f"\n\n… cut{end}\n"
+        text = text[: text.rindex("\n", 0, MOST_CHARACTERS - len(end))] + end
     return text
 
 
@@ -190,16 +184,8 @@ def _oriented(entry: Difference) -> tuple[float, ...]:
     return (-entry.difference, -entry.high, -entry.low) if entry.better == "lower" else ends
 
 
-def _within(shown: Sequence[Flip], room: int) -> Iterator[str]:
-    """Yield queries that flip, each with both results, as many as have room."""
-    for text in ("\n".join(_told(flip)) for flip in shown):
-        room -= len(text) + 1
-        if room < 0:
-            return
-        yield text
-
-
-def _told(flip: Flip) -> Iterator[str]:
+def _flipped(flip: Flip) -> Iterator[str]:
+    """Yield a query that flips, with both results."""
     yield f"- **{flip.kind}** `{_code(flip.baseline.id)}` {escaped(flip.baseline.query)} ({escaped(flip.change)})"
     for role, row in (("baseline", flip.baseline), ("other", flip.other)):
         hits = [f"{hit.rank}. `{_code(hit.source)}`{' ✓' if hit.grade else ''}" for hit in row.retrieved[:HITS]]
