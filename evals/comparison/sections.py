@@ -12,7 +12,7 @@ from evals.report.parsing import FOUND
 from evals.report.section import NOTHING, Cell, Column, Section, line, terminal
 from evals.report.sections import difference, figure, numbers, signed
 
-SCHEMA_VERSION = 1
+COMPARISON_SCHEMA = 1
 HITS = 5
 COLUMNS = (
     Column("metric"),
@@ -53,7 +53,7 @@ def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:
         comparisons: At least one.
     """
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": COMPARISON_SCHEMA,
         "passed": all(item.passed for comparison in comparisons for item in comparison.regressions),
         "baseline": _run(comparisons[0].baseline),
         "tested": _tested(comparisons),

@@ -1,1 +1,1 @@
-"""Records to their output: JSON, terminal, figures. Pure; rounding happens here only."""
+"""Records to their output: JSON, terminal, figures. Pure. Records hold figures as computed; what shows them rounds."""

@@ -45,14 +45,14 @@ BEST_BELOW = 3
 OF_A_CASE = ("id", "query", "in_scope", "query_type", "tags", "reference_answer")
 
 
-def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: RagasCheck | None = None) -> Report:
+def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: RagasCheck | None) -> Report:
     """Build the report of a run, or of a grid and the run of its recommended cell.
 
     Args:
         result: The run.
         facts: Facts that make it comparable, as they are at its end.
         run: Its name.
-        ragas_check: The mark of scores that ragas has yet to see.
+        ragas_check: The mark of scores that ragas has yet to see; None where there are none.
     """
     rows, metrics = list(query_rows(result)), {summary.metric: summary for summary in result.summaries}
     gated, judging = {gate.metric for gate in result.gates}, result.judging
@@ -60,7 +60,7 @@ def build_report(result: Measured, facts: Facts, *, run: str = "", ragas_check: 
     unlabelled = {
         name
         for name, summary in metrics.items()
-        if summary.value is None and "labels" in declared(name).needs and result.validation.unlabelled
+        if summary.value is None and "labels" in declared(name).needs and "UNLABELLED" in result.validation.outcomes
     }
     causes = Counter(row.cause for row in rows if row.cause and row.cause in FAILURES)
     sparse = facts.collection.content.get("sparse_vectors", ()) if facts.collection else None

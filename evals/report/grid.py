@@ -33,6 +33,7 @@ from evals.report.model import (
     ResultsByCell,
     preview,
 )
+from evals.report.parsing import FOUND
 from evals.stats.abstention import Promise
 from evals.stats.bands import mean_bands, share_bands
 
@@ -43,7 +44,6 @@ MOST_WEIGHTS = 6
 OF_A_CELL = ("index", "configuration", "top_k", "threshold")
 # Thresholds × queries × configurations, and chunks of all lists, beyond which the page has no room.
 MOST_PLACES, MOST_LISTED = 250_000, 500_000
-FOUND = "found"
 
 
 def grid_report(result: Measured) -> GridSection | None:
@@ -199,16 +199,8 @@ def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> De
     if further := len(decision.by_weight) - len(shown):
         turns.append(f"and {further} more")
     outside = sum(not case.in_scope for case in grid.pool.cases)
-    return DecisionSection.of(
-        {
-            "weight": decision.weight,
-            "levels": decision.levels,
-            "recommended": decision.recommended,
-            "may_be_best": decision.may_be_best,
-            "turns": " · ".join(turns),
-            "promise": " · ".join(_promised(each, outside) for each in promised),
-        }
-    )
+    promise = " · ".join(_promised(each, outside) for each in promised)
+    return DecisionSection.of(vars(decision) | {"turns": " · ".join(turns), "promise": promise})
 
 
 def _told_apart(weights: Sequence[float]) -> list[str]:

@@ -1,13 +1,13 @@
 """The run in a sentence, whether it passed, the next command, and the metrics that are shown unasked. Pure."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from importlib.resources import files
 from typing import get_args
 
 from evals.grid.measure import Measured
 from evals.metrics import declared
-from evals.report.model import Cause, Report
+from evals.report.model import Cause, Report, Validation
 from retrievers.records import UNBOUNDED
 
 # The metrics that say most about a run, the first ones first; `_at_K` at the deepest that the run has.
@@ -102,7 +102,8 @@ def criteria_line(report: Report) -> str:
 
 def _figures(result: Measured) -> Iterator[str]:
     """Yield how many queries pass, then the figures that say most."""
-    totals, values = result.validation, {summary.metric: summary.value for summary in result.summaries}
+    totals = Validation.of(result.validation.outcomes)
+    values = {summary.metric: summary.value for summary in result.summaries}
     decided, unlabelled = totals.passed + totals.failed, totals.unlabelled
     passing = f"{totals.passed} of {decided} queries pass ({totals.pass_rate:.0%})" if decided else ""
     judged = f"the judge alone scores the {unlabelled} queries without labels" if unlabelled else ""
@@ -150,22 +151,19 @@ def leading(measured: Collection[str], wanted: Collection[str], most: int = MOST
         wanted: Those that have a criterion, or that the experiment names; all are shown.
         most: Number of rows that are filled up.
     """
-    shown = dict.fromkeys(name for name in measured if name in wanted)
-    for name in (*(deepest(pattern, measured) for pattern in LEADING), *headline(measured)):
-        if len(shown) < most and name in measured:
-            shown[name] = None
+    demanded = [name for name in measured if name in wanted]
+    shown = [*dict.fromkeys((*demanded, *ranked(headline(measured))))][: max(most, len(demanded))]
     return [name for name in measured if name in shown]
 
 
 def most_telling(report: Report) -> list[str]:
     """Return all metrics of a run that have a value, those that say most about it first."""
-    demanded = (criterion.metric for criterion in report.criteria)
     measured = [name for name, metric in report.metrics.items() if metric.value is not None]
-    return leading_first(measured, (*demanded, *report.headline))
+    return ranked(measured, (*(gate.metric for gate in report.criteria), *report.headline))
 
 
-def leading_first(names: Collection[str], further: Collection[str] = ()) -> list[str]:
-    """Return names of metrics: the leading ones, then those of `further`, then the rest."""
+def ranked(names: Collection[str], further: Collection[str] = ()) -> list[str]:
+    """Return names of metrics in the one order of how much they say: `LEADING`, then `further`, then the rest."""
     order = dict.fromkeys((*(deepest(pattern, names) for pattern in LEADING), *further, *names))
     return [name for name in order if name in names]
 
@@ -192,8 +190,3 @@ def deepest(pattern: str, *measured: Collection[str]) -> str:
     of_metrics = [{int(name.removeprefix(stem)) for name in names if name.startswith(stem)} for names in measured]
     depths = set.intersection(*of_metrics) or set.union(*of_metrics)
     return f"{stem}{max(depths)}" if depths else pattern
-
-
-def first_of(patterns: Sequence[str], names: Collection[str]) -> str | None:
-    """Return the first measured metric that matches one of the patterns; None if none matches."""
-    return next((name for pattern in patterns if (name := deepest(pattern, names)) in names), None)

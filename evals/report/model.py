@@ -217,7 +217,7 @@ class Hit(Part):
 
 
 class QueryRow(Part):
-    """A golden query: what was asked, expected and returned, and its verdict.
+    """A golden query: what was asked, expected and returned, and whether it passed.
 
     Attributes:
         id: Id of the case.
@@ -237,7 +237,7 @@ class QueryRow(Part):
         retrieved: Returned chunks, in rank order.
         best_below_threshold: Where nothing was returned, the three best candidates.
         claims: Statements of the reference answer as the judge sees them; empty where it was not asked.
-        outcome: The verdict.
+        outcome: Whether the query passed; a partial success did not, and without labels it cannot be told.
         reasons: Why it is not SUCCESS.
         cause: The reason in two words.
         metadata_accuracy: Share of metadata fields that are right; null: not checked.
@@ -346,11 +346,17 @@ class SliceEntry(Part):
 
 
 class Validation(NamedTuple):
-    """Totals of the queries' verdicts: those that pass, those that fail, and those in scope without labels."""
+    """Totals of queries by their outcome: those that pass, those that do not, and those in scope without labels."""
 
     passed: int
     failed: int
     unlabelled: int
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome]) -> Self:
+        """Count the outcomes of queries."""
+        passed, unlabelled = outcomes.count("SUCCESS"), outcomes.count("UNLABELLED")
+        return cls(passed, len(outcomes) - passed - unlabelled, unlabelled)
 
     @property
     def pass_rate(self) -> float | None:
@@ -406,7 +412,7 @@ class RagasCheck(Part):
 
 
 class JudgeSection(Part):
-    """The judge of a run. How far to trust it say the metrics judge/* and those that end in _corrected.
+    """The judge of a run. The metrics judge/* and those that end in _corrected tell how far to trust it.
 
     Attributes:
         usage: Cost of judging, by all judges.
@@ -711,10 +717,8 @@ class Report(Part):
 
     @property
     def validation(self) -> Validation:
-        """Totals of the verdicts."""
-        outcomes = [row.outcome for row in self.queries]
-        passed, unlabelled = outcomes.count("SUCCESS"), outcomes.count("UNLABELLED")
-        return Validation(passed, len(outcomes) - passed - unlabelled, unlabelled)
+        """Totals of the outcomes."""
+        return Validation.of([row.outcome for row in self.queries])
 
     def plain(self) -> dict[str, Any]:
         """Return the report as plain JSON values, as its file holds them: without the fields that were not set."""

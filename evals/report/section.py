@@ -18,8 +18,12 @@ from retrievers.text.printable import printable
 
 # Words of a tone, and how a terminal shows them.
 STYLES = {"good": "green", "fair": "yellow", "bad": "red", "bold": "bold", "dim": "dim"}
-# Longest line of a heading that is broken; columns between two columns; least columns of a text that loses its middle.
-HEADING, BETWEEN, LEAST = 13, 2, 16
+# Most characters of a line of a column's heading, which is broken into several.
+HEADING = 13
+# Characters between two columns.
+BETWEEN = 2
+# Least characters that a text keeps where it loses its middle.
+LEAST = 16
 # The text of a cell that shows its value as it is.
 PLAIN = "\0"
 # Width of what no terminal shows.

@@ -13,16 +13,20 @@ from typing import Any
 from evals.collect.observations import Summary
 from evals.judge.budget import Usage
 from evals.metrics import NEED_A_JUDGE, declared
-from evals.report.head import LEADING, NO_WORSE, first_of
+from evals.report.head import NO_WORSE, ranked
 from evals.report.model import ComparedSection, DifferenceEntry, Facts, FailedValue, Hit, QueryRow, Report
 from evals.report.section import Cell, Column, Line, Section, line
 from retrievers.terminal.present import score_text
 
 TONES = {"pass": "good", "FAIL": "bad", "undecided": "fair", "better": "good", "worse": "bad", "": ""}
-# Queries and chunks of each that a terminal shows at first, and when all is wanted; disagreements.
-FIRST_QUERIES, FIRST_CHUNKS, CHUNKS, FIRST_DISAGREEMENTS = 3, 2, 3, 3
-# Queries that a page shows.
+# Worst queries that a terminal shows at first; with --verbose, and on a page.
+FIRST_WORST = 3
 WORST = 5
+# Chunks of each of them at first, and with --verbose.
+FIRST_CHUNKS = 2
+CHUNKS = 3
+# Disagreements of judge and labels at first; else all.
+FIRST_DISAGREEMENTS = 3
 ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "UNLABELLED": 2, "SUCCESS": 3}
 # A query without labels is among the worst where a judge grades its result below this.
 POOR = 0.5
@@ -121,7 +125,7 @@ def difference(entry: DifferenceEntry) -> tuple[Cell, ...]:
 
 def leading_slices(report: Report) -> Section | None:
     """Return the leading metric by query type, the lowest first; None where there are not two types."""
-    name = first_of(LEADING, report.metrics) or ""
+    name = next(iter(ranked(report.metrics)), "")
     parts = [(part.metrics[name], part) for part in report.slices if part.by == "query_type" and name in part.metrics]
     rows = [
         (Cell(part.name, f"  {part.name}"), *value_cells(name, metric), Cell(metric.n))
@@ -155,7 +159,7 @@ def worst_queries(report: Report, *, everything: bool) -> Section | None:
         report: The run.
         everything: Show more queries and chunks, and what was expected.
     """
-    shown = worst(report.queries, WORST if everything else FIRST_QUERIES)
+    shown = worst(report.queries, WORST if everything else FIRST_WORST)
     which = "worst query" if len(shown) == 1 else f"{len(shown)} worst queries"
     lines = [each for row in shown for each in _worst(row, report, everything=everything)]
     return Section(title=f"The {which}, and what was retrieved instead", lines=lines) if shown else None

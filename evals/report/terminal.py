@@ -47,7 +47,7 @@ def render(
     """
     names = shown_metrics(report, everything=everything)
     failing = {gate.metric for gate in report.criteria if not gate.passed}
-    first = names if everything else [name for name in names if name in leading(names, failing, FIRST)]
+    first = names if everything else leading(names, failing, FIRST)
     sections = [Section(lines=list(_head(report))), metrics(report, first)]
     if not brief:
         following = f"{command} {report.next_flags}" if report.next_flags else ""

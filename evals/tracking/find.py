@@ -12,7 +12,7 @@ from evals.comparison.records import Run, Tracked
 from evals.errors import ReportError, TrackingError
 from evals.report.model import Report
 from evals.report.parsing import MOST_BYTES, cell_report, parse
-from evals.tracking.store import check_database, existing_uri, mlflow_at, server_of
+from evals.tracking.store import PARENT, check_database, existing_uri, mlflow_at, server_of
 from retrievers.config.files import read_text
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 REPORT = "report.json"
 RUN_ID = re.compile(r"[0-9a-f]{32}")
-PARENT = "mlflow.parentRunId"
 # Number of runs to search, the newest first; of them that are listed.
 MOST, LISTED = 1_000, 10
 

@@ -22,7 +22,7 @@ from evals.config.experiment import TrackingConfig
 from evals.errors import TrackingError
 from evals.report.html import render_page
 from evals.report.model import Report
-from evals.tracking.store import FOLDER, check_store, local_uri, mlflow_at, run_page, server_of
+from evals.tracking.store import FOLDER, PARENT, check_store, local_uri, mlflow_at, run_page, server_of
 from evals.tracking.traces import traces
 from evals.tracking.values import (
     Figure,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 REPORT_TAG = "report.sha256"
-PARENT = "mlflow.parentRunId"
 # Characters of a run's name that MLflow's databases hold.
 MAX_NAME = 250
 # Most runs, traces or figures of one request; traces that are written together.
@@ -193,7 +192,7 @@ def _write_traces(client: "MlflowClient", experiment: str, run_id: str, report: 
     """Write queries as traces, the last part of a run.
 
     MLflow's own ways to trace write in the background, where what fails is logged and lost. Here batches are written
-    and waited for, by its internal client: the version of MLflow is pinned, and a test reads them back.
+    and waited for, by its internal client, and a test reads them back from the version of requirements.lock.
     """
     from mlflow.exceptions import MlflowException
     from mlflow.tracing.client import TracingClient

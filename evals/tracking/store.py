@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 FOLDER = Path("mlruns")
+# Tag of a run below another one.
+PARENT = "mlflow.parentRunId"
 PORT = 5000
 # Where `evals ui` shows the local runs.
 LOCAL = f"http://127.0.0.1:{PORT}"

@@ -16,7 +16,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.config.values import CRITERION
 from evals.grid.axes import CELL_AXES
 from evals.grid.objective import TOKENS
-from evals.report.head import leading_first, most_telling
+from evals.report.head import most_telling, ranked
 from evals.report.model import GridSection, QueryRow, Report
 from evals.report.sections import rank_and_score, verdict_lines
 from evals.report.terminal import description
@@ -249,7 +249,7 @@ def _cell_run(report: Report, grid: GridSection, place: int) -> CellRun:
     cuts = {f"cell.{name}": own[name] for name in CELL_AXES if name in own}
     means = {OBJECTIVE: grid.ranking.values[place]} | {name: one.mean[place] for name, one in grid.metrics.items()}
     known = {name: mean for name, mean in means.items() if mean is not None}
-    first = [name for name in dict.fromkeys((OBJECTIVE, *grid.ranking.metrics, *leading_first(known))) if name in known]
+    first = [name for name in dict.fromkeys((OBJECTIVE, *grid.ranking.metrics, *ranked(known))) if name in known]
     return CellRun(
         cell=grid.cells.index[place],
         name=f"{'★ ' if grid.cells.index[place] == grid.chosen else ''}{grid.address(place)}",

@@ -131,7 +131,7 @@ def config(name: str = "by hand", **retriever: Any) -> ExperimentConfig:
 
 def report(made: Measured | None = None, known: Facts = FACTS) -> Report:
     """Return the report of a run or a grid, that of `result()` where none is given."""
-    return build_report(made or result(), known)
+    return build_report(made or result(), known, run="", ragas_check=None)
 
 
 def result(**changes: Any) -> Measured:
