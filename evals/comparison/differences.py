@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from math import isfinite
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,41 +79,42 @@ def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
 
 
 def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Difference:
-    # All [queries, runs]: the scores, NaN where there is none; those that failed, and those outside a judged sample.
-    scores = np.array([[s if isinstance(s, float | int) else np.nan for s in both] for both in pairs], dtype=float)
-    failed = np.array([[isinstance(score, FailedValue) for score in both] for both in pairs])
-    left_out = np.array([[isinstance(s, Unscored) and s.reason == NOT_DRAWN.reason for s in both] for both in pairs])
-    scored = np.isfinite(scores)
-    in_both, alone = scored.all(axis=1), scored & ~(scored | left_out)[:, ::-1]
+    """Compare the scores of the queries that are scored in both runs."""
 
     def ids(holds: NDArray[np.bool_]) -> tuple[str, ...]:
         return tuple(row.id for (row, _), holding in zip(pairing.rows, holds.tolist(), strict=True) if holding)
 
-    has_failed, direction = failed[:, 0] | failed[:, 1], declared(metric).direction
-    about: dict[str, Any] = {"metric": metric, "better": direction, "failed": ids(has_failed)}
-    about |= {"only_baseline": ids(alone[:, 0]), "only_other": ids(alone[:, 1])}
+    # All [queries, runs]; a score is NaN where there is none, and left out where the sample that was judged lacks it.
+    scores = np.array([[s if isinstance(s, float | int) else np.nan for s in both] for both in pairs], dtype=float)
+    failed = np.array([[isinstance(score, FailedValue) for score in both] for both in pairs])
+    left_out = np.array([[isinstance(s, Unscored) and s.reason == NOT_DRAWN.reason for s in both] for both in pairs])
+    scored = np.isfinite(scores)
+    alone = scored & ~(scored | left_out)[:, ::-1]
+    direction = declared(metric).direction
+    made = partial(Difference, metric=metric, better=direction, failed=ids(failed[:, 0] | failed[:, 1]))
+    made = partial(made, only_baseline=ids(alone[:, 0]), only_other=ids(alone[:, 1]))
+    in_both = scored.all(axis=1)
     if not in_both.any():
         reasons = (getattr(both[run], "reason", getattr(both[run], "failed", "")) for run in (0, 1) for both in pairs)
-        reason = next(filter(None, reasons), "they are over other queries")
-        return Difference(**about, note=f"no query is scored in both: {reason}")
+        return made(note=f"no query is scored in both: {next(filter(None, reasons), 'they are over other queries')}")
     # Every failed score at the end of the metric's range that is worst for the other run.
     low, high = declared(metric).range
-    filled = np.where(failed, (low, high) if direction == "lower" else (high, low), scores)
-    compared, note, worst = scores[in_both], "", None
+    at_worst = np.where(failed, (low, high) if direction == "lower" else (high, low), scores)
     if left_out.any():
         # The queries that the means stand for: scored, failed, or not drawn.
         meant = (scored | failed | left_out).all(axis=1)
-        rows = [rows for rows, is_meant in zip(pairing.rows, meant.tolist(), strict=True) if is_meant]
+        rows = [both for both, is_meant in zip(pairing.rows, meant.tolist(), strict=True) if is_meant]
         result, note = _of_samples(metric, scores[meant], rows, seed)
-        worst = _of_samples(metric, filled[meant], rows, seed)[0].difference if has_failed.any() else None
+        worst = _of_samples(metric, at_worst[meant], rows, seed)[0].difference if failed.any() else None
     else:
-        result = paired.compare(compared[:, 0].tolist(), compared[:, 1].tolist(), seed)
-        if has_failed.any() and isfinite(mean := float(np.nanmean(np.diff(filled)))):
-            worst = mean
+        before, after = scores[in_both].T.tolist()
+        result, note = paired.compare(before, after, seed), ""
+        worst = float(np.nanmean(np.diff(at_worst))) if failed.any() else None
     better, worse = (result.falls, result.rises) if direction == "lower" else (result.rises, result.falls)
-    about |= {name: getattr(result, name) for name in OF_A_PAIR}
-    about |= {"low": result.interval.low, "high": result.interval.high, "wins": better, "losses": worse}
-    return Difference(**about, worst=worst, note="; ".join(filter(None, (note, result.interval.note))))
+    made = partial(made, **{name: getattr(result, name) for name in OF_A_PAIR}, wins=better, losses=worse)
+    made = partial(made, low=result.interval.low, high=result.interval.high)
+    worst = None if worst is None or not isfinite(worst) else worst
+    return made(worst=worst, note="; ".join(filter(None, (note, result.interval.note))))
 
 
 def _of_samples(
