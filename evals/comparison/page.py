@@ -8,7 +8,7 @@ from evals.comparison.records import Comparison, Difference
 from evals.comparison.sections import head
 from evals.metrics import VERDICT_METRIC, declared
 from evals.metrics.declaration import DIGITS
-from evals.report.html.render import environment, page_style
+from evals.report.html.render import asset, environment
 from evals.report.model import QueryRow
 from evals.report.section import Cell, Column, Section, escaped, markdown
 from evals.report.sections import figure, numbers, signed, signed_ends
@@ -16,8 +16,10 @@ from evals.stats.intervals import SAME
 from evals.stats.paired import compare
 from retrievers.text.printable import printable
 
-# Characters that GitHub takes of a comment; queries of which the Markdown shows both results.
-MOST_CHARACTERS, MOST_SHOWN = 65_536, 20
+# Characters that GitHub takes of a comment.
+MOST_CHARACTERS = 65_536
+# Queries of which the Markdown shows both results.
+MOST_SHOWN = 20
 # Queries of a slice below which nothing is said of it.
 LEAST = 10
 # Chunks of a result that are shown.
@@ -72,7 +74,9 @@ def render_page(comparisons: Sequence[Comparison]) -> str:
         }
         for each in comparisons
     ]
-    return environment().get_template("compare.html.j2").render(parts=parts, style=Markup(page_style()), tones=TONES)
+    return (
+        environment().get_template("compare.html.j2").render(parts=parts, style=Markup(asset("page.css")), tones=TONES)
+    )
 
 
 def render_markdown(comparisons: Sequence[Comparison]) -> str:
@@ -106,7 +110,8 @@ def _title(comparison: Comparison) -> str:
 def verdict(comparison: Comparison) -> str:
     """Return in a sentence whether the other run is better, where that is proved, and what flipped."""
     better, worse = ([each for each in comparison.differences if each.verdict == way] for way in ("better", "worse"))
-    number, kinds = sum(each.n > 0 for each in comparison.differences), [flip.kind for flip in flips(comparison)]
+    number = sum(each.n > 0 for each in comparison.differences)
+    kinds = [flip.kind for flip in flips(comparison)]
     said = f"is not distinguishable from {comparison.baseline.name} by any of {number} metrics"
     if better or worse:
         ways = [f"{those[0].verdict} by {len(those)} (most: {_most(those)})" for those in (better, worse) if those]

@@ -42,8 +42,10 @@ MOST_CELLS = 10_000
 # Weights at which the choice changes that are named.
 MOST_WEIGHTS = 6
 OF_A_CELL = ("index", "configuration", "top_k", "threshold")
-# Thresholds × queries × configurations, and chunks of all lists, beyond which the page has no room.
-MOST_PLACES, MOST_LISTED = 250_000, 500_000
+# Thresholds × queries × configurations, beyond which the page has no room.
+MOST_PLACES = 250_000
+# Chunks of all lists, likewise.
+MOST_LISTED = 500_000
 
 
 def grid_report(result: Measured) -> GridSection | None:
@@ -195,7 +197,8 @@ def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> De
     # At weight 0 itself, cells that find the same are equal however many wrong answers they give.
     _, *weights = _told_apart([turn.weight for turn in shown])
     starts = ["above 0", *(f"from {weight}" for weight in weights)]
-    turns = [f"{start} {_taken(grid, turn.cell)}" for start, turn in zip(starts, shown, strict=True)]
+    cuts = [cut(cell.top_k, cell.threshold) for cell in (grid.cell(turn.cell) for turn in shown)]
+    turns = [f"{start} {taken}" for start, taken in zip(starts, cuts, strict=True)]
     if further := len(decision.by_weight) - len(shown):
         turns.append(f"and {further} more")
     outside = sum(not case.in_scope for case in grid.pool.cases)
@@ -207,11 +210,6 @@ def _told_apart(weights: Sequence[float]) -> list[str]:
     """Return ascending weights with as many digits, at least two, as tell neighbours apart."""
     texts = (list(map(f"{{:.{digits}f}}".format, weights)) for digits in range(2, 17))
     return next(text for text in texts if len({*text}) == len({*weights}))
-
-
-def _taken(grid: Grid, index: int) -> str:
-    cell = grid.cell(index)
-    return cut(cell.top_k, cell.threshold)
 
 
 def cut(top_k: int, threshold: float | None) -> str:

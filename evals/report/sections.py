@@ -171,7 +171,9 @@ def _worst(row: QueryRow, report: Report, *, everything: bool) -> Iterator[Line]
     for reason in reasons(row)[: 2 if everything else 1]:
         yield line(Cell(reason, f"  {reason}", "bad"), is_cut=True)
     for hit in row.retrieved[: CHUNKS if everything else FIRST_CHUNKS]:
-        yield line("  ", *hit_cells(hit, source_link(hit.source, report.config)), is_cut=True)
+        source = Cell(hit.source, link=source_link(hit.source, report.config), keep=0)
+        text = Cell(hit.preview, f"  {hit.preview.lstrip('# ')}", "dim")
+        yield line("  ", Cell(hit, rank_and_score(hit)), source, text, is_cut=True)
         if hit.verdict == 0 or isinstance(hit.judge, FailedValue):
             found = "judged useless" if hit.verdict == 0 else "not judged"
             yield line(Cell(hit.said, f"     {found}: {hit.said}", "dim"))
@@ -229,11 +231,6 @@ def counted(metric: Summary) -> str:
     return f"{metric.n} of {metric.sampled.queries}" if metric.sampled else str(metric.n)
 
 
-def has_something(metric: Summary) -> bool:
-    """Return True if there is a value, or a query that could have one."""
-    return metric.value is not None or bool(metric.n_unscored or metric.n_failed)
-
-
 def remark(metric: Summary) -> str:
     """Return what must be known beside a value: the counts of missing scores, the bounds these leave, its note."""
     unscored, sampled = 0 if metric.value is None else metric.n_unscored, metric.sampled
@@ -286,12 +283,6 @@ def rank_and_score(hit: Hit, *, scaled: bool = True) -> str:
     """Return rank, score and relevance of a chunk, the beginning of its line."""
     scale = f"{hit.scale} " if scaled and hit.scale not in ("", "unknown", "none") else ""
     return f"{hit.rank}. {scale}{score_text(hit.score)} {'✓' if hit.grade else ' '} "
-
-
-def hit_cells(hit: Hit, address: str = "") -> list[Cell]:
-    """Return a chunk in a line: rank, scale and score, relevance, source, the beginning of its text."""
-    beginning = Cell(hit.preview, f"  {hit.preview.lstrip('# ')}", "dim")
-    return [Cell(hit, rank_and_score(hit)), Cell(hit.source, link=address, keep=0), beginning]
 
 
 def source_link(source: str, config: Mapping[str, Any]) -> str:

@@ -20,8 +20,10 @@ from evals.report.sections import (
     worst_queries,
 )
 
-# Rows of the first table of metrics, and of the table of cells.
-FIRST, CELLS = 9, 10
+# Rows of the first table of metrics.
+FIRST = 9
+# Rows of the table of cells, besides the recommended one.
+CELLS = 10
 
 
 def render(
@@ -48,18 +50,12 @@ def render(
     names = shown_metrics(report, everything=everything)
     failing = {gate.metric for gate in report.criteria if not gate.passed}
     first = names if everything else leading(names, failing, FIRST)
-    sections = [Section(lines=list(_head(report))), metrics(report, first)]
+    sections = [*grid_sections(report, report.grid, CELLS), Section(lines=[line("")])] if report.grid else []
+    sections += [Section(lines=list(_head(report))), metrics(report, first)]
     if not brief:
         following = f"{command} {report.next_flags}" if report.next_flags else ""
         sections += _details(report, first, names, following, everything=everything)
-    grid = render_grid(report, width=width, color=color, whole=whole).rstrip()
-    return f"{grid}\n\n" * bool(grid) + terminal(sections, width=width, color=color, whole=whole)
-
-
-def render_grid(report: Report, *, width: int, color: bool, whole: bool = False) -> str:
-    """Return the head of the grid that a run is of; empty for a single run."""
-    shown = grid_sections(report, report.grid, CELLS) if report.grid else ()
-    return terminal(shown, width=width, color=color, whole=whole)
+    return terminal(sections, width=width, color=color, whole=whole)
 
 
 def description(report: Report) -> str:

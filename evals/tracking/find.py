@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 REPORT = "report.json"
 RUN_ID = re.compile(r"[0-9a-f]{32}")
-# Number of runs to search, the newest first; of them that are listed.
-MOST, LISTED = 1_000, 10
+# Most runs that are searched, the newest first.
+MOST = 1_000
+# Most runs of one name that are listed.
+LISTED = 10
 
 
 def open_run(reference: str, uri: str | None, experiment: str) -> Run:
@@ -43,7 +45,8 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
         ReportError: The file is missing or unreadable, or the report is not one that can be read.
         TrackingError: MLflow has no such run, or several, or it has no report; or MLflow failed.
     """
-    file, is_there, (before, _, cell) = Path(reference), False, reference.rpartition("#")
+    file, is_there = Path(reference), False
+    before, _, cell = reference.rpartition("#")
     with suppress(OSError, ValueError):  # the name of a run may be too long for a file name
         is_there = file.exists() and not file.is_dir()
     if before.endswith(".json") and not is_there:

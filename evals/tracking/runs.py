@@ -47,8 +47,10 @@ log = logging.getLogger(__name__)
 REPORT_TAG = "report.sha256"
 # Characters of a run's name that MLflow's databases hold.
 MAX_NAME = 250
-# Most runs, traces or figures of one request; traces that are written together.
-AT_ONCE, BATCH = 100, 24
+# Most runs, traces or figures of one request.
+AT_ONCE = 100
+# Traces that are written together.
+BATCH = 24
 
 
 class Written(NamedTuple):

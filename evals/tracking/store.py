@@ -34,8 +34,10 @@ PORT = 5000
 # Where `evals ui` shows the local runs.
 LOCAL = f"http://127.0.0.1:{PORT}"
 SQLITE = "sqlite:///"
-# Longest time of a check of the database, in seconds, which is enough for about 400 MB; instructions between two looks.
-MAX_CHECK_S, STEPS = 2.0, 100_000
+# Longest time of a check of the database, in seconds, which is enough for about 400 MB.
+MAX_CHECK_S = 2.0
+# Instructions of SQLite between two looks at the clock.
+STEPS = 100_000
 # MLflow must neither phone home, nor print the run's address, with any credentials, nor wait for a server for minutes.
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
 PATIENCE = {

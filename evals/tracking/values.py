@@ -32,8 +32,11 @@ USUAL = tuple(f"retriever.{name}" for name in ("mode", "top_k", "threshold", "re
 ELSEWHERE = ("tracking.", "criteria")
 # Characters of a parameter that MLflow holds.
 MOST_CHARACTERS = 6_000
-# Most cells with a run of their own; of these, ways to retrieve; thresholds and top_k of the recommended one.
-MOST_CELLS, MOST_WAYS, MOST_THRESHOLDS = 24, 8, 5
+# Most cells with a run of their own.
+MOST_CELLS = 24
+# Of these, ways to retrieve, and thresholds of the recommended one.
+MOST_WAYS = 8
+MOST_THRESHOLDS = 5
 # What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name.
 OBJECTIVE = "by_objective"
 # Beside the objective, what is drawn along the threshold and along top_k.

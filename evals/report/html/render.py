@@ -20,7 +20,6 @@ from evals.report.sections import (
     criteria,
     disagreements,
     figure,
-    has_something,
     judge_lines,
     metrics,
     rank_and_score,
@@ -39,8 +38,10 @@ if TYPE_CHECKING:
 
 HERE = "evals.report.html"
 SCRIPTS = ("page.js", "figures.js", "grid.js", "explore.js")
-# Rows of the table of cells, and of the table of queries, at most.
-TOP_CELLS, MOST_QUERIES = 20, 2_000
+# Rows of the table of cells, besides the recommended one.
+TOP_CELLS = 20
+# Most rows of the table of queries.
+MOST_QUERIES = 2_000
 # Columns of the table of queries, where the run has them; `_at_K` at the deepest.
 QUERY_SCORES = (
     "ranking/ndcg_at_K",
@@ -62,17 +63,19 @@ def render_page(report: Report) -> str:
     """
     from markupsafe import Markup
 
-    grid, script, drawn = report.grid, "".join(map(_text, SCRIPTS)), figure_data(report)
+    grid, script, drawn = report.grid, "".join(map(asset, SCRIPTS)), figure_data(report)
     rows = report.queries if len(report.queries) <= MOST_QUERIES else worst_first(report.queries, MOST_QUERIES)
     # By this digest the policy in the head lets the script run.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # Those with a value, or a query that could have one.
+    told = [name for name, one in report.metrics.items() if one.value is not None or one.n_unscored or one.n_failed]
     parts = grid_sections(report, grid, TOP_CELLS) if grid else ()
     shown: dict[str, Section | None] = {part.name: part for part in parts}
     shown |= {
         "criteria": criteria(report),
         "baseline": compared(report.baseline, "baseline") if report.baseline else None,
         "slices": slices(report),
-        "metrics": metrics(report, [n for n, one in report.metrics.items() if has_something(one)], remarks=True),
+        "metrics": metrics(report, told, remarks=True),
         "disagreements": disagreements(report),
         "facts": _facts(report),
     }
@@ -97,7 +100,7 @@ def render_page(report: Report) -> str:
             config=yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True),
             drawn=drawn,
             figures_data=Markup(embedded(drawn | {"grid": _packed(drawn["grid"])})),
-            style=Markup(page_style()),
+            style=Markup(asset("page.css")),
             script=Markup(script),
             script_hash=digest,
         )
@@ -151,16 +154,12 @@ def environment() -> "Environment":
     return made
 
 
-def page_style() -> str:
-    """Return the style sheet of pages."""
-    return _text("page.css")
-
-
 def _shown(value: Any) -> Any:
     """Return a value as the page shows it, before it is escaped; numbers and HTML stay."""
     # Markup is a subclass of str and must stay as it is.
     return printable(value) if type(value) is str else value
 
 
-def _text(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a file beside this one."""
     return files(HERE).joinpath(name).read_text(encoding="utf-8")

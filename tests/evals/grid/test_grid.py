@@ -16,7 +16,7 @@ from evals.grid.choice import objective_scores
 from evals.grid.measure import Measured, grid_metrics
 from evals.grid.objective import Ranking, describe, figures, rank
 from evals.metrics.criteria import judge as judge_gates
-from evals.report.terminal import render_grid
+from evals.report.terminal import render
 from retrievers.config import dump
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench, swept_of
@@ -147,7 +147,7 @@ def test_a_metric_that_some_cells_cannot_score_does_not_rank_them(bench: Bench, 
     # The report names the fields that were required, where the settings leave them to the collection.
     assert made.config.retriever == first.model_copy(update={"metadata": made.config.retriever.metadata})
     assert any(f"the cells are not ranked ({reason})" in note for note in made.notes)
-    assert "The cells are not ranked: metadata/completeness scores" in render_grid(report(made), width=200, color=False)
+    assert "The cells are not ranked: metadata/completeness scores" in render(report(made), width=200, color=False)
     assert report(made).next_flags == ""
 
 
