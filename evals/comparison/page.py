@@ -74,9 +74,8 @@ def render_page(comparisons: Sequence[Comparison]) -> str:
         }
         for each in comparisons
     ]
-    return (
-        environment().get_template("compare.html.j2").render(parts=parts, style=Markup(asset("page.css")), tones=TONES)
-    )
+    template = environment().get_template("compare.html.j2")
+    return template.render(parts=parts, style=Markup(asset("page.css")), tones=TONES)
 
 
 def render_markdown(comparisons: Sequence[Comparison]) -> str:

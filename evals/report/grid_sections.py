@@ -83,6 +83,7 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
     for label, level in levels:
         if level.cell is not None:
             retrievals.setdefault(grid.configuration_of(places[level.cell]).name, []).append(label)
+    served = [f"{name} ({', '.join(labels)})" for name, labels in retrievals.items()]
     in_scope = sum(row.in_scope for row in report.queries)
     about = f"  {in_scope} in scope, {len(report.queries) - in_scope} out of scope · {grid.cells.count:,} cells"
     if len(retrievals) == 1:
@@ -92,7 +93,7 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
     lines.append(line(Cell("Which threshold and top_k?", tone="bold"), about))
     notes = [
         _out_of_reach(levels),
-        _retrieved_by(retrievals),
+        f"Retrieved by {' · '.join(served)}" if len(served) > 1 else "",
         f"★ {_taken(report, grid, decision, choice)}; {_as_good(grid, decision, choice)}",
         f"Best by weight: {decision.turns}" if decision.turns and _sweeps_thresholds(grid) else "",
         f"Promised for questions like these (95%): {decision.promise}" if decision.promise else "",
@@ -139,12 +140,6 @@ def _out_of_reach(levels: Sequence[tuple[str, Level]]) -> str:
     """Return which levels no cell meets, and how near the nearest comes."""
     empty = ", ".join(label for label, level in levels if level.cell is None)
     return f"{empty}: none, as every cell wrongly answers {levels[0][1].nearest:.0%} or more" if empty else ""
-
-
-def _retrieved_by(retrievals: Mapping[str, Sequence[str]]) -> str:
-    """Return which levels each retrieval serves, where there are several."""
-    served = [f"{name} ({', '.join(labels)})" for name, labels in retrievals.items()]
-    return "" if len(served) == 1 else f"Retrieved by {' · '.join(served)}"
 
 
 def _taken(report: Report, grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:

@@ -19,14 +19,13 @@ from evals.report.section import Cell, Column, Line, Section, line
 from retrievers.terminal.present import score_text
 
 TONES = {"pass": "good", "FAIL": "bad", "undecided": "fair", "better": "good", "worse": "bad", "": ""}
-# Worst queries that a terminal shows at first; with --verbose, and on a page.
-FIRST_WORST = 3
+# Worst queries, and disagreements of judge and labels, that a terminal shows at first.
+FIRST = 3
+# Worst queries that it shows with --verbose, as a page does.
 WORST = 5
-# Chunks of each of them at first, and with --verbose.
+# Chunks of a worst query at first, and with --verbose.
 FIRST_CHUNKS = 2
 CHUNKS = 3
-# Disagreements of judge and labels at first; else all.
-FIRST_DISAGREEMENTS = 3
 ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "UNLABELLED": 2, "SUCCESS": 3}
 # A query without labels is among the worst where a judge grades its result below this.
 POOR = 0.5
@@ -159,7 +158,7 @@ def worst_queries(report: Report, *, everything: bool) -> Section | None:
         report: The run.
         everything: Show more queries and chunks, and what was expected.
     """
-    shown = worst(report.queries, WORST if everything else FIRST_WORST)
+    shown = worst(report.queries, WORST if everything else FIRST)
     which = "worst query" if len(shown) == 1 else f"{len(shown)} worst queries"
     lines = [each for row in shown for each in _worst(row, report, everything=everything)]
     return Section(title=f"The {which}, and what was retrieved instead", lines=lines) if shown else None
@@ -185,7 +184,7 @@ def disagreements(report: Report, *, everything: bool = True) -> Section | None:
     """Return where labels and judge differ, those that tell most first; None where nowhere."""
     if not report.judge or not (rows := report.judge.disagreements):
         return None
-    shown = rows if everything else rows[:FIRST_DISAGREEMENTS]
+    shown = rows if everything else rows[:FIRST]
     rest = "" if len(shown) == len(rows) else f"; the first {len(shown)}, all with --verbose and in the report"
     title = (
         f"Judge and labels differ on {len(rows)} of {report.judge.compared} verdicts: errors of the judge, or holes in "

@@ -20,18 +20,10 @@ SIDES = ("scope/false_answer", "scope/false_abstention", TOKENS, VERDICT_METRIC)
 
 def figure_data(report: Report) -> dict[str, Any]:
     """Return the data of each figure of a report; None for a figure without data."""
-    return {
-        "grid": _grid(report, report.grid) if report.grid else None,
-        "scores": best_scores(report),
-        "ranks": first_ranks(report),
-    }
-
-
-def _grid(report: Report, grid: GridSection) -> Columns | None:
-    drawn = cells(grid)
-    if drawn is None:
-        return None
-    return {**drawn, "explored": explored(report, grid, grid.results) if grid.results else None}
+    grid, drawn = report.grid, cells(report.grid) if report.grid else None
+    if grid and drawn:
+        drawn = {**drawn, "explored": explored(report, grid, grid.results) if grid.results else None}
+    return {"grid": drawn, "scores": best_scores(report), "ranks": first_ranks(report)}
 
 
 def explored(report: Report, grid: GridSection, results: ResultsByCell) -> Columns:
