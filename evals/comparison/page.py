@@ -10,7 +10,7 @@ from evals.metrics import VERDICT_METRIC, declared
 from evals.metrics.declaration import DIGITS
 from evals.report.html.render import asset, environment
 from evals.report.model import QueryRow
-from evals.report.section import Cell, Column, Section, escaped, markdown
+from evals.report.section import Column, Section, escaped, markdown, row_of
 from evals.report.sections import figure, numbers, signed, signed_ends
 from evals.stats.intervals import SAME
 from evals.stats.paired import compare
@@ -160,10 +160,9 @@ def slices(comparison: Comparison) -> Section | None:
     for name, pairs in sorted(groups.items()):
         if len(pairs) >= LEAST:
             one = compare([before for before, _ in pairs], [after for _, after in pairs], seed=0)
-            means = [Cell(value, figure(metric, value)) for value in (one.baseline, one.other)]
-            change = Cell(one.difference, signed(metric, one.difference))
-            ends = Cell(None, signed_ends(metric, one.interval.low, one.interval.high))
-            rows.append([Cell(name), Cell(one.n), *means, change, ends])
+            means = figure(metric, one.baseline), figure(metric, one.other)
+            ends = signed_ends(metric, one.interval.low, one.interval.high)
+            rows.append(row_of(name, str(one.n), *means, signed(metric, one.difference), ends))
     columns = (Column("slice"), *numbers("n", "baseline", "other", "difference", "95% interval"))
     return Section(title=metric, columns=columns, rows=rows) if rows else None
 

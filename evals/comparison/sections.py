@@ -9,7 +9,7 @@ from evals.comparison.records import Comparison, Difference, Run, written_p
 from evals.metrics import declared
 from evals.report.model import QueryRow
 from evals.report.parsing import FOUND
-from evals.report.section import NOTHING, Cell, Column, Section, line, terminal
+from evals.report.section import NOTHING, Cell, Column, Section, line, row_of, terminal
 from evals.report.sections import difference, figure, numbers, signed
 
 COMPARISON_SCHEMA = 1
@@ -95,13 +95,10 @@ def head(comparison: Comparison) -> Iterator[Section]:
         lines += [line(""), line("Settings, golden data, collection, versions and commit are the same.")]
     yield Section(lines=lines)
     settings = [
-        [Cell(one.setting), Cell(None, " → ".join("not set" if v is None else str(v) for v in one[1:]))]
+        row_of(one.setting, " → ".join("not set" if v is None else str(v) for v in one[1:]))
         for one in comparison.changes
     ]
-    others = [
-        [Cell(one.what), Cell(None, f"{one.baseline} → {one.other}"), Cell(one.meaning)]
-        for one in comparison.mismatches
-    ]
+    others = [row_of(one.what, f"{one.baseline} → {one.other}", one.meaning) for one in comparison.mismatches]
     for title, rows in (("Settings that differ", settings), ("Other differences", others)):
         if rows:
             heading = [line(""), line(Cell(title, tone="bold"))]
@@ -110,11 +107,11 @@ def head(comparison: Comparison) -> Iterator[Section]:
     yield Section(lines=[line("")], columns=COLUMNS, rows=rows, spills=True)
 
 
-def _row(entry: Difference) -> list[Cell]:
+def _row(entry: Difference) -> tuple[Cell, ...]:
     *values, counts, verdict = difference(entry)
     both = entry.p, entry.p_adjusted
-    tests = [Cell(p, "–" if p is None else written_p(p)) for p in both]
-    return [*values, *tests, counts, Cell(entry.n, str(entry.n or "–")), verdict]
+    tests = ["–" if p is None else written_p(p) for p in both]
+    return row_of(*values, *tests, counts, str(entry.n or "–"), verdict)
 
 
 def _beside(comparison: Comparison, family: int) -> Section:
@@ -154,11 +151,11 @@ def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
         tone, word = ("good", "better") if move.gain > 0 else ("bad", "worse")
         change = f"  {move.metric} {figure(move.metric, move.before)} → {figure(move.metric, move.after)}  "
         columns = (_hits(move.baseline), _hits(move.other))
-        rows = [list(both) for both in zip_longest(*columns, fillvalue=Cell(None))]
+        rows = [list(both) for both in zip_longest(*columns, fillvalue=Cell(""))]
         lines = [
             line(""),
             line("  ", Cell(move.baseline.id, tone="bold"), f" {move.baseline.query}"),
-            line(change, Cell(move.gain, f"{word} by {figure(move.metric, abs(move.gain))}", tone)),
+            line(change, Cell(f"{word} by {figure(move.metric, abs(move.gain))}", tone)),
         ]
         yield Section(lines=lines, columns=[Column("  baseline"), Column("  other")], rows=rows)
 
@@ -167,20 +164,20 @@ def _hits(row: QueryRow) -> Iterator[Cell]:
     """Yield chunks, a line each; of a long source the end is shown, where its lines are."""
     below = "" if row.retrieved else "below the threshold "
     if below:
-        yield Cell(None, "  nothing returned")
+        yield Cell("  nothing returned")
     for hit in row.best_below_threshold[:1] if below else row.retrieved[:HITS]:
         # Scores of two runs may have two scales, and the threshold another one: they are in the reports.
         prefix = f"  {below}{hit.rank}. {'✓' if hit.grade else ' '} "
-        yield Cell(hit, prefix + hit.source, keep=len(prefix))
+        yield Cell(prefix + hit.source, keep=len(prefix))
     if (more := len(row.retrieved) - HITS) > 0:
-        yield Cell(None, f"  and {more} more")
+        yield Cell(f"  and {more} more")
 
 
 def _regressions(comparison: Comparison) -> Section:
     lines = [line(""), line(Cell("Tolerated drops", tone="bold"))] if comparison.regressions else []
     for one in comparison.regressions:
         drop = "drop unknown" if one.drop is None else f"drop {signed(one.metric, one.drop)}"
-        verdict = Cell(one.passed, "pass" if one.passed else "FAIL", "good" if one.passed else "bad")
+        verdict = Cell("pass" if one.passed else "FAIL", "good" if one.passed else "bad")
         lines.append(line("  ", verdict, f"  {one.metric}  {drop}, tolerated {one.tolerance:g}  ({one.reason})"))
     return Section(lines=lines)
 

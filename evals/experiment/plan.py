@@ -60,7 +60,7 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
     ]
     sections += [_of_judge(each, queries, config.judge.stop.margin) for each in plans]
     if early := stopped(config.judge.budget, plans):
-        sections.append(Section(lines=[line(Cell(early, f"The run would stop early: {early}.", "fair"))]))
+        sections.append(Section(lines=[line(Cell(f"The run would stop early: {early}.", "fair"))]))
     return terminal(sections, width=width, color=False)
 
 
@@ -94,7 +94,7 @@ def _of_judge(plan: JudgePlan, queries: int, margin: float | None) -> Section:
     rows = []
     for share in (*plan.shares, plan.total):
         counts = (share.questions, share.cached, share.calls, share.tokens_in, share.tokens_out)
-        rows.append([Cell(share.metric, f"  {share.metric}"), *(Cell(count, f"{count:,}") for count in counts)])
+        rows.append([Cell(f"  {share.metric}"), *(Cell(f"{count:,}") for count in counts)])
     duration = timedelta(seconds=round(plan.seconds))
     told = [
         f"Cost: {money(plan.usd, plan.model)}. Time at the given limits: about {duration} (h:mm:ss), "

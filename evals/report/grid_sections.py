@@ -10,7 +10,7 @@ from evals.grid.objective import TOKENS
 from evals.metrics import declared
 from evals.report.grid import cut
 from evals.report.model import ChoiceSection, DecisionSection, GridSection, Report
-from evals.report.section import Cell, Column, Section, line
+from evals.report.section import NOTHING, Cell, Column, Section, line, row_of
 from evals.report.sections import figure, numbers
 from evals.stats.abstention import FINAL
 
@@ -103,7 +103,7 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
         *(Column("wrong answers"), Column("take"), *numbers(metric, "wrongly answered", "wrongly silent")),
         *numbers("tokens", "p95 ms", "passes", "held out", is_needed=False),
     )
-    filled = [n for n, column in enumerate(columns) if column.is_needed or any(row[n].value for row in rows)]
+    filled = [n for n, column in enumerate(columns) if column.is_needed or {row[n].text for row in rows} - NOTHING]
     return Section(
         name="decision",
         lines=lines,
@@ -113,27 +113,28 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
     )
 
 
-def _level(label: str, level: Level, report: Report, grid: GridSection, places: Mapping[int, int]) -> list[Cell]:
+def _level(label: str, level: Level, report: Report, grid: GridSection, places: Mapping[int, int]) -> Sequence[Cell]:
     """Return the row of a level: its cell, what that finds and costs, and what passes."""
-    tone, figures = "bold" if label == RECOMMENDED else "", level.figures
+    figures = level.figures
     if level.cell is None or not figures:
-        return [Cell(level.limit, label, tone), Cell(None, "none"), *[Cell(None, "–")] * 7]
+        return row_of(label, "none", *["–"] * 7)
     place = places[level.cell]
     decided = report.validation.passed + report.validation.failed
     tokens, latency = grid.metrics[TOKENS].mean[place], grid.configuration_of(place).metrics.get(P95)
     p95, held_out = latency and latency.value, level.held_out and level.held_out.value
     rate = figures.passed.value
-    return [
-        Cell(level.limit, label, tone),
-        Cell(level.cell, cut(grid.cells.top_k[place], grid.cells.threshold[place]), tone),
-        Cell(figures.found.value, _with_ends(figures.found, 1, 2), tone),
-        Cell(figures.false_answer.value, _with_ends(figures.false_answer, 100, 0), tone),
-        Cell(figures.false_abstention.value, _with_ends(figures.false_abstention, 100, 0), tone),
-        Cell(tokens, "–" if tokens is None else f"{tokens:,.0f}", tone),
-        Cell(p95, "–" if p95 is None else f"{p95:.1f}", tone),
-        Cell(rate, "–" if rate is None else f"{round(rate * decided)} of {decided}", tone),
-        Cell(held_out, "–" if held_out is None else f"{held_out:.3f}", tone),
-    ]
+    texts = (
+        label,
+        cut(grid.cells.top_k[place], grid.cells.threshold[place]),
+        _with_ends(figures.found, 1, 2),
+        _with_ends(figures.false_answer, 100, 0),
+        _with_ends(figures.false_abstention, 100, 0),
+        "–" if tokens is None else f"{tokens:,.0f}",
+        "–" if p95 is None else f"{p95:.1f}",
+        "–" if rate is None else f"{round(rate * decided)} of {decided}",
+        "–" if held_out is None else f"{held_out:.3f}",
+    )
+    return [Cell(text, "bold" if label == RECOMMENDED else "") for text in texts]
 
 
 def _out_of_reach(levels: Sequence[tuple[str, Level]]) -> str:
@@ -217,14 +218,14 @@ def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> Section:
         place, same = places[standing.cell], len(standing.members) - 1
         threshold, low, high = cells.threshold[place], standing.low, standing.high
         mark = ("★" if is_chosen else "✓" if standing.in_set else "") + (f" +{same}" if same else "")
-        rows.append([
-            *(Cell(number), Cell(grid.configuration_of(place).name), Cell(cells.top_k[place])),
-            Cell(threshold, "–" if threshold is None else f"{threshold:.6g}"),
-            Cell(None, mark, "good bold" if is_chosen else ""),
-            *([Cell(standing.value, f"{standing.value:.3f}")] if weighted else []),
+        rows.append(row_of(
+            *(str(number), grid.configuration_of(place).name, str(cells.top_k[place])),
+            "–" if threshold is None else f"{threshold:.6g}",
+            Cell(mark, "good bold" if is_chosen else ""),
+            *([f"{standing.value:.3f}"] if weighted else []),
             *(_figure(grid, name, place) for name in names),
-            Cell(None, "–" if low is None or high is None else f"{low:.3f} … {high:.3f}"),
-        ])  # fmt: skip
+            "–" if low is None or high is None else f"{low:.3f} … {high:.3f}",
+        ))  # fmt: skip
     return Section(
         name="cells",
         lines=[line("")],
@@ -239,18 +240,17 @@ def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> Section:
     )
 
 
-def _figure(grid: GridSection, name: str, place: int) -> Cell:
+def _figure(grid: GridSection, name: str, place: int) -> str:
     """Return a metric of a cell: its mean, or where scores failed the bound with these as 0."""
     metric = grid.metrics.get(name)
     if metric is None:
         of_configuration = grid.configuration_of(place).metrics.get(name)
-        value = of_configuration.value if of_configuration else None
-        return Cell(value, figure(name, value))
+        return figure(name, of_configuration.value if of_configuration else None)
     value = metric.mean[place]
     n, failed = (count if isinstance(count, int) else count[place] for count in (metric.n, metric.n_failed))
     if failed and value is not None:
         value *= n / (n + failed)
-    return Cell(value, figure(name, value))
+    return figure(name, value)
 
 
 def _by(report: Report, grid: GridSection) -> str:

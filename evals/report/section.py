@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from textwrap import wrap
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -24,8 +23,6 @@ HEADING = 13
 BETWEEN = 2
 # Least characters that a text keeps where it loses its middle.
 LEAST = 16
-# The text of a cell that shows its value as it is.
-PLAIN = "\0"
 # Width of what no terminal shows.
 UNCUT = 10_000
 NOTHING = {"", "–"}
@@ -33,26 +30,23 @@ NOTHING = {"", "–"}
 
 @dataclass(frozen=True)
 class Cell:
-    """A value, and how people read it.
+    """A text, and how it is shown.
 
     Attributes:
-        value: The value.
-        text: Its text; the value itself when left out.
+        text: The text.
         tone: Words of `STYLES`.
         link: Address that it leads to; empty for none.
         keep: Number of its first characters that stay where it loses its middle; it loses its end if negative.
     """
 
-    value: Any
-    text: str = PLAIN
+    text: str
     tone: str = ""
     link: str = ""
     keep: int = -1
 
     def __post_init__(self) -> None:
         """Make the text harmless."""
-        plain = "" if self.value is None else str(self.value)
-        object.__setattr__(self, "text", printable(plain if self.text is PLAIN else self.text))
+        object.__setattr__(self, "text", printable(self.text))
 
     def within(self, width: int) -> str:
         """Return the text, without its middle where it is too long and may lose that."""
@@ -101,9 +95,14 @@ class Section:
     spills: bool = False
 
 
+def row_of(*parts: Cell | str) -> tuple[Cell, ...]:
+    """Return a row of cells and plain texts."""
+    return tuple(Cell(part) if isinstance(part, str) else part for part in parts)
+
+
 def line(*parts: Cell | str, is_cut: bool = False, is_command: bool = False) -> Line:
     """Return a line of cells and plain texts."""
-    return Line(tuple(Cell(part) if isinstance(part, str) else part for part in parts), is_cut, is_command)
+    return Line(row_of(*parts), is_cut, is_command)
 
 
 def terminal(sections: Iterable[Section], *, width: int, color: bool, whole: bool = False) -> str:

@@ -15,7 +15,7 @@ from evals.judge.budget import Usage
 from evals.metrics import NEED_A_JUDGE, declared
 from evals.report.head import NO_WORSE, ranked
 from evals.report.model import ComparedSection, DifferenceEntry, Facts, FailedValue, Hit, QueryRow, Report
-from evals.report.section import Cell, Column, Line, Section, line
+from evals.report.section import Cell, Column, Line, Section, line, row_of
 from retrievers.terminal.present import score_text
 
 TONES = {"pass": "good", "FAIL": "bad", "undecided": "fair", "better": "good", "worse": "bad", "": ""}
@@ -54,14 +54,14 @@ def metrics(report: Report, names: Sequence[str], *, remarks: bool = False) -> S
     for name in names:
         metric = report.metrics[name]
         beside = Cell(remark(metric), tone="dim") if remarks else _conditions(report, name)
-        rows.append((Cell(name), *value_cells(name, metric), Cell(metric.n, counted(metric)), beside))
+        rows.append(row_of(name, *value_texts(name, metric), counted(metric), beside))
     columns = (Column("metric"), *numbers("value", "95% interval", "n"), last)
     return Section(name="metrics", columns=columns, rows=rows)
 
 
-def value_cells(name: str, metric: Summary) -> tuple[Cell, Cell]:
+def value_texts(name: str, metric: Summary) -> tuple[str, str]:
     """Return the value of a metric and its interval."""
-    return Cell(metric.value, figure(name, metric.value)), Cell(None, ends(name, metric.ci_low, metric.ci_high))
+    return figure(name, metric.value), ends(name, metric.ci_low, metric.ci_high)
 
 
 def shown_metrics(report: Report, *, everything: bool) -> list[str]:
@@ -80,17 +80,17 @@ def _conditions(report: Report, name: str) -> Cell:
     ordered = sorted(gates, key=lambda gate: (gate.passed, gate.condition == NO_WORSE))
     shown = [gate for n, gate in enumerate(ordered) if not (n and gate.passed and gate.condition == NO_WORSE)]
     text = ", ".join(f"{gate.condition} {gate.verdict}" for gate in shown)
-    return Cell(None, text, TONES[shown[0].verdict] if shown else "")
+    return Cell(text, TONES[shown[0].verdict] if shown else "")
 
 
 def criteria(report: Report) -> Section:
     """Return the criteria with the answers of the run."""
     names = Column("verdict"), Column("criterion"), Column("condition")
     rows = [
-        (
-            Cell(gate.passed, gate.verdict, f"bold {TONES[gate.verdict]}"),
-            *(Cell(gate.metric), Cell(gate.condition), Cell(gate.figure, figure(gate.metric, gate.figure))),
-            Cell(gate.reason, tone="dim"),
+        row_of(
+            Cell(gate.verdict, f"bold {TONES[gate.verdict]}"),
+            *(gate.metric, gate.condition, figure(gate.metric, gate.figure)),
+            Cell(gate.reason, "dim"),
         )
         for gate in report.criteria
     ]
@@ -112,13 +112,13 @@ def compared(section: ComparedSection, name: str) -> Section:
 
 def difference(entry: DifferenceEntry) -> tuple[Cell, ...]:
     """Return a difference as a row: both values, the difference with its interval, wins, ties and losses."""
-    return (
-        Cell(entry.metric),
-        *(Cell(value, figure(entry.metric, value)) for value in (entry.baseline, entry.other)),
-        Cell(entry.difference, signed(entry.metric, entry.difference)),
-        Cell(None, signed_ends(entry.metric, entry.low, entry.high)),
-        Cell(None, f"{entry.wins}/{entry.ties}/{entry.losses}" if entry.wins + entry.ties + entry.losses else "–"),
-        Cell(entry.verdict, tone=TONES[entry.verdict]),
+    return row_of(
+        entry.metric,
+        *(figure(entry.metric, value) for value in (entry.baseline, entry.other)),
+        signed(entry.metric, entry.difference),
+        signed_ends(entry.metric, entry.low, entry.high),
+        f"{entry.wins}/{entry.ties}/{entry.losses}" if entry.wins + entry.ties + entry.losses else "–",
+        Cell(entry.verdict, TONES[entry.verdict]),
     )
 
 
@@ -127,7 +127,7 @@ def leading_slices(report: Report) -> Section | None:
     name = next(iter(ranked(report.metrics)), "")
     parts = [(part.metrics[name], part) for part in report.slices if part.by == "query_type" and name in part.metrics]
     rows = [
-        (Cell(part.name, f"  {part.name}"), *value_cells(name, metric), Cell(metric.n))
+        row_of(f"  {part.name}", *value_texts(name, metric), str(metric.n))
         for metric, part in sorted(parts, key=lambda each: each[0].value or 0.0)
     ]
     columns = (Column("  type"), *numbers("value", "95% interval", "n"))
@@ -139,14 +139,12 @@ def slices(report: Report) -> Section | None:
     names = [name for name in report.headline if any(name in part.metrics for part in report.slices)]
     rows = []
     for part in report.slices:
-        cells = [Cell(part.name), Cell(part.by, "type" if part.by == "query_type" else "tag", "dim"), Cell(part.n)]
+        texts = []
         for name in names:
-            cell = Cell(None, "–")
-            if metric := part.metrics.get(name):
-                value, interval = value_cells(name, metric)
-                cell = Cell(metric.value, f"{value.text} ({interval.text}), n {metric.n}")
-            cells.append(cell)
-        rows.append(cells)
+            metric = part.metrics.get(name)
+            texts.append("{} ({}), n {}".format(*value_texts(name, metric), metric.n) if metric else "–")
+        kind = Cell("type" if part.by == "query_type" else "tag", "dim")
+        rows.append(row_of(part.name, kind, str(part.n), *texts))
     columns = (Column("queries"), Column(""), *numbers("n"), *map(Column, names))
     return Section(name="slices", columns=columns, rows=rows) if len(rows) > 1 else None
 
@@ -165,19 +163,19 @@ def worst_queries(report: Report, *, everything: bool) -> Section | None:
 
 
 def _worst(row: QueryRow, report: Report, *, everything: bool) -> Iterator[Line]:
-    tags = Cell(row.tags, f"  {' · '.join(row.tags)}" if row.tags else "", "dim")
+    tags = Cell(f"  {' · '.join(row.tags)}" if row.tags else "", "dim")
     yield line(Cell(row.id, tone="bold"), f" {' '.join(row.query.split())}", tags, is_cut=True)
     for reason in reasons(row)[: 2 if everything else 1]:
-        yield line(Cell(reason, f"  {reason}", "bad"), is_cut=True)
+        yield line(Cell(f"  {reason}", "bad"), is_cut=True)
     for hit in row.retrieved[: CHUNKS if everything else FIRST_CHUNKS]:
         source = Cell(hit.source, link=source_link(hit.source, report.config), keep=0)
-        text = Cell(hit.preview, f"  {hit.preview.lstrip('# ')}", "dim")
-        yield line("  ", Cell(hit, rank_and_score(hit)), source, text, is_cut=True)
+        text = Cell(f"  {hit.preview.lstrip('# ')}", "dim")
+        yield line("  ", Cell(rank_and_score(hit)), source, text, is_cut=True)
         if hit.verdict == 0 or isinstance(hit.judge, FailedValue):
             found = "judged useless" if hit.verdict == 0 else "not judged"
-            yield line(Cell(hit.said, f"     {found}: {hit.said}", "dim"))
+            yield line(Cell(f"     {found}: {hit.said}", "dim"))
     for expected in row.expected[:2] if everything else ():
-        yield line(Cell(expected, f"  expected {expected}", "dim"), is_cut=True)
+        yield line(Cell(f"  expected {expected}", "dim"), is_cut=True)
 
 
 def disagreements(report: Report, *, everything: bool = True) -> Section | None:
@@ -191,14 +189,13 @@ def disagreements(report: Report, *, everything: bool = True) -> Section | None:
         f"the labels{rest}"
     )
     cells = [
-        (
-            Cell(row.query_id),
-            Cell(row.chunk_id, report.chunks[row.chunk_id].source if row.chunk_id in report.chunks else "", keep=0),
-            Cell(row.label, "relevant" if row.label else "not relevant"),
-            Cell(1 - row.label, "useless" if row.label else "useful"),
-            Cell(row.reason, tone="dim"),
+        row_of(
+            one.query_id,
+            Cell(report.chunks[one.chunk_id].source if one.chunk_id in report.chunks else "", keep=0),
+            *(("relevant", "useless") if one.label else ("not relevant", "useful")),
+            Cell(one.reason, "dim"),
         )
-        for row in shown
+        for one in shown
     ]
     columns = (*map(Column, ("query", "chunk", "labelled", "judged")), Column("the judge's reason", is_needed=False))
     return Section(name="disagreements", title=title, columns=columns, rows=cells)

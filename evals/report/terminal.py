@@ -98,7 +98,7 @@ def _remarks(report: Report, names: Sequence[str], *, everything: bool) -> Itera
         metric = report.metrics[name]
         is_told = everything or metric.n_failed or metric.n_missing or metric.value is None or metric.sampled
         if is_told and (text := remark(metric)):
-            yield line(Cell(text, f"  {name}: {text}", "dim"))
+            yield line(Cell(f"  {name}: {text}", "dim"))
 
 
 def _markdown(report: Report) -> Iterator[str]:

@@ -14,7 +14,7 @@ from evals.report.grid_sections import grid_sections
 from evals.report.head import criteria_line, deepest, tone
 from evals.report.html.figures import Columns, figure_data
 from evals.report.model import Cause, Report
-from evals.report.section import Cell, Column, Section
+from evals.report.section import Column, Section, row_of
 from evals.report.sections import (
     compared,
     criteria,
@@ -63,7 +63,8 @@ def render_page(report: Report) -> str:
     """
     from markupsafe import Markup
 
-    grid, script, drawn = report.grid, "".join(map(asset, SCRIPTS)), figure_data(report)
+    grid, decision = report.grid, report.grid.decision if report.grid else None
+    script, drawn = "".join(map(asset, SCRIPTS)), figure_data(report)
     rows = report.queries if len(report.queries) <= MOST_QUERIES else worst_first(report.queries, MOST_QUERIES)
     # By this digest the policy in the head lets the script run.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -91,6 +92,7 @@ def render_page(report: Report) -> str:
             searched=searched(report.facts),
             recommendation=[text for text in (grid.proof, *grid.explanation) if text] if grid else [],
             places=grid.places() if grid else {},
+            levels=[*decision.levels, decision.recommended] if decision else [],
             sections=shown,
             rows={row.id: row for row in report.queries},
             worst=worst(report.queries),
@@ -134,7 +136,7 @@ def _packed(grid: Columns | None) -> Columns | None:
 def _facts(report: Report) -> Section:
     """Return fingerprints, versions and times, flat."""
     known = [(name, value) for name, value in flatten(report.facts.model_dump()) if value not in (None, {})]
-    return Section(columns=[Column(""), Column("")], rows=[(Cell(name), Cell(value)) for name, value in known])
+    return Section(columns=[Column(""), Column("")], rows=[row_of(name, str(value)) for name, value in known])
 
 
 def environment() -> "Environment":

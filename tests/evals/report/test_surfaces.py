@@ -92,8 +92,8 @@ def test_of_a_cell_whose_scores_failed_the_worse_bound_is_shown() -> None:
     halved = made.model_copy(update={"metrics": {**made.metrics, name: known.model_copy(update={"n_failed": known.n})}})
     shown, less = (best_cells(one, made.choice, 1) for one in (made, halved))
     at = [column.name for column in shown.columns].index(name)
-    before, after = (section.rows[0][at].value for section in (shown, less))
-    assert before > 0 and after == pytest.approx(before / 2)
+    before, after = (float(section.rows[0][at].text) for section in (shown, less))
+    assert before > 0 and after == pytest.approx(before / 2, abs=1e-3)
 
 
 @REPORTS
@@ -182,8 +182,8 @@ def test_whatever_a_reason_holds_the_junit_file_is_valid_utf_8_xml(case: tuple[s
 
 def test_cells_are_harmless_and_what_is_bad_is_bold_in_markdown() -> None:
     cell = Cell("\x1b[31m[bold]x[/bold]\u202e")
-    assert cell.text == r"\x1b[31m[bold]x[/bold]\u202e" and cell.value.startswith("\x1b")
-    section = Section(title="\x07t", lines=[line(cell)], columns=[], rows=[[Cell(1, tone="bad"), Cell(None)]])
+    assert cell.text == r"\x1b[31m[bold]x[/bold]\u202e"
+    section = Section(title="\x07t", lines=[line(cell)], columns=[], rows=[[Cell("1", tone="bad"), Cell("")]])
     assert "\x1b" not in terminal([Section(title="\x07t", lines=[line(cell)])], width=80, color=False)
     assert list(markdown(section))[-1] == "| **1** |  |"
 
