@@ -200,8 +200,8 @@ class Gate:
     undecided: bool = False
 
     @property
-    def verdict(self) -> Literal["pass", "FAIL", "undecided"]:
-        """The answer in one word."""
+    def answer(self) -> Literal["pass", "FAIL", "undecided"]:
+        """Whether it is met, in one word."""
         return "pass" if self.passed else "undecided" if self.undecided else "FAIL"
 
 

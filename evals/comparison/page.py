@@ -1,4 +1,4 @@
-"""A comparison as an HTML page and as Markdown: verdict, metrics, queries that flip, slices, settings. Pure."""
+"""A comparison as an HTML page and as Markdown: conclusion, metrics, queries that flip, slices, settings. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
@@ -31,7 +31,7 @@ Kind = Literal["lost", "gained", "moved"]
 
 
 class Flip(NamedTuple):
-    """A query whose verdict changed, or whose score did.
+    """A query that passed in one run alone, or whose score did.
 
     Attributes:
         kind: Lost: it passed in the baseline alone; gained: in the other alone; moved: its score changed.
@@ -65,7 +65,7 @@ def render_page(comparisons: Sequence[Comparison]) -> str:
     parts = [
         {
             "comparison": each,
-            "verdict": verdict(each),
+            "conclusion": conclusion(each),
             "facts": list(head(each))[:-1],
             "rows": _rows(each, span := _span(each)),
             "span": span,
@@ -87,7 +87,7 @@ def render_markdown(comparisons: Sequence[Comparison]) -> str:
     lines: list[str] = []
     for each in comparisons:
         (runs, *facts, metrics) = head(each)
-        lines += [f"### {_title(each)}", "", escaped(verdict(each)), ""]
+        lines += [f"### {_title(each)}", "", escaped(conclusion(each)), ""]
         lines += [f"{text}  " if text else "" for text in markdown(runs)] + [""]  # two spaces break a line
         for section in filter(None, (metrics, slices(each), *facts)):
             lines += [*markdown(section), ""]
@@ -106,7 +106,7 @@ def _title(comparison: Comparison) -> str:
     return f"{escaped(comparison.baseline.name)} → {escaped(comparison.other.name)}"
 
 
-def verdict(comparison: Comparison) -> str:
+def conclusion(comparison: Comparison) -> str:
     """Return in a sentence whether the other run is better, where that is proved, and what flipped."""
     better, worse = ([each for each in comparison.differences if each.verdict == way] for way in ("better", "worse"))
     number = sum(each.n > 0 for each in comparison.differences)

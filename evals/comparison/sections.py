@@ -177,8 +177,8 @@ def _regressions(comparison: Comparison) -> Section:
     lines = [line(""), line(Cell("Tolerated drops", tone="bold"))] if comparison.regressions else []
     for one in comparison.regressions:
         drop = "drop unknown" if one.drop is None else f"drop {signed(one.metric, one.drop)}"
-        verdict = Cell("pass" if one.passed else "FAIL", "good" if one.passed else "bad")
-        lines.append(line("  ", verdict, f"  {one.metric}  {drop}, tolerated {one.tolerance:g}  ({one.reason})"))
+        answer = Cell("pass" if one.passed else "FAIL", "good" if one.passed else "bad")
+        lines.append(line("  ", answer, f"  {one.metric}  {drop}, tolerated {one.tolerance:g}  ({one.reason})"))
     return Section(lines=lines)
 
 

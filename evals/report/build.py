@@ -15,7 +15,7 @@ from evals.metrics import OWN, VERDICT_METRIC, declared, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
 from evals.metrics.outcomes import FIRST, is_cut_by_threshold
 from evals.report.grid import grid_report
-from evals.report.head import FAILURES, decided, leading, next_flags, verdict
+from evals.report.head import FAILURES, conclusion, decided, leading, next_flags
 from evals.report.model import (
     SCHEMA_VERSION,
     Cause,
@@ -82,7 +82,7 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
         headline=leading(
             [name for name in metrics if name not in unlabelled - gated], {*result.config.metrics, *gated}
         ),
-        verdict=verdict(result, causes),
+        verdict=conclusion(result, causes),
         next_flags=next_flags(result, next((cause for cause, _ in causes.most_common(1)), None), sparse),
         criteria=tuple(result.gates),
         slices=slices(result),
@@ -120,8 +120,8 @@ def slices(result: Measured) -> list[SliceEntry]:
     cases = [observation.case for observation in result.observed.observations]
     types = {one.query_type: [case.id for case in cases if case.query_type == one.query_type] for one in cases}
     tags = {tag: [case.id for case in cases if tag in case.tags] for one in cases for tag in one.tags}
-    verdicts = zip(cases, result.validation.outcomes, strict=True)
-    passed = {case.id: outcome == "SUCCESS" for case, outcome in verdicts if outcome != "UNLABELLED"}
+    outcomes = zip(cases, result.validation.outcomes, strict=True)
+    passed = {case.id: outcome == "SUCCESS" for case, outcome in outcomes if outcome != "UNLABELLED"}
     groups = [("query_type", name, ids) for name, ids in types.items() if name]
     groups += [("tag", name, ids) for name, ids in tags.items() if len(ids) >= LEAST]
     return [
@@ -213,11 +213,11 @@ def proxies(result: Measured) -> dict[str, list[float | None]]:
 
 
 def cause_of(observation: Observation, outcome: Outcome, first_relevant: int | None, top_k: int) -> Cause:
-    """Return the cause of a verdict.
+    """Return the cause of an outcome.
 
     Args:
         observation: The query.
-        outcome: The verdict on it.
+        outcome: Whether it passed.
         first_relevant: Rank of its first relevant candidate, before threshold and cut; None where there is none.
         top_k: Number of chunks asked for.
     """
@@ -236,7 +236,7 @@ def cause_of(observation: Observation, outcome: Outcome, first_relevant: int | N
 
 
 def _row(observation: Observation, number: int, timings: StageTimings, result: Measured) -> QueryRow:
-    judging, verdicts, outcome = result.judging, result.validation, result.validation.outcomes[number]
+    judging, validation, outcome = result.judging, result.validation, result.validation.outcomes[number]
     case, relevance, best = observation.case, observation.relevance, observation.top_score
     # By the ids alone: making a hit of every candidate takes longer than all else here.
     ranks = enumerate(observation.candidates.chunk_ids if relevance.grades else (), 1)
@@ -257,12 +257,12 @@ def _row(observation: Observation, number: int, timings: StageTimings, result: M
             "best_below_threshold": [_hit(hit, observation, None) for hit in _below(observation)],
             "claims": list(judging.claims.get((case.id, observation.selection.chunk_ids), ())) if judging else [],
             "outcome": outcome,
-            "reasons": list(verdicts.reasons[number]),
+            "reasons": list(validation.reasons[number]),
             "cause": cause_of(observation, outcome, first_relevant, result.config.retriever.top_k),
-            "metadata_accuracy": verdicts.metadata_accuracy[number],
-            "content_relevance": verdicts.content_relevance[number],
-            "accuracy_score": verdicts.accuracy_scores[number],
-            "time_ms": verdicts.times_ms[number],
+            "metadata_accuracy": validation.metadata_accuracy[number],
+            "content_relevance": validation.content_relevance[number],
+            "accuracy_score": validation.accuracy_scores[number],
+            "time_ms": validation.times_ms[number],
             "stages_ms": {name: round(ms, 3) for name, ms in stages.items() if ms is not None},
         }
     )

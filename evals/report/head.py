@@ -73,7 +73,7 @@ def _incomplete(report: Report) -> list[str]:
     return [*filter(None, reasons)] or [f"{', '.join(names)}: {fault}" for fault, names in unusable.items()]
 
 
-def verdict(result: Measured, causes: Counter[Cause]) -> str:
+def conclusion(result: Measured, causes: Counter[Cause]) -> str:
     """Return the run in a sentence: how many queries pass, the figures that say most, the main cause of failure."""
     main = "".join(f"; main cause of failure: {cause} ({n} of {causes.total()})" for cause, n in causes.most_common(1))
     return f"{': '.join(_figures(result))}{main}."
@@ -84,7 +84,7 @@ def criteria_line(report: Report) -> str:
     criteria, incomplete = report.criteria, report.incomplete
     if not criteria and not incomplete:
         return "No criteria to meet."
-    baseline = [criterion.verdict == "FAIL" for criterion in criteria if criterion.condition == NO_WORSE]
+    baseline = [criterion.answer == "FAIL" for criterion in criteria if criterion.condition == NO_WORSE]
     own = [not criterion.passed for criterion in criteria if criterion.condition != NO_WORSE]
     parts = [f"Incomplete: {incomplete}."] if incomplete else []
     if any(baseline):

@@ -2,7 +2,7 @@
 
 The suite `criteria` decides: a test case for each criterion, failed when it is not met, and one for completeness. The
 suite `queries` informs: a test case for each query, under the id by which a CI system keeps its history; one that was
-not answered as it should be is skipped, with its verdict and reasons. It is not failed, because a run passes by its
+not answered as it should be is skipped, with its outcome and reasons. It is not failed, because a run passes by its
 criteria: CI systems fail the job, or call it unstable, on any failed test, and few retrievers answer every query.
 Elements and attributes are those that both Jenkins' schema (junit-10.xsd) and Ant's know.
 """

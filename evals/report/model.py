@@ -133,7 +133,7 @@ class Facts(Part):
 
 
 class FailedValue(Part):
-    """A score or verdict whose computation failed.
+    """A score, or a verdict of the judge, whose computation failed.
 
     Attributes:
         failed: Type and message of the failure.

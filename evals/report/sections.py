@@ -79,8 +79,8 @@ def _conditions(report: Report, name: str) -> Cell:
     gates = [gate for gate in report.criteria if gate.metric == name]
     ordered = sorted(gates, key=lambda gate: (gate.passed, gate.condition == NO_WORSE))
     shown = [gate for n, gate in enumerate(ordered) if not (n and gate.passed and gate.condition == NO_WORSE)]
-    text = ", ".join(f"{gate.condition} {gate.verdict}" for gate in shown)
-    return Cell(text, TONES[shown[0].verdict] if shown else "")
+    text = ", ".join(f"{gate.condition} {gate.answer}" for gate in shown)
+    return Cell(text, TONES[shown[0].answer] if shown else "")
 
 
 def criteria(report: Report) -> Section:
@@ -88,7 +88,7 @@ def criteria(report: Report) -> Section:
     names = Column("verdict"), Column("criterion"), Column("condition")
     rows = [
         row_of(
-            Cell(gate.verdict, f"bold {TONES[gate.verdict]}"),
+            Cell(gate.answer, f"bold {TONES[gate.answer]}"),
             *(gate.metric, gate.condition, figure(gate.metric, gate.figure)),
             Cell(gate.reason, "dim"),
         )
@@ -102,7 +102,7 @@ def unmet(report: Report) -> Iterator[Line]:
     for gate in report.criteria:
         if not gate.passed:
             got = f" {gate.metric} {gate.condition}, got {figure(gate.metric, gate.figure)} ({gate.reason})"
-            yield line("  ", Cell(gate.verdict, tone=TONES[gate.verdict]), got)
+            yield line("  ", Cell(gate.answer, tone=TONES[gate.answer]), got)
 
 
 def compared(section: ComparedSection, name: str) -> Section:

@@ -59,7 +59,7 @@ def render(
 
 
 def description(report: Report) -> str:
-    """Return the verdict in a sentence, the headline metrics with interval and n, then the criteria, as Markdown."""
+    """Return the run in a sentence, the headline metrics with interval and n, then the criteria, as Markdown."""
     return "\n".join(_markdown(report))
 
 

@@ -124,7 +124,7 @@ def _span(name: str, ids: tuple[int, int, int | None], times: tuple[int, int], a
 
 
 def _assessments(row: QueryRow, report: Report, trace_id: str, run_id: str) -> Iterator["Assessment"]:
-    """Yield the verdict, what it rests on, and what was expected. MLflow shows them in the order of their names."""
+    """Yield whether the query passed, why, and what was expected. MLflow shows them in the order of their names."""
     from mlflow.entities import AssessmentError, AssessmentSource, Expectation, Feedback
 
     known: dict[str, Any] = {"trace_id": trace_id, "metadata": {"mlflow.assessment.sourceRunId": run_id}}

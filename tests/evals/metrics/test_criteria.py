@@ -84,9 +84,9 @@ def test_what_is_missing_or_not_judged_may_leave_it_undecided(
     found: Summary | None, condition: str, verdict: str, figure: float | None, reason: str
 ) -> None:
     made = gate(condition, found)
-    assert (made.verdict, made.figure, made.reason) == (verdict, figure, reason)
+    assert (made.answer, made.figure, made.reason) == (verdict, figure, reason)
     [nothing] = undecided([made], "the collection changed")
-    assert (nothing.verdict, nothing.reason) == ("undecided", "the collection changed"), "it cannot be relied on"
+    assert (nothing.answer, nothing.reason) == ("undecided", "the collection changed"), "it cannot be relied on"
 
 
 @pytest.mark.parametrize(

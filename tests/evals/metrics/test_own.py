@@ -139,7 +139,7 @@ def test_a_failed_score_counts_at_the_ends_of_its_range(tmp_path: Path) -> None:
     failing = evaluate(find, ROWS, metrics=[gain, price], experiment=Experiment.model_validate(wanted))
     found = [failing.metrics[name] for name in ("team/gain", "team/price")]
     assert [(each.bound_low, each.bound_high) for each in found] == [(0, pytest.approx(2 / 3)), (1 / 3, None)]
-    assert [(gate.verdict, gate.figure) for gate in failing.report.criteria] == [("undecided", 0), ("undecided", 0.5)]
+    assert [(gate.answer, gate.figure) for gate in failing.report.criteria] == [("undecided", 0), ("undecided", 0.5)]
     for condition in ("team/gain >= 0.1", "team/price <= 9"):
         held = Experiment.model_validate({"objective": {"metrics": "ranking/hit_rate_at_1", "constraints": condition}})
         with pytest.raises(ExperimentError, match="none of 2 cells has"):

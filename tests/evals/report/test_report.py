@@ -16,7 +16,7 @@ from evals.collect.observations import Failure, Gate, LatencyPass, Summary, Unsc
 from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.grid import grid_section
-from evals.report.head import FLAGS, criteria_line, decided, deepest, headline, next_flags, tone, verdict
+from evals.report.head import FLAGS, conclusion, criteria_line, decided, deepest, headline, next_flags, tone
 from evals.report.model import Cause, Facts, RagasCheck
 from evals.report.parsing import parse
 from evals.report.sections import worst
@@ -147,7 +147,7 @@ def test_every_suggestion_is_a_command_that_is_taken(flags: str) -> None:
 
 def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_recommended_cell(grid: Measured) -> None:
     failing: Counter[Cause] = Counter({"not a candidate": 1, "ranked too low": 2})
-    assert "main cause of failure: ranked too low (2 of 3)" in verdict(result(), failing)
+    assert "main cause of failure: ranked too low (2 of 3)" in conclusion(result(), failing)
     assert next_flags(result(), "ranked too low") == FLAGS["ranked too low"]
     assert next_flags(result(), "ranked too low", sparse_vectors=()) == "--sweep.top-k 3,5,10"
     own = result(config=config(python="mine:make"))
