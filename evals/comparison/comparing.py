@@ -68,15 +68,15 @@ def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> 
     shown = wanted.metrics or headline(*(report.metrics for report in reports))
     names = list(dict.fromkeys([*choose(reports, shown), *by, *tolerated]))
     started = [_begun(baseline, other, common=wanted.common) for other in others]
-    adjusted = adjust([[difference(name, one) for name in names] for one in started])
+    adjusted = adjust([[difference(name, comparison) for name in names] for comparison in started])
     return [
         replace(
-            one,
+            comparison,
             differences=differences,
-            moved=moved(one.pairing, _movers(by or tolerated, differences)),
-            regressions=[_judged(each, wanted.tolerances) for each in differences if each.metric in tolerated],
+            moved=moved(comparison.pairing, _movers(by or tolerated, differences)),
+            regressions=[_judged(entry, wanted.tolerances) for entry in differences if entry.metric in tolerated],
         )
-        for one, differences in zip(started, adjusted, strict=True)
+        for comparison, differences in zip(started, adjusted, strict=True)
     ]
 
 
@@ -160,9 +160,9 @@ def _begun(baseline: Run, other: Run, *, common: bool) -> Comparison:
 
 def _movers(metrics: Sequence[str], differences: Sequence[Difference]) -> list[str]:
     """Return the metrics that queries are ordered by: those given, or the default, or the first that any moved by."""
-    paired = {each.metric: each for each in differences if each.n}
+    paired = {entry.metric: entry for entry in differences if entry.n}
     chosen = [name for name in metrics or [deepest(pattern, paired) for pattern in BY] if name in paired]
-    changed = [name for name, each in paired.items() if each.wins or each.losses]
+    changed = [name for name, entry in paired.items() if entry.wins or entry.losses]
     return chosen if metrics or not changed or not set(chosen).isdisjoint(changed) else changed[:1]
 
 

@@ -64,15 +64,15 @@ def render_page(comparisons: Sequence[Comparison]) -> str:
 
     parts = [
         {
-            "comparison": each,
-            "conclusion": conclusion(each),
-            "facts": list(head(each))[:-1],
-            "rows": _rows(each, span := _span(each)),
+            "comparison": comparison,
+            "conclusion": conclusion(comparison),
+            "facts": list(head(comparison))[:-1],
+            "rows": _rows(comparison, span := _span(comparison)),
             "span": span,
-            "flips": flips(each),
-            "slices": slices(each),
+            "flips": flips(comparison),
+            "slices": slices(comparison),
         }
-        for each in comparisons
+        for comparison in comparisons
     ]
     template = environment().get_template("compare.html.j2")
     return template.render(parts=parts, style=Markup(asset("page.css")), tones=TONES)
@@ -85,15 +85,15 @@ def render_markdown(comparisons: Sequence[Comparison]) -> str:
         comparisons: At least one.
     """
     lines: list[str] = []
-    for each in comparisons:
-        (runs, *facts, metrics) = head(each)
-        lines += [f"### {_title(each)}", "", escaped(conclusion(each)), ""]
+    for comparison in comparisons:
+        (runs, *facts, metrics) = head(comparison)
+        lines += [f"### {_title(comparison)}", "", escaped(conclusion(comparison)), ""]
         lines += [f"{text}  " if text else "" for text in markdown(runs)] + [""]  # two spaces break a line
-        for section in filter(None, (metrics, slices(each), *facts)):
+        for section in filter(None, (metrics, slices(comparison), *facts)):
             lines += [*markdown(section), ""]
-    for each in comparisons:
-        if moved := flips(each):
-            lines += [f"#### Queries that flip: {_title(each)}", ""]
+    for comparison in comparisons:
+        if moved := flips(comparison):
+            lines += [f"#### Queries that flip: {_title(comparison)}", ""]
             lines += [text for flip in moved[:MOST_SHOWN] for text in _flipped(flip)]
             lines += [f"… and {left} more queries", ""] if (left := len(moved) - MOST_SHOWN) > 0 else []
     text, end = "\n".join(lines), "\n\n… cut: more than GitHub takes\n"
@@ -108,8 +108,8 @@ def _title(comparison: Comparison) -> str:
 
 def conclusion(comparison: Comparison) -> str:
     """Return in a sentence whether the other run is better, where that is proved, and what flipped."""
-    better, worse = ([each for each in comparison.differences if each.verdict == way] for way in ("better", "worse"))
-    number = sum(each.n > 0 for each in comparison.differences)
+    better, worse = ([entry for entry in comparison.differences if entry.verdict == way] for way in ("better", "worse"))
+    number = sum(entry.n > 0 for entry in comparison.differences)
     kinds = [flip.kind for flip in flips(comparison)]
     said = f"is not distinguishable from {comparison.baseline.name} by any of {number} metrics"
     if better or worse:
@@ -159,23 +159,23 @@ def slices(comparison: Comparison) -> Section | None:
     rows = []
     for name, pairs in sorted(groups.items()):
         if len(pairs) >= LEAST:
-            one = compare([before for before, _ in pairs], [after for _, after in pairs], seed=0)
-            means = figure(metric, one.baseline), figure(metric, one.other)
-            ends = signed_ends(metric, one.interval.low, one.interval.high)
-            rows.append(row_of(name, str(one.n), *means, signed(metric, one.difference), ends))
+            paired = compare([before for before, _ in pairs], [after for _, after in pairs], seed=0)
+            means = figure(metric, paired.baseline), figure(metric, paired.other)
+            ends = signed_ends(metric, paired.interval.low, paired.interval.high)
+            rows.append(row_of(name, str(paired.n), *means, signed(metric, paired.difference), ends))
     columns = (Column("slice"), *numbers("n", "baseline", "other", "difference", "95% interval"))
     return Section(title=metric, columns=columns, rows=rows) if rows else None
 
 
 def _span(comparison: Comparison) -> float:
     """Return the largest difference of shares that the plot shows."""
-    return max((abs(end) for each in comparison.differences for end in _oriented(each)), default=0.0) or 1.0
+    return max((abs(end) for entry in comparison.differences for end in _oriented(entry)), default=0.0) or 1.0
 
 
 def _rows(comparison: Comparison, span: float) -> list[tuple[Difference, Mark | None]]:
     """Return the differences, each with its mark where it is one of shares."""
-    entries = [(each, _oriented(each)) for each in comparison.differences if each.n or each.difference]
-    return [(each, Mark(*(end / span for end in ends)) if ends else None) for each, ends in entries]
+    entries = [(entry, _oriented(entry)) for entry in comparison.differences if entry.n or entry.difference]
+    return [(entry, Mark(*(end / span for end in ends)) if ends else None) for entry, ends in entries]
 
 
 def _oriented(entry: Difference) -> tuple[float, ...]:

@@ -116,7 +116,7 @@ def _row(entry: Difference) -> tuple[Cell, ...]:
 
 def _beside(comparison: Comparison, family: int) -> Section:
     """Return what must be known beside the table, and how it is read."""
-    texts, tests = [], dict.fromkeys(each.test for each in comparison.differences if each.n)
+    texts, tests = [], dict.fromkeys(entry.test for entry in comparison.differences if entry.n)
     for entry in comparison.differences:
         before, after, worst = len(entry.only_baseline), len(entry.only_other), ""
         if entry.worst is not None:
@@ -135,19 +135,19 @@ def _beside(comparison: Comparison, family: int) -> Section:
             f"Intervals: each at 95%. p: of the test ({'; '.join(tests)}), at least 0.05 where the interval holds 0. "
             f"Holm: p adjusted over all {family} tests, by which better and worse are decided."
         )
-    if any(each.note == WHOLE_RUN for each in comparison.differences):
+    if any(entry.note == WHOLE_RUN for entry in comparison.differences):
         notes.append("Without n: statistics of the whole run, which are not paired by query and have no p.")
     return Section(lines=[line(Cell(text, tone="dim")) for text in (*texts, " ".join(notes))])
 
 
 def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
-    shown, metrics = comparison.moved[:queries], dict.fromkeys(move.metric for move in comparison.moved)
+    moves, metrics = comparison.moved[:queries], dict.fromkeys(move.metric for move in comparison.moved)
     if not comparison.moved:
         yield Section(lines=[line(""), line("No query moved.")])
-    elif shown:
-        most = f", {len(shown)} of {len(comparison.moved)}, by {', '.join(metrics)}"
+    elif moves:
+        most = f", {len(moves)} of {len(comparison.moved)}, by {', '.join(metrics)}"
         yield Section(lines=[line(""), line(Cell("Queries that moved most", tone="bold"), most)])
-    for move in shown:
+    for move in moves:
         tone, word = ("good", "better") if move.gain > 0 else ("bad", "worse")
         change = f"  {move.metric} {figure(move.metric, move.before)} → {figure(move.metric, move.after)}  "
         columns = (_hits(move.baseline), _hits(move.other))

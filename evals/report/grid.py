@@ -193,13 +193,13 @@ def _counts(values: Integers) -> int | list[int]:
 
 
 def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> DecisionSection:
-    shown = decision.by_weight[:MOST_WEIGHTS]
+    first = decision.by_weight[:MOST_WEIGHTS]
     # At weight 0 itself, cells that find the same are equal however many wrong answers they give.
-    _, *weights = _told_apart([turn.weight for turn in shown])
+    _, *weights = _told_apart([turn.weight for turn in first])
     starts = ["above 0", *(f"from {weight}" for weight in weights)]
-    cuts = [cut(cell.top_k, cell.threshold) for cell in (grid.cell(turn.cell) for turn in shown)]
+    cuts = [cut(cell.top_k, cell.threshold) for cell in (grid.cell(turn.cell) for turn in first)]
     turns = [f"{start} {taken}" for start, taken in zip(starts, cuts, strict=True)]
-    if further := len(decision.by_weight) - len(shown):
+    if further := len(decision.by_weight) - len(first):
         turns.append(f"and {further} more")
     outside = sum(not case.in_scope for case in grid.pool.cases)
     promise = " · ".join(_promised(each, outside) for each in promised)
@@ -252,15 +252,15 @@ def _proved(result: Swept, proof: CellProof) -> str:
     if bound is None or result.chosen is None:
         failed = f"{proof.failed:,} verdicts failed" if proof.failed else ""
         reason = proof.stopped or failed or "too few queries were judged"
-        said = f"Not proved: the {len(result.grid):,} cells cannot be compared, as {reason}"
+        outcome = f"Not proved: the {len(result.grid):,} cells cannot be compared, as {reason}"
     else:
         proved = "Proved" if bound <= proof.margin else f"Not proved within {proof.margin:g}"
         cells = f"{len(result.grid):,} cells by all verdicts of {proof.judge}, asked once, on these queries (95%)"
         far = f" at most {bound:.3f} below" if bound else ""
-        said = f"{proved}: {describe(result.grid, result.chosen)} is{far} the best of {cells}"
+        outcome = f"{proved}: {describe(result.grid, result.chosen)} is{far} the best of {cells}"
     share = proof.verdicts / max(1, proof.all_questions)
     bought = f"{proof.verdicts:,} of {proof.all_questions:,} verdicts ({share:.0%})"
-    return f"{said}, with {bought} on {proof.asked} of {proof.eligible} queries"
+    return f"{outcome}, with {bought} on {proof.asked} of {proof.eligible} queries"
 
 
 def _bands(
@@ -279,7 +279,7 @@ def _bands(
     values = values[np.isfinite(values).all(axis=1)]
     if len(values) and values.min() >= 0 and values.max() <= 1:
         of_configurations = np.split(values, len(grid.configurations), axis=1)
-        low, high = np.concatenate([mean_bands(each, seed) for each in of_configurations], axis=1)
+        low, high = np.concatenate([mean_bands(cells, seed) for cells in of_configurations], axis=1)
         yield FOUND, (low.tolist(), high.tolist())
     for name, side in ((FALSE_ABSTENTION, is_silent[:, inside]), (FALSE_ANSWER, is_silent[:, ~inside])):
         if side.shape[1]:

@@ -55,14 +55,14 @@ def parse(text: str, origin: str) -> Report:
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_url=False)]
         more = [f"… and {len(faults) - MAX_FAULTS_SHOWN} more"] if len(faults) > MAX_FAULTS_SHOWN else []
-        said = [*faults[:MAX_FAULTS_SHOWN], *more]
-        raise ReportError(f"{origin}: not a report of schema version {SCHEMA_VERSION}:", said) from error
+        details = [*faults[:MAX_FAULTS_SHOWN], *more]
+        raise ReportError(f"{origin}: not a report of schema version {SCHEMA_VERSION}:", details) from error
     for name, field in ExperimentConfig.model_fields.items():
         is_table = isinstance(field.annotation, type) and issubclass(field.annotation, Settings)
         if is_table and not isinstance(found := report.config.get(name, {}), dict):
             raise ReportError(f"{origin}: config.{name}: expected a table of settings, found {quoted(found)}")
-    for own in report.own_metrics:
-        remember(own.declaration)
+    for metric in report.own_metrics:
+        remember(metric.declaration)
     if twice := [name for name, count in Counter(row.id for row in report.queries).items() if count > 1]:
         raise ReportError(f"{origin}: expected every query once, found {quoted(twice[0])} more than once")
     return report

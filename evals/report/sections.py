@@ -78,9 +78,9 @@ def _conditions(report: Report, name: str) -> Cell:
     """Return the criteria on a metric with their answers; of two that are met the one of the baseline says less."""
     gates = [gate for gate in report.criteria if gate.metric == name]
     ordered = sorted(gates, key=lambda gate: (gate.passed, gate.condition == NO_WORSE))
-    shown = [gate for n, gate in enumerate(ordered) if not (n and gate.passed and gate.condition == NO_WORSE)]
-    text = ", ".join(f"{gate.condition} {gate.answer}" for gate in shown)
-    return Cell(text, TONES[shown[0].answer] if shown else "")
+    stated = [gate for n, gate in enumerate(ordered) if not (n and gate.passed and gate.condition == NO_WORSE)]
+    text = ", ".join(f"{gate.condition} {gate.answer}" for gate in stated)
+    return Cell(text, TONES[stated[0].answer] if stated else "")
 
 
 def criteria(report: Report) -> Section:
@@ -182,20 +182,20 @@ def disagreements(report: Report, *, everything: bool = True) -> Section | None:
     """Return where labels and judge differ, those that tell most first; None where nowhere."""
     if not report.judge or not (rows := report.judge.disagreements):
         return None
-    shown = rows if everything else rows[:FIRST]
-    rest = "" if len(shown) == len(rows) else f"; the first {len(shown)}, all with --verbose and in the report"
+    verdicts = rows if everything else rows[:FIRST]
+    rest = "" if len(verdicts) == len(rows) else f"; the first {len(verdicts)}, all with --verbose and in the report"
     title = (
         f"Judge and labels differ on {len(rows)} of {report.judge.compared} verdicts: errors of the judge, or holes in "
         f"the labels{rest}"
     )
     cells = [
         row_of(
-            one.query_id,
-            Cell(report.chunks[one.chunk_id].source if one.chunk_id in report.chunks else "", keep=0),
-            *(("relevant", "useless") if one.label else ("not relevant", "useful")),
-            Cell(one.reason, "dim"),
+            verdict.query_id,
+            Cell(report.chunks[verdict.chunk_id].source if verdict.chunk_id in report.chunks else "", keep=0),
+            *(("relevant", "useless") if verdict.label else ("not relevant", "useful")),
+            Cell(verdict.reason, "dim"),
         )
-        for one in shown
+        for verdict in verdicts
     ]
     columns = (*map(Column, ("query", "chunk", "labelled", "judged")), Column("the judge's reason", is_needed=False))
     return Section(name="disagreements", title=title, columns=columns, rows=cells)

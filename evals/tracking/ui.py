@@ -50,16 +50,16 @@ def _main(namespace: argparse.Namespace) -> int:
         socket.create_server(("127.0.0.1", port)).close()
     except (OSError, OverflowError) as error:
         raise TrackingError(f"port {port} cannot be used ({error}); name another one with --port") from error
-    with TemporaryFile() as said, contextlib.suppress(KeyboardInterrupt):
-        process = _start(port, uri, said.fileno())
+    with TemporaryFile() as output, contextlib.suppress(KeyboardInterrupt):
+        process = _start(port, uri, output.fileno())
         try:
             if _answers(server, process):
                 newest = query(file, NEWEST) if (file := database_file(uri)) else []
                 runs = "".join(f"/{number}/evaluation-runs" for (number,) in newest)
                 _show(f"{server}/#/experiments{runs}", namespace, " (Ctrl-C ends it)")
                 return process.wait()
-            said.seek(0)
-            last = said.read().decode(errors="replace").strip().splitlines()[-1:]
+            output.seek(0)
+            last = output.read().decode(errors="replace").strip().splitlines()[-1:]
             raise TrackingError(f"MLflow's server did not start: {' '.join(last) or 'it says nothing'}")
         finally:
             process.terminate()

@@ -72,10 +72,10 @@ def parameters(report: Report) -> dict[str, str]:
     flat, defaults = _flat(report.config), _flat(dump(ExperimentConfig.model_validate({})))
     if report.facts.embedding and not flat.get("retriever.embedding.model"):
         flat["retriever.embedding.model"] = report.facts.embedding.partition(":")[2]
-    shown = {name: flat[name] for name in USUAL if name in flat}
-    shown |= {k: v for k, v in flat.items() if defaults.get(k) != v and not k.startswith(ELSEWHERE)}
-    shown |= {"retriever.class": report.facts.retriever} if report.facts.retriever else {}
-    return {name: str(value)[:MOST_CHARACTERS] for name, value in shown.items()}
+    settings = {name: flat[name] for name in USUAL if name in flat}
+    settings |= {k: v for k, v in flat.items() if defaults.get(k) != v and not k.startswith(ELSEWHERE)}
+    settings |= {"retriever.class": report.facts.retriever} if report.facts.retriever else {}
+    return {name: str(value)[:MOST_CHARACTERS] for name, value in settings.items()}
 
 
 def metric_values(report: Report) -> dict[str, float]:
@@ -103,20 +103,20 @@ def curves(report: Report) -> Iterator[Figure]:
         "top_k": {n: k for n, (w, k, t) in enumerate(cells) if (w, t) == (way, threshold)},
         "threshold": {n: round(1_000 * (t or 0)) for n, (w, k, t) in enumerate(cells) if (w, k) == (way, top_k)},
     }
-    shown = {name: grid.metrics[metric].mean for name, metric in CURVES.items() if metric in grid.metrics}
-    shown |= {"found": grid.results.gain} if grid.results else {}
-    shown |= {"utility" if grid.decision else "objective": grid.ranking.values}
+    columns = {name: grid.metrics[metric].mean for name, metric in CURVES.items() if metric in grid.metrics}
+    columns |= {"found": grid.results.gain} if grid.results else {}
+    columns |= {"utility" if grid.decision else "objective": grid.ranking.values}
     for axis, along in steps.items():
-        for name, means in shown.items() if len(along) > 1 else ():
-            known = ((step, means[n]) for n, step in along.items())
-            yield from ((f"by_{axis}/{name}", step, mean) for step, mean in known if mean is not None)
+        for name, means in columns.items() if len(along) > 1 else ():
+            points = ((step, means[n]) for n, step in along.items())
+            yield from ((f"by_{axis}/{name}", step, mean) for step, mean in points if mean is not None)
 
 
 def tags(report: Report) -> dict[str, str]:
     """Return what runs are filtered by, and the text of the run's page."""
     facts, flat = report.facts, _flat(report.config)
     failed = [criterion.metric for criterion in report.criteria if not criterion.passed]
-    shown = ("metrics", "queries", *(["grid"] if report.grid else []))
+    names = ("metrics", "queries", *(["grid"] if report.grid else []))
     tags: dict[str, object] = {
         "mode": facts.retriever if flat.get("retriever.python") else flat.get("retriever.mode"),
         "collection": facts.collection and facts.collection.name,
@@ -129,7 +129,7 @@ def tags(report: Report) -> dict[str, str]:
         "ragas": (report.ragas_check and report.ragas_check.line) or None,
         "code.commit": facts.commit,
         "mlflow.note.content": description(report),
-        "mlflow.loggedArtifacts": json.dumps([{"path": f"tables/{name}.json", "type": "table"} for name in shown]),
+        "mlflow.loggedArtifacts": json.dumps([{"path": f"tables/{name}.json", "type": "table"} for name in names]),
         "mlflow.genaiEvaluate.qualityCriteria": quality_criteria(report),
     }
     return {key: str(value) for key, value in tags.items() if value is not None}
@@ -147,16 +147,16 @@ def quality_criteria(report: Report) -> str | None:
         if (condition := conditions.get(name)) and condition[1] in COMPARATORS
     ]
     # Equal criteria have equal revisions: a report is written late as it is live.
-    known = {"schemaVersion": 1, "revision": str(uuid5(NAMESPACE_OID, json.dumps(rules))), "rules": rules}
-    return json.dumps(known) if rules else None
+    criteria = {"schemaVersion": 1, "revision": str(uuid5(NAMESPACE_OID, json.dumps(rules))), "rules": rules}
+    return json.dumps(criteria) if rules else None
 
 
 def compared_figures(comparison: Comparison, key: str) -> Iterator[Figure]:
     """Yield the paired differences by names below a key, as MLflow's own comparison names them."""
-    for each in comparison.differences:
-        for name, field in DIFFERENCE.items() if each.n else ():
-            if (value := getattr(each, field)) is not None:
-                yield f"{key}/{each.metric}/{name}", 0, value
+    for entry in comparison.differences:
+        for name, field in DIFFERENCE.items() if entry.n else ():
+            if (value := getattr(entry, field)) is not None:
+                yield f"{key}/{entry.metric}/{name}", 0, value
 
 
 def metrics_table(report: Report) -> list[dict[str, Any]]:
@@ -173,10 +173,10 @@ def queries_table(report: Report) -> list[dict[str, Any]]:
     names, rows = [name for name in report.metrics if name in report.scores], []
     for row in report.queries:
         claims = [f"{'' if one.attributed else 'not '}supported: {one.statement} ({one.reason})" for one in row.claims]
-        said = {"judge": "\n".join(verdict_lines(row)), "claims": "\n".join(claims)} if report.judge else {}
+        judged = {"judge": "\n".join(verdict_lines(row)), "claims": "\n".join(claims)} if report.judge else {}
         texts = {"reasons": "; ".join(row.reasons), "expected": expected_text(row), "retrieved": retrieved_text(row)}
         scores = {name: score if isinstance(score := row.scores.get(name), float | int) else None for name in names}
-        rows.append({name: getattr(row, name) for name in OF_A_QUERY} | texts | said | scores)
+        rows.append({name: getattr(row, name) for name in OF_A_QUERY} | texts | judged | scores)
     return rows
 
 
@@ -251,11 +251,11 @@ def _cell_run(report: Report, grid: GridSection, place: int) -> CellRun:
     # MLflow's comparison draws the first three parameters by name that differ: the cuts come before all others.
     cuts = {f"cell.{name}": own[name] for name in CELL_AXES if name in own}
     means = {OBJECTIVE: grid.ranking.values[place]} | {name: one.mean[place] for name, one in grid.metrics.items()}
-    known = {name: mean for name, mean in means.items() if mean is not None}
-    first = [name for name in dict.fromkeys((OBJECTIVE, *grid.ranking.metrics, *ranked(known))) if name in known]
+    values = {name: mean for name, mean in means.items() if mean is not None}
+    first = [name for name in dict.fromkeys((OBJECTIVE, *grid.ranking.metrics, *ranked(values))) if name in values]
     return CellRun(
         cell=grid.cells.index[place],
         name=f"{'★ ' if grid.cells.index[place] == grid.chosen else ''}{grid.address(place)}",
         parameters=cuts | {f"retriever.{name}": value for name, value in settings.items()},
-        figures=[(name, 0, known[name]) for name in first[:MOST_METRICS]],
+        figures=[(name, 0, values[name]) for name in first[:MOST_METRICS]],
     )

@@ -95,15 +95,15 @@ def best_scores(report: Report) -> Columns | None:
     settings, collection = report.config["retriever"], report.facts.collection
     compared_by = collection.content.get("distance") if collection else None
     on_cosine = settings.get("threshold_on") != "final" and settings.get("threshold_signal", "cosine") == "cosine"
-    known = [(row.in_scope, row.top_score) for row in report.queries if row.top_score is not None]
-    if not known or any(row.top_score is None and row.retrieved for row in report.queries):
+    scores = [(row.in_scope, row.top_score) for row in report.queries if row.top_score is not None]
+    if not scores or any(row.top_score is None and row.retrieved for row in report.queries):
         return None
     return {
         "scale": "dot product" if compared_by == "dot" else "cosine similarity",
         # A threshold on another score has another scale.
         "threshold": settings.get("threshold") if on_cosine else None,
-        "in_scope": [score for in_scope, score in known if in_scope],
-        "out_of_scope": [score for in_scope, score in known if not in_scope],
+        "in_scope": [score for in_scope, score in scores if in_scope],
+        "out_of_scope": [score for in_scope, score in scores if not in_scope],
     }
 
 
