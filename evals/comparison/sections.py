@@ -9,7 +9,7 @@ from evals.comparison.records import Comparison, Difference, Run, written_p
 from evals.metrics import declared
 from evals.report.model import QueryRow
 from evals.report.parsing import FOUND
-from evals.report.section import NOTHING, Cell, Column, Section, line, row_of, terminal
+from evals.report.section import NOTHING, Column, Section, Styled, line, row_of, terminal
 from evals.report.sections import difference, figure, numbers, signed
 
 COMPARISON_SCHEMA = 1
@@ -87,10 +87,10 @@ def head(comparison: Comparison) -> Iterator[Section]:
     for role, run in (("baseline", comparison.baseline), ("other   ", comparison.other)):
         facts = run.report.facts
         about = f"  {facts.cases} queries · {facts.started_at[:16].replace('T', ' ')} · {run.origin}"
-        lines.append(line(f"{role}  ", Cell(run.name, tone="bold"), about, is_command=True))
+        lines.append(line(f"{role}  ", Styled(run.name, "bold"), about, is_command=True))
     if pairing.left:
         only = f"Only the {len(pairing.rows)} queries that are the same in both runs are compared"
-        lines += [line(""), line(Cell(only, tone="bold bad"), f" (--common); {pairing.left} are left out.")]
+        lines += [line(""), line(Styled(only, "bold bad"), f" (--common); {pairing.left} are left out.")]
     if not comparison.changes and not comparison.mismatches:
         lines += [line(""), line("Settings, golden data, collection, versions and commit are the same.")]
     yield Section(lines=lines)
@@ -101,13 +101,13 @@ def head(comparison: Comparison) -> Iterator[Section]:
     others = [row_of(one.what, f"{one.baseline} → {one.other}", one.meaning) for one in comparison.mismatches]
     for title, rows in (("Settings that differ", settings), ("Other differences", others)):
         if rows:
-            heading = [line(""), line(Cell(title, tone="bold"))]
+            heading = [line(""), line(Styled(title, "bold"))]
             yield Section(lines=heading, columns=[Column("")] * len(rows[0]), rows=rows)
-    rows = [row for row in map(_row, comparison.differences) if {cell.text for cell in row[1:]} - NOTHING]
+    rows = [row for row in map(_row, comparison.differences) if {part.text for part in row[1:]} - NOTHING]
     yield Section(lines=[line("")], columns=COLUMNS, rows=rows, spills=True)
 
 
-def _row(entry: Difference) -> tuple[Cell, ...]:
+def _row(entry: Difference) -> tuple[Styled, ...]:
     *values, counts, verdict = difference(entry)
     both = entry.p, entry.p_adjusted
     tests = ["–" if p is None else written_p(p) for p in both]
@@ -137,7 +137,7 @@ def _beside(comparison: Comparison, family: int) -> Section:
         )
     if any(entry.note == WHOLE_RUN for entry in comparison.differences):
         notes.append("Without n: statistics of the whole run, which are not paired by query and have no p.")
-    return Section(lines=[line(Cell(text, tone="dim")) for text in (*texts, " ".join(notes))])
+    return Section(lines=[line(Styled(text, "dim")) for text in (*texts, " ".join(notes))])
 
 
 def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
@@ -146,38 +146,38 @@ def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
         yield Section(lines=[line(""), line("No query moved.")])
     elif moves:
         most = f", {len(moves)} of {len(comparison.moved)}, by {', '.join(metrics)}"
-        yield Section(lines=[line(""), line(Cell("Queries that moved most", tone="bold"), most)])
+        yield Section(lines=[line(""), line(Styled("Queries that moved most", "bold"), most)])
     for move in moves:
         tone, word = ("good", "better") if move.gain > 0 else ("bad", "worse")
         change = f"  {move.metric} {figure(move.metric, move.before)} → {figure(move.metric, move.after)}  "
         columns = (_hits(move.baseline), _hits(move.other))
-        rows = [list(both) for both in zip_longest(*columns, fillvalue=Cell(""))]
+        rows = [list(both) for both in zip_longest(*columns, fillvalue=Styled(""))]
         lines = [
             line(""),
-            line("  ", Cell(move.baseline.id, tone="bold"), f" {move.baseline.query}"),
-            line(change, Cell(f"{word} by {figure(move.metric, abs(move.gain))}", tone)),
+            line("  ", Styled(move.baseline.id, "bold"), f" {move.baseline.query}"),
+            line(change, Styled(f"{word} by {figure(move.metric, abs(move.gain))}", tone)),
         ]
         yield Section(lines=lines, columns=[Column("  baseline"), Column("  other")], rows=rows)
 
 
-def _hits(row: QueryRow) -> Iterator[Cell]:
+def _hits(row: QueryRow) -> Iterator[Styled]:
     """Yield chunks, a line each; of a long source the end is shown, where its lines are."""
     below = "" if row.retrieved else "below the threshold "
     if below:
-        yield Cell("  nothing returned")
+        yield Styled("  nothing returned")
     for hit in row.best_below_threshold[:1] if below else row.retrieved[:HITS]:
         # Scores of two runs may have two scales, and the threshold another one: they are in the reports.
         prefix = f"  {below}{hit.rank}. {'✓' if hit.grade else ' '} "
-        yield Cell(prefix + hit.source, keep=len(prefix))
+        yield Styled(prefix + hit.source, keep=len(prefix))
     if (more := len(row.retrieved) - HITS) > 0:
-        yield Cell(f"  and {more} more")
+        yield Styled(f"  and {more} more")
 
 
 def _regressions(comparison: Comparison) -> Section:
-    lines = [line(""), line(Cell("Tolerated drops", tone="bold"))] if comparison.regressions else []
+    lines = [line(""), line(Styled("Tolerated drops", "bold"))] if comparison.regressions else []
     for one in comparison.regressions:
         drop = "drop unknown" if one.drop is None else f"drop {signed(one.metric, one.drop)}"
-        answer = Cell("pass" if one.passed else "FAIL", "good" if one.passed else "bad")
+        answer = Styled("pass" if one.passed else "FAIL", "good" if one.passed else "bad")
         lines.append(line("  ", answer, f"  {one.metric}  {drop}, tolerated {one.tolerance:g}  ({one.reason})"))
     return Section(lines=lines)
 

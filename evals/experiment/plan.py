@@ -15,7 +15,7 @@ from evals.judge.plan import SECONDS_PER_CALL, JudgePlan, stopped
 from evals.metrics import needs
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.declaration import Metric
-from evals.report.section import Cell, Column, Section, line, terminal
+from evals.report.section import Column, Section, Styled, line, terminal
 from evals.report.sections import numbers
 
 
@@ -60,7 +60,7 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
     ]
     sections += [_of_judge(each, queries, config.judge.stop.margin) for each in plans]
     if early := stopped(config.judge.budget, plans):
-        sections.append(Section(lines=[line(Cell(f"The run would stop early: {early}.", "fair"))]))
+        sections.append(Section(lines=[line(Styled(f"The run would stop early: {early}.", "fair"))]))
     return terminal(sections, width=width, color=False)
 
 
@@ -94,7 +94,7 @@ def _of_judge(plan: JudgePlan, queries: int, margin: float | None) -> Section:
     rows = []
     for share in (*plan.shares, plan.total):
         counts = (share.questions, share.cached, share.calls, share.tokens_in, share.tokens_out)
-        rows.append([Cell(f"  {share.metric}"), *(Cell(f"{count:,}") for count in counts)])
+        rows.append([Styled(f"  {share.metric}"), *(Styled(f"{count:,}") for count in counts)])
     duration = timedelta(seconds=round(plan.seconds))
     told = [
         f"Cost: {money(plan.usd, plan.model)}. Time at the given limits: about {duration} (h:mm:ss), "
@@ -106,7 +106,7 @@ def _of_judge(plan: JudgePlan, queries: int, margin: float | None) -> Section:
     if margin is not None:
         told.append(f"Judging ends earlier, once a cell is proved within {margin:g} of the best (judge.stop).")
     return Section(
-        lines=[line(Cell("Judge", tone="bold"), f" {plan.model}")],
+        lines=[line(Styled("Judge", "bold"), f" {plan.model}")],
         columns=[Column("  metric"), *numbers("questions", "cached", "calls", "tokens in", "tokens out")],
         rows=rows,
         below=[line(f"  {text}") for text in told],

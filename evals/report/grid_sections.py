@@ -10,7 +10,7 @@ from evals.grid.objective import TOKENS
 from evals.metrics import declared
 from evals.report.grid import cut
 from evals.report.model import ChoiceSection, DecisionSection, GridSection, Report
-from evals.report.section import NOTHING, Cell, Column, Section, line, row_of
+from evals.report.section import NOTHING, Column, Section, Styled, line, row_of
 from evals.report.sections import figure, numbers
 from evals.stats.abstention import FINAL
 
@@ -36,17 +36,17 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
         most: Number of standings, besides the recommended one.
     """
     if warnings := list(_not_chosen(report, grid)):
-        yield Section(name="warning", lines=[line(Cell(text, tone="fair")) for text in warnings])
+        yield Section(name="warning", lines=[line(Styled(text, "fair")) for text in warnings])
     if grid.decision and grid.choice:
         yield decision_section(report, grid, grid.decision, grid.choice)
-    cells, proof = grid.cells, [line(Cell(grid.proof, tone="bold"))] if grid.proof else []
+    cells, proof = grid.cells, [line(Styled(grid.proof, "bold"))] if grid.proof else []
     counts = Counter(one for one, _ in {*zip(cells.configuration, cells.threshold, strict=True)}).values()
     thresholds = " to ".join(f"{count:,}" for count in dict.fromkeys((min(counts), max(counts))))
     sizes = (
         f"  {len(grid.configurations)} × retrieved, {len(set(cells.top_k))} × top_k, {thresholds} × threshold · "
         f"{len(report.queries)} queries"
     )
-    head = [line(Cell(f"Grid of {cells.count:,} cells", tone="bold"), sizes), line(Cell(_by(report, grid), tone="dim"))]
+    head = [line(Styled(f"Grid of {cells.count:,} cells", "bold"), sizes), line(Styled(_by(report, grid), "dim"))]
     yield Section(name="recommendation", lines=[*proof, *head, *map(line, grid.explanation)])
     if grid.choice:
         yield best_cells(grid, grid.choice, most)
@@ -89,8 +89,8 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
     if len(retrievals) == 1:
         about += f" · {next(iter(retrievals))}"
     warning = _not_separated(grid, report.config["retriever"])
-    lines = [line(Cell(warning, tone="fair"))] if warning else []
-    lines.append(line(Cell("Which threshold and top_k?", tone="bold"), about))
+    lines = [line(Styled(warning, "fair"))] if warning else []
+    lines.append(line(Styled("Which threshold and top_k?", "bold"), about))
     notes = [
         _out_of_reach(levels),
         f"Retrieved by {' · '.join(served)}" if len(served) > 1 else "",
@@ -109,11 +109,11 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
         lines=lines,
         columns=[columns[n] for n in filled],
         rows=[[row[n] for n in filled] for row in rows],
-        below=[*(line(Cell(note, tone="dim")) for note in notes if note), line("")],
+        below=[*(line(Styled(note, "dim")) for note in notes if note), line("")],
     )
 
 
-def _level(label: str, level: Level, report: Report, grid: GridSection, places: Mapping[int, int]) -> Sequence[Cell]:
+def _level(label: str, level: Level, report: Report, grid: GridSection, places: Mapping[int, int]) -> Sequence[Styled]:
     """Return the row of a level: its cell, what that finds and costs, and what passes."""
     figures = level.figures
     if level.cell is None or not figures:
@@ -134,7 +134,7 @@ def _level(label: str, level: Level, report: Report, grid: GridSection, places: 
         "–" if rate is None else f"{round(rate * decided)} of {decided}",
         "–" if held_out is None else f"{held_out:.3f}",
     )
-    return [Cell(text, "bold" if label == RECOMMENDED else "") for text in texts]
+    return [Styled(text, "bold" if label == RECOMMENDED else "") for text in texts]
 
 
 def _out_of_reach(levels: Sequence[tuple[str, Level]]) -> str:
@@ -221,7 +221,7 @@ def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> Section:
         rows.append(row_of(
             *(str(number), grid.configuration_of(place).name, str(cells.top_k[place])),
             "–" if threshold is None else f"{threshold:.6g}",
-            Cell(mark, "good bold" if is_chosen else ""),
+            Styled(mark, "good bold" if is_chosen else ""),
             *([f"{standing.value:.3f}"] if weighted else []),
             *(_figure(grid, name, place) for name in names),
             "–" if low is None or high is None else f"{low:.3f} … {high:.3f}",

@@ -1,6 +1,6 @@
-"""What is shown, as sections of cells, and the renderers of a terminal, Markdown and notebooks; the page has its own.
+"""What is shown, as sections of texts, and the renderers of a terminal, Markdown and notebooks; the page has its own.
 
-A cell's text is made harmless once, here: nothing that comes from outside steers a terminal or is taken for markup.
+A text is made harmless once, here: nothing that comes from outside steers a terminal or is taken for markup.
 """
 
 import re
@@ -29,7 +29,7 @@ NOTHING = {"", "–"}
 
 
 @dataclass(frozen=True)
-class Cell:
+class Styled:
     """A text, and how it is shown.
 
     Attributes:
@@ -57,9 +57,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """Cells side by side: one line, cut where the terminal ends, or else wrapped; a command is never broken."""
+    """Texts side by side: one line, cut where the terminal ends, or else wrapped; a command is never broken."""
 
-    cells: tuple[Cell, ...]
+    parts: tuple[Styled, ...]
     is_cut: bool = False
     is_command: bool = False
 
@@ -81,7 +81,7 @@ class Section:
         name: Its name on a page.
         title: Its heading; empty for none.
         columns: Columns of the table; all without names where it has no head.
-        rows: Its rows, a cell a column.
+        rows: Its rows, a text a column.
         below: Lines below the table.
         spills: True if columns without room stand in a second table.
     """
@@ -90,18 +90,18 @@ class Section:
     title: str = ""
     lines: Sequence[Line] = ()
     columns: Sequence[Column] = ()
-    rows: Sequence[Sequence[Cell]] = ()
+    rows: Sequence[Sequence[Styled]] = ()
     below: Sequence[Line] = ()
     spills: bool = False
 
 
-def row_of(*parts: Cell | str) -> tuple[Cell, ...]:
-    """Return a row of cells and plain texts."""
-    return tuple(Cell(part) if isinstance(part, str) else part for part in parts)
+def row_of(*parts: Styled | str) -> tuple[Styled, ...]:
+    """Return a row of styled and plain texts."""
+    return tuple(Styled(part) if isinstance(part, str) else part for part in parts)
 
 
-def line(*parts: Cell | str, is_cut: bool = False, is_command: bool = False) -> Line:
-    """Return a line of cells and plain texts."""
+def line(*parts: Styled | str, is_cut: bool = False, is_command: bool = False) -> Line:
+    """Return a line of styled and plain texts."""
     return Line(row_of(*parts), is_cut, is_command)
 
 
@@ -134,12 +134,12 @@ def terminal(sections: Iterable[Section], *, width: int, color: bool, whole: boo
 
 def markdown(section: Section) -> Iterator[str]:
     """Yield the lines of a section, then its table, as Markdown; bad values are bold."""
-    yield from (escaped("".join(cell.text for cell in each.cells)) for each in section.lines)
+    yield from (escaped("".join(part.text for part in each.parts)) for each in section.lines)
     if section.rows:
         yield f"|{''.join(f' {escaped(column.name)} |' if column.name else ' |' for column in section.columns)}"
         yield f"|{'---|' * len(section.columns)}"
     for row in section.rows:
-        texts = (f"**{escaped(cell.text)}**" if "bad" in cell.tone else escaped(cell.text) for cell in row)
+        texts = (f"**{escaped(part.text)}**" if "bad" in part.tone else escaped(part.text) for part in row)
         yield f"| {' | '.join(texts)} |"
 
 
@@ -158,18 +158,18 @@ def in_html(colored: str) -> str:
     return console.export_html(inline_styles=True, code_format='<pre style="overflow-x: auto">{code}</pre>')
 
 
-def _style(cell: Cell) -> str:
-    return " ".join([*(STYLES[word] for word in cell.tone.split()), *([f"link {cell.link}"] if cell.link else [])])
+def _style(part: Styled) -> str:
+    return " ".join([*(STYLES[word] for word in part.tone.split()), *([f"link {part.link}"] if part.link else [])])
 
 
 def _print_line(console: Console, printed: Line, *, whole: bool) -> None:
     is_cut, room, text = printed.is_cut and not whole, UNCUT if whole else console.width, Text()
-    for number, cell in enumerate(printed.cells, 1):
+    for number, part in enumerate(printed.parts, 1):
         rest = room - len(text)
         # What follows a text that loses its middle has the rest of the line.
-        own = rest if number == len(printed.cells) else rest * 3 // 5
-        shown = cell.within(max(own, LEAST)) if is_cut else cell.text
-        text.append(shown, style=_style(cell))
+        own = rest if number == len(printed.parts) else rest * 3 // 5
+        shown = part.within(max(own, LEAST)) if is_cut else part.text
+        text.append(shown, style=_style(part))
     is_long = printed.is_command or (whole and printed.is_cut)
     console.print(text, no_wrap=is_cut, overflow="ellipsis" if is_cut else None, soft_wrap=is_long)
 
@@ -211,7 +211,7 @@ def _table(section: Section, numbers: Sequence[int], width: int, *, is_rest: boo
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(column.name for column in columns))
     elastic = [number for number in numbers if any(row[number].keep >= 0 for row in section.rows)]
     fixed = sum(_width(section, number) for number in numbers if number not in elastic) + BETWEEN * len(numbers)
-    # A cell is broken rather than cut where not even the needed columns have room.
+    # A text is broken rather than cut where not even the needed columns have room.
     is_broken = not elastic and fixed - BETWEEN > width
     room = max((width - fixed) // max(len(elastic), 1), LEAST)
     for number, column in zip(numbers, columns, strict=True):

@@ -1,4 +1,4 @@
-"""A run in words and in sections of cells: metrics, criteria, slices, worst queries, the judge. Pure.
+"""A run in words and in sections: metrics, criteria, slices, worst queries, the judge. Pure.
 
 Terminal, page, Markdown and notebook show these; each metric, criterion, difference and chunk is put into words here.
 """
@@ -15,7 +15,7 @@ from evals.judge.budget import Usage
 from evals.metrics import NEED_A_JUDGE, declared
 from evals.report.head import NO_WORSE, ranked
 from evals.report.model import ComparedSection, DifferenceEntry, Facts, FailedValue, Hit, QueryRow, Report
-from evals.report.section import Cell, Column, Line, Section, line, row_of
+from evals.report.section import Column, Line, Section, Styled, line, row_of
 from retrievers.terminal.present import score_text
 
 TONES = {"pass": "good", "FAIL": "bad", "undecided": "fair", "better": "good", "worse": "bad", "": ""}
@@ -53,7 +53,7 @@ def metrics(report: Report, names: Sequence[str], *, remarks: bool = False) -> S
     rows = []
     for name in names:
         metric = report.metrics[name]
-        beside = Cell(remark(metric), tone="dim") if remarks else _conditions(report, name)
+        beside = Styled(remark(metric), "dim") if remarks else _conditions(report, name)
         rows.append(row_of(name, *value_texts(name, metric), counted(metric), beside))
     columns = (Column("metric"), *numbers("value", "95% interval", "n"), last)
     return Section(name="metrics", columns=columns, rows=rows)
@@ -74,13 +74,13 @@ def shown_metrics(report: Report, *, everything: bool) -> list[str]:
     ]
 
 
-def _conditions(report: Report, name: str) -> Cell:
+def _conditions(report: Report, name: str) -> Styled:
     """Return the criteria on a metric with their answers; of two that are met the one of the baseline says less."""
     gates = [gate for gate in report.criteria if gate.metric == name]
     ordered = sorted(gates, key=lambda gate: (gate.passed, gate.condition == NO_WORSE))
     stated = [gate for n, gate in enumerate(ordered) if not (n and gate.passed and gate.condition == NO_WORSE)]
     text = ", ".join(f"{gate.condition} {gate.answer}" for gate in stated)
-    return Cell(text, TONES[stated[0].answer] if stated else "")
+    return Styled(text, TONES[stated[0].answer] if stated else "")
 
 
 def criteria(report: Report) -> Section:
@@ -88,9 +88,9 @@ def criteria(report: Report) -> Section:
     names = Column("verdict"), Column("criterion"), Column("condition")
     rows = [
         row_of(
-            Cell(gate.answer, f"bold {TONES[gate.answer]}"),
+            Styled(gate.answer, f"bold {TONES[gate.answer]}"),
             *(gate.metric, gate.condition, figure(gate.metric, gate.figure)),
-            Cell(gate.reason, "dim"),
+            Styled(gate.reason, "dim"),
         )
         for gate in report.criteria
     ]
@@ -102,7 +102,7 @@ def unmet(report: Report) -> Iterator[Line]:
     for gate in report.criteria:
         if not gate.passed:
             got = f" {gate.metric} {gate.condition}, got {figure(gate.metric, gate.figure)} ({gate.reason})"
-            yield line("  ", Cell(gate.answer, tone=TONES[gate.answer]), got)
+            yield line("  ", Styled(gate.answer, TONES[gate.answer]), got)
 
 
 def compared(section: ComparedSection, name: str) -> Section:
@@ -110,7 +110,7 @@ def compared(section: ComparedSection, name: str) -> Section:
     return Section(name=name, columns=COMPARED, rows=[difference(each) for each in section.differences])
 
 
-def difference(entry: DifferenceEntry) -> tuple[Cell, ...]:
+def difference(entry: DifferenceEntry) -> tuple[Styled, ...]:
     """Return a difference as a row: both values, the difference with its interval, wins, ties and losses."""
     return row_of(
         entry.metric,
@@ -118,7 +118,7 @@ def difference(entry: DifferenceEntry) -> tuple[Cell, ...]:
         signed(entry.metric, entry.difference),
         signed_ends(entry.metric, entry.low, entry.high),
         f"{entry.wins}/{entry.ties}/{entry.losses}" if entry.wins + entry.ties + entry.losses else "–",
-        Cell(entry.verdict, TONES[entry.verdict]),
+        Styled(entry.verdict, TONES[entry.verdict]),
     )
 
 
@@ -143,7 +143,7 @@ def slices(report: Report) -> Section | None:
         for name in names:
             metric = part.metrics.get(name)
             texts.append("{} ({}), n {}".format(*value_texts(name, metric), metric.n) if metric else "–")
-        kind = Cell("type" if part.by == "query_type" else "tag", "dim")
+        kind = Styled("type" if part.by == "query_type" else "tag", "dim")
         rows.append(row_of(part.name, kind, str(part.n), *texts))
     columns = (Column("queries"), Column(""), *numbers("n"), *map(Column, names))
     return Section(name="slices", columns=columns, rows=rows) if len(rows) > 1 else None
@@ -163,19 +163,19 @@ def worst_queries(report: Report, *, everything: bool) -> Section | None:
 
 
 def _worst(row: QueryRow, report: Report, *, everything: bool) -> Iterator[Line]:
-    tags = Cell(f"  {' · '.join(row.tags)}" if row.tags else "", "dim")
-    yield line(Cell(row.id, tone="bold"), f" {' '.join(row.query.split())}", tags, is_cut=True)
+    tags = Styled(f"  {' · '.join(row.tags)}" if row.tags else "", "dim")
+    yield line(Styled(row.id, "bold"), f" {' '.join(row.query.split())}", tags, is_cut=True)
     for reason in reasons(row)[: 2 if everything else 1]:
-        yield line(Cell(f"  {reason}", "bad"), is_cut=True)
+        yield line(Styled(f"  {reason}", "bad"), is_cut=True)
     for hit in row.retrieved[: CHUNKS if everything else FIRST_CHUNKS]:
-        source = Cell(hit.source, link=source_link(hit.source, report.config), keep=0)
-        text = Cell(f"  {hit.preview.lstrip('# ')}", "dim")
-        yield line("  ", Cell(rank_and_score(hit)), source, text, is_cut=True)
+        source = Styled(hit.source, link=source_link(hit.source, report.config), keep=0)
+        text = Styled(f"  {hit.preview.lstrip('# ')}", "dim")
+        yield line("  ", Styled(rank_and_score(hit)), source, text, is_cut=True)
         if hit.verdict == 0 or isinstance(hit.judge, FailedValue):
             found = "judged useless" if hit.verdict == 0 else "not judged"
-            yield line(Cell(f"     {found}: {hit.said}", "dim"))
+            yield line(Styled(f"     {found}: {hit.said}", "dim"))
     for expected in row.expected[:2] if everything else ():
-        yield line(Cell(f"  expected {expected}", "dim"), is_cut=True)
+        yield line(Styled(f"  expected {expected}", "dim"), is_cut=True)
 
 
 def disagreements(report: Report, *, everything: bool = True) -> Section | None:
@@ -191,9 +191,9 @@ def disagreements(report: Report, *, everything: bool = True) -> Section | None:
     cells = [
         row_of(
             verdict.query_id,
-            Cell(report.chunks[verdict.chunk_id].source if verdict.chunk_id in report.chunks else "", keep=0),
+            Styled(report.chunks[verdict.chunk_id].source if verdict.chunk_id in report.chunks else "", keep=0),
             *(("relevant", "useless") if verdict.label else ("not relevant", "useful")),
-            Cell(verdict.reason, "dim"),
+            Styled(verdict.reason, "dim"),
         )
         for verdict in verdicts
     ]

@@ -6,7 +6,7 @@ from evals.grid.decision import NO_OUT_OF_SCOPE
 from evals.report.grid_sections import decision_section, grid_sections
 from evals.report.head import criteria_line, leading, most_telling, tone
 from evals.report.model import Report
-from evals.report.section import Cell, Line, Section, escaped, line, markdown, terminal
+from evals.report.section import Line, Section, Styled, escaped, line, markdown, terminal
 from evals.report.sections import (
     criteria,
     disagreements,
@@ -67,10 +67,10 @@ def _head(report: Report) -> Iterator[Line]:
     facts = report.facts
     if report.verdict:
         look = tone(report)
-        yield line(Cell(report.verdict, tone=f"bold {look}"), " ", Cell(criteria_line(report), tone=look))
+        yield line(Styled(report.verdict, f"bold {look}"), " ", Styled(criteria_line(report), look))
     scope = f"{facts.in_scope} in scope, {facts.out_of_scope} out of scope"
     yield line(f"{report.name} · {scope} · {searched(facts)}", is_cut=True)
-    yield line(Cell(report.settings, tone="dim"), is_cut=True)
+    yield line(Styled(report.settings, "dim"), is_cut=True)
 
 
 def _details(
@@ -79,15 +79,15 @@ def _details(
     """Yield what must be known beside the first table and the next command, then the details."""
     beside = [*_remarks(report, first, everything=everything), *unmet(report)]
     # Of a grid it is the first line.
-    beside += [line(Cell("Note:", tone="fair"), f" {note}") for note in report.notes if note != NO_OUT_OF_SCOPE]
+    beside += [line(Styled("Note:", "fair"), f" {note}") for note in report.notes if note != NO_OUT_OF_SCOPE]
     if following:
-        beside.append(line("Next: ", Cell(following, tone="bold"), is_command=True))
-    yield Section(lines=[*beside, line(""), line(Cell("Details", tone="bold"))])
+        beside.append(line("Next: ", Styled(following, "bold"), is_command=True))
+    yield Section(lines=[*beside, line(""), line(Styled("Details", "bold"))])
     if rest := [name for name in names if name not in first]:
         yield metrics(report, rest)
         yield Section(lines=list(_remarks(report, rest, everything=everything)))
     ragas = [report.ragas_check.line] if report.ragas_check and report.ragas_check.line else []
-    yield Section(lines=[line(Cell(text, tone="dim")) for text in (*judge_lines(report), *ragas)])
+    yield Section(lines=[line(Styled(text, "dim")) for text in (*judge_lines(report), *ragas)])
     parts = (leading_slices(report), worst_queries(report, everything=everything))
     yield from filter(None, (*parts, disagreements(report, everything=everything)))
 
@@ -98,14 +98,14 @@ def _remarks(report: Report, names: Sequence[str], *, everything: bool) -> Itera
         metric = report.metrics[name]
         is_told = everything or metric.n_failed or metric.n_missing or metric.value is None or metric.sampled
         if is_told and (text := remark(metric)):
-            yield line(Cell(f"  {name}: {text}", "dim"))
+            yield line(Styled(f"  {name}: {text}", "dim"))
 
 
 def _markdown(report: Report) -> Iterator[str]:
     facts, grid = report.facts, report.grid
     if grid and grid.decision and grid.choice:
         taken = decision_section(report, grid, grid.decision, grid.choice)
-        yield from (*markdown(taken), *("\n" + escaped(each.cells[0].text) for each in taken.below), "")
+        yield from (*markdown(taken), *("\n" + escaped(each.parts[0].text) for each in taken.below), "")
     yield escaped(report.verdict)
     if grid and grid.proof:
         yield f"\n**{escaped(grid.proof)}**"

@@ -136,7 +136,7 @@ def test_the_first_line_says_that_the_score_does_not_separate(own: Signal, other
     report = stored("grid")
     assert report.grid and report.grid.decision and report.grid.choice
     grid = report.grid.model_copy(update={"signals": (own, other)})
-    first = decision_section(report, grid, report.grid.decision, report.grid.choice).lines[0].cells[0].text
+    first = decision_section(report, grid, report.grid.decision, report.grid.choice).lines[0].parts[0].text
     page = render_page(report.model_copy(update={"grid": grid}))
     assert not said or first in unescape(page)
     beginning = f"The score that the threshold reads ({own.name})" if said else "Which threshold and top_k?"

@@ -23,7 +23,7 @@ from evals.report.grid_sections import best_cells, columns
 from evals.report.html import render_page
 from evals.report.junit import junit
 from evals.report.parsing import parse
-from evals.report.section import Cell, Section, line, markdown, terminal
+from evals.report.section import Section, Styled, line, markdown, terminal
 from evals.report.sections import source_link
 from evals.report.terminal import description, render
 from retrievers.text.printable import json_text
@@ -181,9 +181,9 @@ def test_whatever_a_reason_holds_the_junit_file_is_valid_utf_8_xml(case: tuple[s
 
 
 def test_cells_are_harmless_and_what_is_bad_is_bold_in_markdown() -> None:
-    cell = Cell("\x1b[31m[bold]x[/bold]\u202e")
+    cell = Styled("\x1b[31m[bold]x[/bold]\u202e")
     assert cell.text == r"\x1b[31m[bold]x[/bold]\u202e"
-    section = Section(title="\x07t", lines=[line(cell)], columns=[], rows=[[Cell("1", tone="bad"), Cell("")]])
+    section = Section(title="\x07t", lines=[line(cell)], columns=[], rows=[[Styled("1", "bad"), Styled("")]])
     assert "\x1b" not in terminal([Section(title="\x07t", lines=[line(cell)])], width=80, color=False)
     assert list(markdown(section))[-1] == "| **1** |  |"
 
