@@ -16,9 +16,9 @@ LEVEL = 0.05
 COLUMNS = 100
 
 
-def written_p(p: float) -> str:
-    """Return a p value as it is shown: to four digits, never as 0."""
-    return "<0.0001" if p < 0.0001 else f"{p:.4f}"
+def written_p(p: float | None) -> str:
+    """Return a p value as it is shown: to four digits, never as 0; a dash for none."""
+    return "–" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
 class Tracked(NamedTuple):

@@ -109,9 +109,8 @@ def head(comparison: Comparison) -> Iterator[Section]:
 
 def _row(entry: Difference) -> tuple[Styled, ...]:
     *values, counts, verdict = difference(entry)
-    both = entry.p, entry.p_adjusted
-    tests = ["–" if p is None else written_p(p) for p in both]
-    return row_of(*values, *tests, counts, str(entry.n or "–"), verdict)
+    n = str(entry.n or "–")
+    return row_of(*values, written_p(entry.p), written_p(entry.p_adjusted), counts, n, verdict)
 
 
 def _beside(comparison: Comparison, family: int) -> Section:

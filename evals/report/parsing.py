@@ -84,19 +84,16 @@ def cell_report(report: Report, name: str) -> Report:
     cells, names = grid.cells, [grid.address(place) for place in range(len(grid.cells.index))]
     fitting = _places(grid, names, name)
     if len(fitting) != 1:
-        which, one = (
-            (f"{len(fitting)} cells", " or ".join(names[each] for each in fitting[:3]))
-            if fitting
-            else ("no cell", names[0])
-        )
+        which = f"{len(fitting)} cells" if fitting else "no cell"
+        examples = " or ".join(names[place] for place in fitting[:3] or [0])
         near = "" if fitting else nearest(name, names)
-        raise ReportError(f"#{name}: the grid has {which} of that name; expected one such as {one}{near}")
+        raise ReportError(f"#{name}: the grid has {which} of that name; expected one such as {examples}{near}")
     [place] = fitting
     number, top_k, threshold = cells.configuration[place], cells.top_k[place], cells.threshold[place]
-    own = dict.fromkeys(t for each, t in zip(cells.configuration, cells.threshold, strict=True) if each == number)
+    thresholds = dict.fromkeys(t for n, t in zip(cells.configuration, cells.threshold, strict=True) if n == number)
     try:
-        lists = kept.list_of[number][[*own].index(threshold)]
-        results = [_result(row, kept, each, top_k) for row, each in zip(report.queries, lists, strict=True)]
+        lists = kept.list_of[number][[*thresholds].index(threshold)]
+        results = [_result(row, kept, which, top_k) for row, which in zip(report.queries, lists, strict=True)]
     except (IndexError, ValueError):
         raise ReportError(f"#{name}: the results by cell do not fit the cells of the report; make it again") from None
     silent = [(row.in_scope, float(not row.retrieved)) for row, _ in results]
@@ -104,8 +101,8 @@ def cell_report(report: Report, name: str) -> Report:
         remember(Declaration(name=FOUND, about=f"weighted mean of {', '.join(kept.metrics)}"))
     scores: dict[str, list[ScoreValue | None]] = {
         (kept.metrics[0] if len(kept.metrics) == 1 else FOUND): [score for _, score in results],
-        "scope/abstention": [None if in_scope else each for in_scope, each in silent],
-        "scope/false_abstention": [each if in_scope else None for in_scope, each in silent],
+        "scope/abstention": [None if in_scope else share for in_scope, share in silent],
+        "scope/false_abstention": [share if in_scope else None for in_scope, share in silent],
     }
     passed: list[ScoreValue | None] = [
         None if row.outcome == "UNLABELLED" else float(row.outcome == "SUCCESS") for row, _ in results
@@ -141,12 +138,11 @@ def _places(grid: GridSection, names: Sequence[str], name: str) -> list[int]:
     cells, cut = grid.cells, CUT.fullmatch(name.lower())
     if cut is None:
         return []
-    way, top_k, threshold = cut[1] or "", int(cut[2]), None if cut[3] is None else float(cut[3])
-    cuts = zip(cells.top_k, cells.threshold, names, strict=True)
-    those = {place: each for place, (k, t, each) in enumerate(cuts) if k == top_k and t == threshold}
-    ways = {place: each.rpartition("-k")[0] for place, each in those.items()}
-    return [place for place, each in ways.items() if each == way] or [
-        place for place, each in ways.items() if each.startswith(way) or each.endswith(f"-{way}")
+    retrieval, top_k, threshold = cut[1] or "", int(cut[2]), None if cut[3] is None else float(cut[3])
+    cuts = enumerate(zip(cells.top_k, cells.threshold, strict=True))
+    retrievals = {n: names[n].rpartition("-k")[0] for n, (k, t) in cuts if k == top_k and t == threshold}
+    return [place for place, text in retrievals.items() if text == retrieval] or [
+        place for place, text in retrievals.items() if text.startswith(retrieval) or text.endswith(f"-{retrieval}")
     ]
 
 
@@ -158,12 +154,12 @@ def _result(row: QueryRow, kept: ResultsByCell, which: int, top_k: int) -> tuple
         Hit(rank=rank, chunk_id=ids[code], score=None, grade=row.relevant.get(ids[code], 0))
         for rank, code in enumerate(chunks, 1)
     ]
-    told = {"retrieved": hits, "best_below_threshold": [], "claims": [], "reasons": [], "cause": None}
-    told |= dict.fromkeys(("metadata_accuracy", "content_relevance", "accuracy_score"))
+    fields = {"retrieved": hits, "best_below_threshold": [], "claims": [], "reasons": [], "cause": None}
+    fields |= dict.fromkeys(("metadata_accuracy", "content_relevance", "accuracy_score"))
     outcome = "UNLABELLED" if passes < 0 else "SUCCESS" if passes else "FAILURE"
-    return row.model_copy(update={**told, "outcome": outcome}), None if score < 0 else kept.scores[score]
+    return row.model_copy(update={**fields, "outcome": outcome}), None if score < 0 else kept.scores[score]
 
 
 def _mean(name: str, column: Sequence[ScoreValue | None]) -> Summary:
-    known = [float(value) for value in column if isinstance(value, float | int)]
-    return Summary(metric=name, value=sum(known) / len(known) if known else None, n=len(known))
+    scores = [float(score) for score in column if isinstance(score, float | int)]
+    return Summary(metric=name, value=sum(scores) / len(scores) if scores else None, n=len(scores))
