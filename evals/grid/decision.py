@@ -111,7 +111,7 @@ def with_utility(objective: ObjectiveConfig, thresholds: Sequence[float], cases:
         return objective
     whole = sum(map(abs, gains.values()))
     # The rate at which what is found pays for what is over all queries stays.
-    weights = {name: own / whole * ((1 - weight) if name in gains else 1) for name, own in objective.metrics.items()}
+    weights = {name: rate / whole * ((1 - weight) if name in gains else 1) for name, rate in objective.metrics.items()}
     return objective.model_copy(update={"metrics": weights | ({ABSTENTION: weight} if weight else {})})
 
 
@@ -140,22 +140,21 @@ def decision(
     if weight == 1:  # what is found has no part in the choice, and is shown nevertheless
         gains, scale = dict.fromkeys(gains, 1.0), len(gains)
     names = (next(iter(gains)), FALSE_ANSWER, FALSE_ABSTENTION, VERDICT_METRIC)
-    shown = [metric for name in names if isinstance(metric := metric_named(name), QueryMetric)]
-    tokens = grid.metrics[TOKENS].mean
-    false_answer = score_cells(grid, {FALSE_ANSWER: shown[1]}, context)[FALSE_ANSWER].mean
-    shares = {name: own / scale for name, own in gains.items()}
-    shares |= {name: own / whole for name, own in objective.metrics.items() if name not in gains | losses}
-    worth: Floats = sum((own * grid.metrics[name].common for name, own in shares.items()), np.zeros(len(grid)))
+    metrics = [metric for name in names if isinstance(metric := metric_named(name), QueryMetric)]
+    false_answer = score_cells(grid, {FALSE_ANSWER: metrics[1]}, context)[FALSE_ANSWER].mean
+    shares = {name: value / scale for name, value in gains.items()}
+    shares |= {name: value / whole for name, value in objective.metrics.items() if name not in gains | losses}
+    worth: Floats = sum((share * grid.metrics[name].common for name, share in shares.items()), np.zeros(len(grid)))
     beside: Floats = sum((shares[n] * grid.metrics[n].common for n in shares.keys() - gains), np.zeros(len(grid)))
     # As everywhere, of equal cells the least strict is preferred, then the cheapest.
-    preference = np.lexsort((tokens, grid.threshold_of))
+    preference = np.lexsort((grid.metrics[TOKENS].mean, grid.threshold_of))
     preference = preference[(allowed & np.isfinite(worth))[preference]]
     if not len(preference):
         return None
     nearest = float(false_answer[preference].min())
 
     def level(limit: float, index: int | None) -> Level:
-        figures = () if index is None else Figures(*(figures_of(grid, metric, index, context) for metric in shown))
+        figures = () if index is None else Figures(*(figures_of(grid, metric, index, context) for metric in metrics))
         return Level(limit=limit, cell=index, figures=figures, nearest=nearest)
 
     chosen = choice.recommended.cell
@@ -171,9 +170,8 @@ def decision(
 
 def _over(objective: ObjectiveConfig, scope: Scope) -> dict[str, float]:
     """Return the metrics of an objective over queries of a scope, with their weights."""
-    metrics = {name: metric_named(name) for name in objective.metrics}
-    named = [name for name, metric in metrics.items() if isinstance(metric, QueryMetric) and metric.scope == scope]
-    return {name: objective.metrics[name] for name in named}
+    metrics = ((metric_named(name), weight) for name, weight in objective.metrics.items())
+    return {m.name: weight for m, weight in metrics if isinstance(m, QueryMetric) and m.scope == scope}
 
 
 def _best_within(worth: Floats, false_answer: Floats, limit: float, preference: Integers) -> int | None:

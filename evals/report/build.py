@@ -101,9 +101,9 @@ def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
     """Return the settings that matter most, in a line; of fusion and reranking those that are in force."""
     threshold, distance, params = retriever.threshold, retriever.distance, retriever.search_params or {}
     signal = distance if retriever.threshold_signal == "cosine" else retriever.threshold_signal
-    each = "" if signal == "cosine" else f" on the {signal} score"
-    read = {"each": each, "best": f" on the best {signal}", "final": " on the final score"}[retriever.threshold_on]
-    own = [
+    chunk = "" if signal == "cosine" else f" on the {signal} score"
+    read = {"each": chunk, "best": f" on the best {signal}", "final": " on the final score"}[retriever.threshold_on]
+    search = [
         retriever.mode,
         "" if distance == "cosine" else f"distance {distance}",
         f"fusion {retriever.fusion}" if retriever.mode == "hybrid" else "",
@@ -111,15 +111,15 @@ def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
         *(f"{name} {str(value).lower()}" for name, value in flatten({"search_params": params}) if value),
     ]
     cuts = f"top_k {retriever.top_k}", "no threshold" if threshold is None else f"threshold {threshold:g}{read}"
-    python = [f"python {retriever.python} ({facts.retriever})"] if retriever.python else own
+    python = [f"python {retriever.python} ({facts.retriever})"] if retriever.python else search
     return " · ".join(filter(None, (*python, *cuts, f"candidates {retriever.candidates}", facts.embedding)))
 
 
 def slices(result: Measured) -> list[SliceEntry]:
     """Return the metrics of the queries of each type, then of each tag that three or more queries have, by name."""
     cases = [observation.case for observation in result.observed.observations]
-    types = {one.query_type: [case.id for case in cases if case.query_type == one.query_type] for one in cases}
-    tags = {tag: [case.id for case in cases if tag in case.tags] for one in cases for tag in one.tags}
+    types = {c.query_type: [case.id for case in cases if case.query_type == c.query_type] for c in cases}
+    tags = {tag: [case.id for case in cases if tag in case.tags] for c in cases for tag in c.tags}
     outcomes = zip(cases, result.validation.outcomes, strict=True)
     passed = {case.id: outcome == "SUCCESS" for case, outcome in outcomes if outcome != "UNLABELLED"}
     groups = [("query_type", name, ids) for name, ids in types.items() if name]
@@ -135,14 +135,14 @@ def _of_slice(result: Measured, ids: Sequence[str], passed: Mapping[str, bool]) 
     samples = {summary.metric: summary.sampled for summary in result.summaries}
     for name, scores in result.scores.items():
         metric, by_case, inside = metric_named(name), result.proxies.get(name, {}), [i for i in ids if i in scores]
-        own = [scores[query_id] for query_id in inside]
-        if not isinstance(metric, QueryMetric) or not own:
+        column = [scores[query_id] for query_id in inside]
+        if not isinstance(metric, QueryMetric) or not column:
             continue
-        if (sampled := samples.get(name)) and NOT_DRAWN in own and by_case:
+        if (sampled := samples.get(name)) and NOT_DRAWN in column and by_case:
             proxy = [by_case[query_id] for query_id in inside]
-            summary = sampled_summary(metric, own, proxy, sampled.proxy, sampled.weight)
+            summary = sampled_summary(metric, column, proxy, sampled.proxy, sampled.weight)
         else:
-            summary = summarise(metric, own)
+            summary = summarise(metric, column)
         if summary.value is not None:
             yield name, summary
     if decided := [passed[query_id] for query_id in ids if query_id in passed]:

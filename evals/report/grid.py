@@ -83,8 +83,8 @@ def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
         abstention=list(dict.fromkeys(filter(None, (able.separation, *(each.statement for each in able.promised))))),
         signals=able.signals,
         configurations=[
-            ConfigurationEntry.of(vars(one) | {"metrics": {each.metric: each for each in summaries}})
-            for one, summaries in zip(grid.configurations, grid.summaries, strict=True)
+            ConfigurationEntry.of(vars(variant) | {"metrics": {summary.metric: summary for summary in summaries}})
+            for variant, summaries in zip(grid.configurations, grid.summaries, strict=True)
         ],
         cells=CellColumns.of(
             {"count": len(grid)} | {name: [getattr(cell, name) for cell in cells] for name in OF_A_CELL}

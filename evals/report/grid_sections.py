@@ -168,17 +168,17 @@ def _not_separated(grid: GridSection, retriever: dict[str, Any]) -> str:
     """Return that the threshold's score does not tell queries in scope from others, and what does; else nothing."""
     if not grid.signals or grid.signals[0].separates:
         return ""
-    own, *others = grid.signals
-    what = f"The score that the threshold reads ({own.name})"
-    said = f"{what} is not shown to separate in scope from out of scope: {own}."
-    better = [other for other in others if other.separates and other.auroc > own.auroc]
+    signal, *others = grid.signals
+    what = f"The score that the threshold reads ({signal.name})"
+    text = f"{what} is not shown to separate in scope from out of scope: {signal}."
+    better = [other for other in others if other.separates and other.auroc > signal.auroc]
     if better:
-        return f"{said} {better[0].name} is: {better[0]}; set {' '.join(_reading(own.name, better[0].name))}"
-    said += "".join(f" Nor is {other.name}: {other}." for other in others)
-    lacking = [name for name in ("bm25", "known_words") if name not in (own.name, *(other.name for other in others))]
+        return f"{text} {better[0].name} is: {better[0]}; set {' '.join(_reading(signal.name, better[0].name))}"
+    text += "".join(f" Nor is {other.name}: {other}." for other in others)
+    lacking = [name for name in ("bm25", "known_words") if name not in (signal.name, *(other.name for other in others))]
     if not lacking or retriever.get("python"):
-        return said
-    return f"{said} Not measured: {' '.join(_reading(own.name, ' or '.join(lacking)))}, in mode hybrid"
+        return text
+    return f"{text} Not measured: {' '.join(_reading(signal.name, ' or '.join(lacking)))}, in mode hybrid"
 
 
 def _reading(own: str, other: str) -> Iterator[str]:

@@ -85,18 +85,18 @@ def criteria_line(report: Report) -> str:
     if not criteria and not incomplete:
         return "No criteria to meet."
     baseline = [criterion.answer == "FAIL" for criterion in criteria if criterion.condition == NO_WORSE]
-    own = [not criterion.passed for criterion in criteria if criterion.condition != NO_WORSE]
+    unmet = [not criterion.passed for criterion in criteria if criterion.condition != NO_WORSE]
     parts = [f"Incomplete: {incomplete}."] if incomplete else []
     if any(baseline):
         parts.append(f"Worse than the baseline in {sum(baseline)} of {len(baseline)} metrics.")
     elif baseline and not incomplete:
         parts.append(f"No worse than the baseline in {len(baseline)} metrics.")
-    if len(own) == 1 and (any(own) or not incomplete):
-        parts.append(f"The criterion is {'not ' if any(own) else ''}met.")
-    elif any(own):
-        parts.append(f"{sum(own)} of {len(own)} criteria {'is' if sum(own) == 1 else 'are'} not met.")
-    elif own and not incomplete:
-        parts.append(f"All {len(own)} criteria are met.")
+    if len(unmet) == 1 and (any(unmet) or not incomplete):
+        parts.append(f"The criterion is {'not ' if any(unmet) else ''}met.")
+    elif any(unmet):
+        parts.append(f"{sum(unmet)} of {len(unmet)} criteria {'is' if sum(unmet) == 1 else 'are'} not met.")
+    elif unmet and not incomplete:
+        parts.append(f"All {len(unmet)} criteria are met.")
     return " ".join(parts)
 
 
@@ -107,8 +107,8 @@ def _figures(result: Measured) -> Iterator[str]:
     decided, unlabelled = totals.passed + totals.failed, totals.unlabelled
     passing = f"{totals.passed} of {decided} queries pass ({totals.pass_rate:.0%})" if decided else ""
     judged = f"the judge alone scores the {unlabelled} queries without labels" if unlabelled else ""
-    if told := "; ".join(filter(None, (passing, judged))):
-        yield told[0].upper() + told[1:]
+    if counts := "; ".join(filter(None, (passing, judged))):
+        yield counts[0].upper() + counts[1:]
     figures = [
         f"{label} {declared(name).written(value)}"
         for pattern, label in (NAMED | (JUDGED if unlabelled else {})).items()
@@ -176,8 +176,8 @@ def headline(*measured: Collection[str]) -> list[str]:
     """
 
     def is_shown(name: str) -> bool:
-        shown, deep = declared(name).headline, name.rstrip("0123456789") + "K"
-        return shown == "always" or (shown == "at the deepest" and name == deepest(deep, *measured))
+        when, pattern = declared(name).headline, name.rstrip("0123456789") + "K"
+        return when == "always" or (when == "at the deepest" and name == deepest(pattern, *measured))
 
     return [name for name in dict.fromkeys(name for names in measured for name in names) if is_shown(name)]
 

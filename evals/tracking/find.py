@@ -60,9 +60,10 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
     with mlflow_at(uri) as client:
         run = _find(client, reference, experiment, redacted(uri))
         text = _text(client, run)
-    origin, report = f"MLflow run {run.info.run_id}", parse(text, f"MLflow run {run.info.run_id}")
+    origin = f"MLflow run {run.info.run_id}"
     tracked = Tracked(server_of(uri), run.info.experiment_id, run.info.run_id)
-    return Run.of(report, text, reference=reference, origin=origin, name=run.info.run_name, tracked=tracked)
+    place = {"reference": reference, "origin": origin, "name": run.info.run_name, "tracked": tracked}
+    return Run.of(parse(text, origin), text, **place)
 
 
 def read_report(file: Path) -> tuple[Report, str]:
