@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
-from evals.comparison.differences import adjust, choose, difference, score_of
+from evals.comparison.differences import adjust, difference, metrics_named, score_of
 from evals.comparison.mismatches import changes, line, mismatches
 from evals.comparison.records import Comparison, Difference, Moved, Pairing, Regression, Run
 from evals.errors import ExperimentError, ReportError
@@ -63,10 +63,10 @@ def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> 
         ExperimentError: A tolerance is of no metric that exists, or no tolerance.
     """
     reports = [baseline.report, *(other.report for other in others)]
-    by, tolerated = choose(reports, wanted.by), [*wanted.tolerances]
+    by, tolerated = metrics_named(reports, wanted.by), [*wanted.tolerances]
     _check(wanted.tolerances, [*METRICS, *(name for report in reports for name in report.metrics)])
     shown = wanted.metrics or headline(*(report.metrics for report in reports))
-    names = list(dict.fromkeys([*choose(reports, shown), *by, *tolerated]))
+    names = list(dict.fromkeys([*metrics_named(reports, shown), *by, *tolerated]))
     started = [_begun(baseline, other, common=wanted.common) for other in others]
     adjusted = adjust([[difference(name, comparison) for name in names] for comparison in started])
     return [

@@ -27,7 +27,7 @@ OF_A_PAIR = ("baseline", "other", "n", "ties", "p", "p_test", "test")
 Pairs = Sequence[tuple[ScoreValue | None, ScoreValue | None]]
 
 
-def choose(reports: Sequence[Report], patterns: Sequence[str]) -> list[str]:
+def metrics_named(reports: Sequence[Report], patterns: Sequence[str]) -> list[str]:
     """Return the metrics of any of the reports that names or patterns choose, in the reports' order.
 
     Raises:

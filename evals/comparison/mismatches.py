@@ -98,7 +98,7 @@ def _relevant(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Misma
 
 def _recorded(baseline: Report, other: Report) -> Iterator[Mismatch]:
     """Yield the facts, as text, in which two runs differ."""
-    first, second = dict(_told(baseline)), dict(_told(other))
+    first, second = dict(_facts(baseline)), dict(_facts(other))
     groups = [{name.partition(":")[0] for name in facts} for facts in (first, second)]
     for name in {**first, **second}:
         group = name.partition(":")[0]
@@ -111,7 +111,7 @@ def _recorded(baseline: Report, other: Report) -> Iterator[Mismatch]:
         yield Mismatch(name, "known", before, after, meaning)
 
 
-def _told(report: Report) -> Iterator[tuple[str, str]]:
+def _facts(report: Report) -> Iterator[tuple[str, str]]:
     """Yield each fact by its name, in one line."""
     facts, grid, collection, judge = report.facts, report.grid, report.facts.collection, report.facts.judge
     yield "relevance", f"resolved in {WHERE[facts.relevance]}"

@@ -65,7 +65,7 @@ def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
         most: Number of cells beyond which some are left out.
     """
     grid, ranking, choice, decision = result.grid, result.ranking, result.choice, result.decision
-    shown = _shown_cells(result, most)
+    shown = _reported_cells(result, most)
     cells, kept = [grid.cell(index) for index in shown.tolist()], set(shown.tolist())
     if choice:
         choice = replace(choice, standings=tuple(one for one in choice.standings if one.cell in kept))
@@ -172,7 +172,7 @@ def _lists(row_of: Integers, lengths: Integers, top_ks: Sequence[int]) -> tuple[
     return longest, list_of, np.split(rows, starts[1:-1])
 
 
-def _shown_cells(result: Swept, most: int) -> Integers:
+def _reported_cells(result: Swept, most: int) -> Integers:
     """Return the numbers of the cells that are reported, ascending: those that are named, then the best."""
     choice, decision = result.choice, result.decision
     first = [choice.recommended.cell] if choice else []
@@ -195,7 +195,7 @@ def _counts(values: Integers) -> int | list[int]:
 def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> DecisionSection:
     first = decision.by_weight[:MOST_WEIGHTS]
     # At weight 0 itself, cells that find the same are equal however many wrong answers they give.
-    _, *weights = _told_apart([turn.weight for turn in first])
+    _, *weights = _distinct([turn.weight for turn in first])
     starts = ["above 0", *(f"from {weight}" for weight in weights)]
     cuts = [cut(cell.top_k, cell.threshold) for cell in (grid.cell(turn.cell) for turn in first)]
     turns = [f"{start} {taken}" for start, taken in zip(starts, cuts, strict=True)]
@@ -206,7 +206,7 @@ def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> De
     return DecisionSection.of(vars(decision) | {"turns": " · ".join(turns), "promise": promise})
 
 
-def _told_apart(weights: Sequence[float]) -> list[str]:
+def _distinct(weights: Sequence[float]) -> list[str]:
     """Return ascending weights with as many digits, at least two, as tell neighbours apart."""
     texts = (list(map(f"{{:.{digits}f}}".format, weights)) for digits in range(2, 17))
     return next(text for text in texts if len({*text}) == len({*weights}))

@@ -146,7 +146,7 @@ def environment() -> "Environment":
     made = Environment(
         loader=PackageLoader(HERE, ""),
         autoescape=True,
-        finalize=_shown,
+        finalize=_finalized,
         # A misspelt name in the template is an error, not an empty text.
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -156,7 +156,7 @@ def environment() -> "Environment":
     return made
 
 
-def _shown(value: Any) -> Any:
+def _finalized(value: Any) -> Any:
     """Return a value as the page shows it, before it is escaped; numbers and HTML stay."""
     # Markup is a subclass of str and must stay as it is.
     return printable(value) if type(value) is str else value
