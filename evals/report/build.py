@@ -54,8 +54,9 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
         run: Its name.
         ragas_check: The mark of scores that ragas has yet to see; None where there are none.
     """
-    rows, metrics = list(query_rows(result)), {summary.metric: summary for summary in result.summaries}
-    gated, judging = {gate.metric for gate in result.gates}, result.judging
+    rows = list(query_rows(result))
+    metrics = {summary.metric: summary for summary in result.summaries}
+    gated = {gate.metric for gate in result.gates}
     # Metrics by labels say nothing of golden data without any.
     unlabelled = {
         name
@@ -87,7 +88,7 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
         criteria=tuple(result.gates),
         slices=slices(result),
         notes=list(result.notes),
-        judge=_judge(judging, result.context.trust, facts.in_scope) if judging else None,
+        judge=_judge(result.judging, result.context.trust, facts.in_scope) if result.judging else None,
         chunks=chunk_entries(result),
         scores=columns(result, result.scores),
         proxies=proxies(result),

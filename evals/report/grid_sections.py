@@ -39,7 +39,8 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
         yield Section(name="warning", lines=[line(Styled(text, "fair")) for text in warnings])
     if grid.decision and grid.choice:
         yield decision_section(report, grid, grid.decision, grid.choice)
-    cells, proof = grid.cells, [line(Styled(grid.proof, "bold"))] if grid.proof else []
+    cells = grid.cells
+    proof = [line(Styled(grid.proof, "bold"))] if grid.proof else []
     counts = Counter(one for one, _ in {*zip(cells.configuration, cells.threshold, strict=True)}).values()
     thresholds = " to ".join(f"{count:,}" for count in dict.fromkeys((min(counts), max(counts))))
     sizes = (
@@ -208,11 +209,11 @@ def columns(grid: GridSection) -> list[str]:
 
 def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> Section:
     """Return the first standings and the recommended one as a table."""
-    names, chosen, cells, places = columns(grid), choice.recommended.cell, grid.cells, grid.places()
+    names, cells, places = columns(grid), grid.cells, grid.places()
     weighted = len(grid.ranking.metrics) > 1 or set(grid.ranking.metrics.values()) != {1.0}
     rows = []
     for number, standing in enumerate(choice.standings, 1):
-        is_chosen = standing.cell == chosen
+        is_chosen = standing.cell == choice.recommended.cell
         if number > most and not is_chosen:
             continue
         place, same = places[standing.cell], len(standing.members) - 1

@@ -23,7 +23,8 @@ FIRST = 5
 def junit(report: Report) -> str:
     """Return the run as an XML document."""
     suites = Element("testsuites")
-    suite, remarks = _suite(suites, report, "criteria", report.facts.duration_s or 0.0), list[str]()
+    suite = _suite(suites, report, "criteria", report.facts.duration_s or 0.0)
+    remarks: list[str] = []
     for gate in report.criteria:
         case = _case(suite, "criteria", f"{gate.metric} {gate.condition}", 0.0)
         if not gate.passed:

@@ -189,7 +189,8 @@ def run_page(server: str, experiment_id: str, run_id: str, baseline_id: str = ""
 
 def _check_place(experiment: str) -> None:
     """Refuse a store that was copied or moved: MLflow goes on writing artifacts into the folder that it was made in."""
-    database, expected, rows = FOLDER / "mlflow.db", (FOLDER / "artifacts").resolve(), list[tuple[Any, ...]]()
+    database, expected = FOLDER / "mlflow.db", (FOLDER / "artifacts").resolve()
+    rows: list[tuple[Any, ...]] = []
     with contextlib.suppress(sqlite3.DatabaseError):  # none yet, locked, or without MLflow's tables
         rows = query(database, "SELECT artifact_location FROM experiments WHERE name = ?", experiment)
     place = next((Path(unquote(urlsplit(uri).path)) for (uri,) in rows if uri.startswith("file:")), expected)

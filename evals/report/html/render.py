@@ -64,7 +64,8 @@ def render_page(report: Report) -> str:
     from markupsafe import Markup
 
     grid, decision = report.grid, report.grid.decision if report.grid else None
-    script, drawn = "".join(map(asset, SCRIPTS)), figure_data(report)
+    drawn = figure_data(report)
+    script = "".join(map(asset, SCRIPTS))
     rows = report.queries if len(report.queries) <= MOST_QUERIES else worst_first(report.queries, MOST_QUERIES)
     # By this digest the policy in the head lets the script run.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
