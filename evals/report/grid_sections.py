@@ -10,7 +10,7 @@ from evals.grid.objective import TOKENS
 from evals.metrics import declared
 from evals.report.grid import cut
 from evals.report.model import ChoiceSection, DecisionSection, GridSection, Report
-from evals.report.section import NOTHING, Column, Section, Styled, line, row_of
+from evals.report.section import Column, Section, Styled, filled, line, row_of
 from evals.report.sections import figure, numbers
 from evals.stats.abstention import FINAL
 
@@ -104,12 +104,12 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
         *(Column("wrong answers"), Column("take"), *numbers(metric, "wrongly answered", "wrongly silent")),
         *numbers("tokens", "p95 ms", "passes", "held out", is_needed=False),
     )
-    filled = [n for n, column in enumerate(columns) if column.is_needed or {row[n].text for row in rows} - NOTHING]
+    useful = filled(columns, rows)
     return Section(
         name="decision",
         lines=lines,
-        columns=[columns[n] for n in filled],
-        rows=[[row[n] for n in filled] for row in rows],
+        columns=[columns[n] for n in useful],
+        rows=[[row[n] for n in useful] for row in rows],
         below=[*(line(Styled(note, "dim")) for note in notes if note), line("")],
     )
 

@@ -105,6 +105,11 @@ def line(*parts: Styled | str, is_cut: bool = False, is_command: bool = False) -
     return Line(row_of(*parts), is_cut, is_command)
 
 
+def filled(columns: Sequence[Column], rows: Sequence[Sequence[Styled]]) -> list[int]:
+    """Return the places of the columns that are needed, or hold something."""
+    return [n for n, column in enumerate(columns) if column.is_needed or {row[n].text for row in rows} - NOTHING]
+
+
 def terminal(sections: Iterable[Section], *, width: int, color: bool, whole: bool = False) -> str:
     """Return sections for a terminal.
 
@@ -176,20 +181,16 @@ def _print_line(console: Console, printed: Line, *, whole: bool) -> None:
 
 def _tables(section: Section, width: int) -> Iterator[Table]:
     """Yield the columns that fit; those without room once more, beside the first, where they spill."""
-    filled = [
-        number
-        for number, column in enumerate(section.columns)
-        if column.is_needed or {row[number].text for row in section.rows} - NOTHING
-    ]
-    fitting = list(filled)
-    for number in [number for number in reversed(filled) if not section.columns[number].is_needed]:
+    useful = filled(section.columns, section.rows)
+    fitting = list(useful)
+    for number in [number for number in reversed(useful) if not section.columns[number].is_needed]:
         if sum(_width(section, number) for number in fitting) + BETWEEN * (len(fitting) - 1) <= width:
             break
         fitting.remove(number)
     yield _table(section, fitting, width, is_rest=False)
-    rest = [number for number in filled if number not in fitting]
+    rest = [number for number in useful if number not in fitting]
     if section.spills and rest:
-        yield _table(section, [filled[0], *rest], width, is_rest=True)
+        yield _table(section, [useful[0], *rest], width, is_rest=True)
 
 
 def _heading(name: str) -> str:
