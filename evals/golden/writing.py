@@ -179,7 +179,7 @@ def plan(model: JudgeConfig, passages: Passages, counts: Mapping[str, int]) -> l
         searched = 0 if kind.in_scope else NEAREST
         tokens_in += count * (2 * USUAL_QUESTION + (kind.passages + searched) * mean)
     tokens_out = 2 * USUAL_ANSWER * queries
-    price = money(cost(model.price, tokens_in, tokens_out), model.model or "")
+    price = money(cost(model.price, tokens_in, tokens_out), model.model)
     to = f"{queries} queries to {len(passages.chunks)} chunks of {passages.origin}"
     return [
         f"{to}: {2 * queries} calls of {model.model}",

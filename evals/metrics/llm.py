@@ -15,11 +15,10 @@ from evals.collect.pool import Bools
 from evals.judge.budget import Usage
 from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE
 from evals.judge.trust import summaries
-from evals.judge.verdicts import NOT_JUDGED, ChunkVerdict, Judging
+from evals.judge.verdicts import NOT_JUDGED, ChunkVerdict, Judging, average_precision
 from evals.metrics.declaration import Context, QueryMetric, Scorer, figure
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
 from evals.metrics.results import Results, Values
-from evals.metrics.texts import average_precision
 from evals.sampling.order import NOT_DRAWN, judging_order
 from retrievers.records import Chunk
 
