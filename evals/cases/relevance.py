@@ -13,9 +13,11 @@ from retrievers.records import Chunk
 
 # Share of a quote that makes a chunk relevant, whatever the chunking: no more than two chunks can each hold half.
 HALF = 0.5
-# The chunk that holds most of a quote must hold that share of it and that many characters in one stretch, or the
-# quote counts as missing: an unrelated text shares up to 19 with a page by chance.
-LEAST, LEAST_CHARACTERS = 0.1, 30
+# The chunk that holds most of a quote must hold this share of it, and this many characters in one stretch, or the quote
+# counts as missing: an unrelated text shares up to 19 with a page by chance.
+LEAST = 0.1
+LEAST_CHARACTERS = 30
+# Share of the `relevant_ids` that a collection may lack.
 MOST_MISSING = 0.05
 SHOWN = 3
 UNLISTED = "the retriever's chunks cannot be listed"
@@ -70,15 +72,15 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
     faults: list[str] = []
     result: dict[str, Relevance] = {}
     for case in cases:
-        named = {key: ids_of.get(key, [key]) for key in case.relevant}
+        by_id = {key: ids_of.get(key, [key]) for key in case.relevant}
         holders = [_holders(item, pages.get(item.source_url, []), plain, is_whole=True) for item in case.evidence]
         faults += [
             f"{places.get(case.id, case.id)}: evidence.{number}: {_unresolved(item, pages)}"
-            for number, (item, held) in enumerate(zip(case.evidence, holders, strict=True))
-            if not held
+            for number, (item, chunk_ids) in enumerate(zip(case.evidence, holders, strict=True))
+            if not chunk_ids
         ]
         missing = frozenset(case.relevant.keys() - ids_of.keys())
-        result[case.id] = replace(_judged(case, named, holders), missing=missing)
+        result[case.id] = replace(_judged(case, by_id, holders), missing=missing)
     if faults := [*faults, *_too_many_missing(cases, ids_of, places)]:
         raise DatasetError("golden data that does not resolve to chunks:", faults)
     return result
@@ -177,7 +179,7 @@ def normalise(text: str) -> str:
     return " ".join(text.split())
 
 
-def share_held(quote: str, text: str, least: float = 0.0) -> float:
+def share_held(quote: str, text: str, least: float) -> float:
     """Return the share of a quote that a text holds as one stretch, 0 to 1; both normalised.
 
     Args:
@@ -196,9 +198,9 @@ def share_held(quote: str, text: str, least: float = 0.0) -> float:
     return SequenceMatcher(None, quote, text, autojunk=False).find_longest_match().size / len(quote)
 
 
-def _judged(case: Case, named: Mapping[str, Iterable[str]], holders: Sequence[Iterable[str]]) -> Relevance:
+def _judged(case: Case, by_id: Mapping[str, Iterable[str]], holders: Sequence[Iterable[str]]) -> Relevance:
     """Return the relevance of a case: the chunks of its relevant ids and those of its evidence, with grades."""
-    graded = [(case.relevant[key], frozenset(ids)) for key, ids in named.items()]
+    graded = [(case.relevant[key], frozenset(ids)) for key, ids in by_id.items()]
     graded += [(item.grade, frozenset(ids)) for item, ids in zip(case.evidence, holders, strict=True)]
     grades: dict[str, int] = {}
     irrelevant = case.relevant_ids.keys() - case.relevant.keys()
@@ -220,12 +222,13 @@ def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whol
     under = [chunk for chunk in page if _is_under(chunk, evidence.heading)]
     if evidence.quote is None:
         return frozenset(chunk.chunk_id for chunk in under)
-    quote, searched = plain(evidence.quote), (under, page) if evidence.heading else (page,)
-    for chunks in searched:
-        if held := [c.chunk_id for c in chunks if share_held(quote, plain(c.text), HALF * len(quote)) >= HALF]:
-            return frozenset(held)
+    quote = plain(evidence.quote)
+    places = (under, page) if evidence.heading else (page,)
+    for chunks in places:
+        if holders := [c.chunk_id for c in chunks if share_held(quote, plain(c.text), HALF * len(quote)) >= HALF]:
+            return frozenset(holders)
     least = max(LEAST * len(quote), float(LEAST_CHARACTERS))
-    for chunks in searched if is_whole else ():
+    for chunks in places if is_whole else ():
         shares = {chunk.chunk_id: share_held(quote, plain(chunk.text), least) for chunk in chunks}
         best = min(shares, key=lambda chunk_id: (-shares[chunk_id], chunk_id), default="")
         if shares.get(best, 0.0) >= least / len(quote):
@@ -250,12 +253,14 @@ def _unresolved(evidence: Evidence, pages: Collection[str | None]) -> str:
 
 def _too_many_missing(cases: Sequence[Case], present: Collection[str], places: Mapping[str, str]) -> Iterator[str]:
     """Yield a fault if over 5% of the chunks in `relevant_ids` are missing."""
-    named = {key: case.id for case in reversed(cases) for key in case.relevant}
-    missing = sorted(named.keys() - present)
-    if len(missing) > MOST_MISSING * len(named):
-        lost = f"{len(missing):,} of {len(named):,} relevant chunks are missing, and at most {MOST_MISSING:.0%} may be"
+    case_of = {key: case.id for case in reversed(cases) for key in case.relevant}
+    missing = sorted(case_of.keys() - present)
+    if len(missing) > MOST_MISSING * len(case_of):
+        lost = (
+            f"{len(missing):,} of {len(case_of):,} relevant chunks are missing, and at most {MOST_MISSING:.0%} may be"
+        )
         hint = "are ids written alike? metadata.map {chunk_id: KEY} names the payload key that holds them"
-        place = places.get(named[missing[0]], named[missing[0]])
+        place = places.get(case_of[missing[0]], case_of[missing[0]])
         yield f"{place}: relevant_ids: the collection has no chunk {missing[0]!r}; {lost}; {hint}"
 
 
@@ -285,5 +290,5 @@ def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:
     }
     for key in (key for key, is_lacking in lacking.items() if is_lacking and chunks):
         hint = "LangChain's loaders write 'source'" if key == "source_url" else "or set sources.dir to look it up"
-        named = f"evidence names a {key}, but no returned document does"
-        raise ExperimentError(f"{named}; set retriever.metadata.map {{{key}: KEY}} ({hint})")
+        fault = f"evidence names a {key}, but no returned document does"
+        raise ExperimentError(f"{fault}; set retriever.metadata.map {{{key}: KEY}} ({hint})")

@@ -197,6 +197,12 @@ def section_of(chunk: Chunk) -> tuple[str, str]:
     return page_of(chunk), chunk.section_path or chunk.heading or ""
 
 
+def passage_evidence(chunk: Chunk, quote: str) -> dict[str, Any]:
+    """Return a passage of a chunk as the evidence of a case, a row's fields."""
+    evidence = {"source_url": chunk.source_url, "heading": chunk.heading, "quote": quote}
+    return {name: value for name, value in evidence.items() if value}
+
+
 def spread(chunks: Sequence[Chunk], seed: int) -> list[Chunk]:
     """Order the chunks that hold prose at random, so that each page has its turn before any has a second one.
 
