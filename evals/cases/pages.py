@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from evals.config.experiment import SourcesConfig
 from evals.errors import EvaluationError
@@ -89,22 +89,6 @@ def without_fragment(url: str | None) -> str:
 
 class SourcePageError(EvaluationError):
     """A source page exists, but cannot be fetched or read."""
-
-
-class Sources(Protocol):
-    """Origin of source pages."""
-
-    @property
-    def faults(self) -> Sequence[str]:
-        """Faults of the pages that cannot be read, as far as known, one line each."""
-        ...
-
-    def page_of(self, chunk: Chunk) -> SourcePage | None:
-        """Return the page that a chunk names as its source, None when it does not exist.
-
-        Raises:
-            SourcePageError: It exists, but cannot be read.
-        """
 
 
 @dataclass(frozen=True)
@@ -226,6 +210,10 @@ class WebPages:
             return None
         except (httpx.HTTPError, TooLargeError, PageError) as error:
             return SourcePageError(f"{url}: {str(error) or type(error).__name__}")
+
+
+Sources: TypeAlias = SourcePages | WebPages
+"""Origin of source pages."""
 
 
 def open_sources(config: SourcesConfig) -> Sources | None:

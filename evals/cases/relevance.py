@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import cache
+from typing import Any
 
 from evals.cases.case import Case, Evidence
 from evals.cases.pages import SourcePageError, SourcePages, Sources
@@ -152,9 +153,9 @@ def missing_chunks(relevance: Mapping[str, Relevance]) -> str:
     missing = {key: case_id for case_id, item in [*relevance.items()][::-1] for key in item.missing}
     if not missing:
         return ""
-    shown = ", ".join(f"{key!r} (case {missing[key]})" for key in sorted(missing)[:SHOWN])
+    examples = ", ".join(f"{key!r} (case {missing[key]})" for key in sorted(missing)[:SHOWN])
     lacks = f"the collection lacks {len(missing)} of {len(relevant)} relevant chunks, which nothing can retrieve"
-    return f"{lacks}: {shown}{' …' * (len(missing) > SHOWN)}"
+    return f"{lacks}: {examples}{' …' * (len(missing) > SHOWN)}"
 
 
 def known_pages(urls: Sequence[str], chunks: Sequence[Chunk]) -> str:
@@ -170,8 +171,8 @@ def known_pages(urls: Sequence[str], chunks: Sequence[Chunk]) -> str:
             "no chunk of the collection says which page it is from: set retriever.metadata.map {source_url: KEY} "
             "(python -m retrievers inspect shows the keys), or leave source_url out of the evidence"
         )
-    shown = f"{', '.join(map(repr, pages[:SHOWN]))}{', …' * (len(pages) > SHOWN)}{nearest(urls[0], pages)}"
-    return f"the collection has {len(pages)} pages, {shown}; write source_url as the collection does"
+    examples = f"{', '.join(map(repr, pages[:SHOWN]))}{', …' * (len(pages) > SHOWN)}{nearest(urls[0], pages)}"
+    return f"the collection has {len(pages)} pages, {examples}; write source_url as the collection does"
 
 
 def normalise(text: str) -> str:
@@ -273,12 +274,9 @@ def _placed(chunk: Chunk, sources: Sources | None) -> Chunk:
     except SourcePageError:  # a note on the run names it
         return chunk
     facts = page.facts(chunk) if page else {}
-    return replace(
-        chunk,
-        source_url=chunk.source_url or facts.get("source_url"),
-        section_path=chunk.section_path or facts.get("section_path"),
-        heading=chunk.heading or facts.get("heading"),
-    )
+    lacking = [name for name in ("source_url", "section_path", "heading") if not getattr(chunk, name)]
+    missing: dict[str, Any] = {name: facts.get(name) for name in lacking}
+    return replace(chunk, **missing)
 
 
 def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:

@@ -12,16 +12,7 @@ from evals.config.experiment import DatasetConfig
 from evals.config.files import check_writable, write
 from evals.config.telemetry import silence
 from evals.errors import DatasetError
-from evals.golden.chunks import (
-    check_new,
-    json_lines,
-    named_chunks,
-    next_check,
-    passage_evidence,
-    prose,
-    say,
-    spread,
-)
+from evals.golden.chunks import check_new, evidence_of, json_lines, named_chunks, next_check, prose, say, spread
 from retrievers.errors import nearest
 from retrievers.records import Chunk
 
@@ -66,9 +57,7 @@ def skeletons(chunks: Sequence[Chunk], count: int, out_of_scope: int, seed: int)
     for number, chunk in enumerate(spread(chunks, seed)[:count], 1):
         quote = " ".join((prose(chunk.text) or chunk.text).split()[:QUOTE_WORDS])
         written = {"query": "", "reference_answer": None, "query_type": "factual"}
-        rows.append(
-            {"id": f"case-{number:03}", **written, "evidence": [{**passage_evidence(chunk, quote), "grade": 3}]}
-        )
+        rows.append({"id": f"case-{number:03}", **written, "evidence": [{**evidence_of(chunk, quote), "grade": 3}]})
     outside = {"query": "", "in_scope": False, "query_type": "near_domain"}
     rows += [{"id": f"out-{number:03}", **outside} for number in range(1, out_of_scope + 1)]
     return [row | {"split": ("dev", "test")[number % 2]} for number, row in enumerate(rows)]
@@ -145,13 +134,13 @@ def locate(texts: Sequence[str], chunks: Sequence[Chunk]) -> dict[str, Located]:
     def nearest_of(text: str) -> Located:
         plain = normalise(text)
         if holder := next((chunk for chunk, whole in zip(chunks, chunk_texts, strict=True) if plain in whole), None):
-            return Located(passage_evidence(holder, text.strip() if text.strip() in holder.text else plain), EXACT)
+            return Located(evidence_of(holder, text.strip() if text.strip() in holder.text else plain), EXACT)
         _, score, number = process.extractOne(plain, chunk_texts, scorer=fuzz.partial_ratio) or ("", 0.0, -1)
         stretch = fuzz.partial_ratio_alignment(plain, chunk_texts[number]) if score >= ALIKE else None
         if stretch is None:
             return Located(None, score)
         quote = chunk_texts[number][stretch.dest_start : stretch.dest_end].strip()
-        return Located(passage_evidence(chunks[number], quote), score)
+        return Located(evidence_of(chunks[number], quote), score)
 
     return {text: nearest_of(text) for text in texts}
 

@@ -108,17 +108,17 @@ def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> str:
     cases = golden.cases
     outside = sum(not case.in_scope for case in cases)
     by_split = Counter((case.split or "no split", case.in_scope) for case in cases)
-    without = [golden.places[case.id] for case in cases if case.is_unlabelled]
+    types = Counter(case.query_type or "no type" for case in cases).most_common()
+    unlabelled = [golden.places[case.id] for case in cases if case.is_unlabelled]
     is_few = outside < max(FEWEST_OUTSIDE, LEAST_OUTSIDE * len(cases))
     lines = [f"{len(cases)} queries: {len(cases) - outside} in scope, {outside} out of scope"]
     for split in sorted({split for split, _ in by_split}):
         lines.append(f"{split}: {by_split[split, True]} in scope, {by_split[split, False]} out of scope")
-    types = Counter(case.query_type or "no type" for case in cases).most_common()
     lines.append(", ".join(f"{name}: {count}" for name, count in types))
     if is_few:
         lines.append("few queries are out of scope: a threshold is hardly tested")
-    if without:
-        lines.append(f"{len(without)} have no labels, the first at {without[0]}: only a judge can score these")
+    if unlabelled:
+        lines.append(f"{len(unlabelled)} have no labels, the first at {unlabelled[0]}: only a judge can score these")
     return part("Types, scope and labels", [*lines, *filter(None, [missing_chunks(relevance)])], doubtful=is_few)
 
 

@@ -325,9 +325,8 @@ def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str,
         marked = [quote for label in of_chunk if label.grade and grade for quote in label.quotes if quote.strip()]
         # What a former label said of the whole chunk is replaced.
         passages.pop(_passage(chunk.evidence(chunk.chunk_text, grade)), None)
-        for quote in marked or [chunk.chunk_text]:
-            evidence = chunk.evidence(quote, grade)
-            passages[_passage(evidence)] = evidence
+        new = [chunk.evidence(quote, grade) for quote in marked or [chunk.chunk_text]]
+        passages |= {_passage(evidence): evidence for evidence in new}
         if case.in_scope and case.reference_answer is not None:
             verdicts[chunk_id] = int(grade > 0)
     every = [label for of_chunk in labels.values() for label in of_chunk]
@@ -365,7 +364,7 @@ def with_judge(labels: Labels, report: Report) -> str:
     return f"Judge of {report.name}: says the same on {share:.0%} of {int(counts.sum())} chunks (kappa {kappa:.2f})"
 
 
-def krippendorff_alpha(units: Sequence[Sequence[int]], most: int = MOST_GRADE) -> float | None:
+def krippendorff_alpha(units: Sequence[Sequence[int]]) -> float | None:
     """Return Krippendorff's alpha for ordinal values: 1 − observed / expected disagreement.
 
     1 is perfect agreement, 0 that of chance; negative below chance. Units with one value tell nothing. The distance of
@@ -374,17 +373,17 @@ def krippendorff_alpha(units: Sequence[Sequence[int]], most: int = MOST_GRADE) -
     Source: Krippendorff (2011), "Computing Krippendorff's alpha-reliability".
 
     Args:
-        units: For each unit the grades that it got, 0 to `most`, from any number of annotators.
-        most: The highest grade.
+        units: For each unit the grades that it got, 0 or more, from any number of annotators.
 
     Returns:
         None where no unit has two values, or all values are the same, so that nothing could disagree.
     """
-    coincidences = np.zeros((most + 1, most + 1))
-    for values in units:
-        if len(values) > 1:
-            counts = np.bincount(values, minlength=most + 1).astype(float)
-            coincidences += (np.outer(counts, counts) - np.diag(counts)) / (len(values) - 1)
+    values = 1 + max((grade for grades in units for grade in grades), default=0)
+    coincidences = np.zeros((values, values))
+    for grades in units:
+        if len(grades) > 1:
+            counts = np.bincount(grades, minlength=values).astype(float)
+            coincidences += (np.outer(counts, counts) - np.diag(counts)) / (len(grades) - 1)
     totals = coincidences.sum(axis=0)
     if np.count_nonzero(totals) < 2:
         return None

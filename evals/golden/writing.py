@@ -28,11 +28,11 @@ from evals.golden.check import MOST_COPIED, NEAR, copied_share
 from evals.golden.chunks import (
     Passages,
     check_new,
+    evidence_of,
     json_lines,
     next_check,
     open_passages,
     page_of,
-    passage_evidence,
     say,
     section_of,
     spread,
@@ -359,7 +359,7 @@ def _row(draft: Draft, answer: DraftQuery) -> dict[str, Any]:
     row: dict[str, Any] = {"id": draft.id, "query": answer.query.strip()}
     if isinstance(answer, DraftCase):
         held = ((quote.strip(), holder(quote, draft.passages)) for quote in dict.fromkeys(answer.quotes))
-        evidence = [{**passage_evidence(chunk, quote), "grade": GRADE} for quote, chunk in held if chunk]
+        evidence = [{**evidence_of(chunk, quote), "grade": GRADE} for quote, chunk in held if chunk]
         row |= {"reference_answer": answer.reference_answer.strip(), "evidence": evidence}
     scope = {"in_scope": draft.kind.in_scope, "query_type": draft.type_name}
     return row | scope | {"tags": ["synthetic"], "split": draft.split}

@@ -63,7 +63,6 @@ class Asker(Protocol):
         Raises:
             UnansweredError: There is none.
         """
-        ...
 
 
 class UnansweredError(Exception):
@@ -118,7 +117,7 @@ class Engine:
         was_asked = key in self._outcomes
         if not was_asked:
             # Stored before the first await, so that a concurrent equal prompt waits for it.
-            self._outcomes[key] = asyncio.ensure_future(self._found(Question(prompt, schema, key)))
+            self._outcomes[key] = asyncio.ensure_future(self._outcome(Question(prompt, schema, key)))
         # Whoever asks may be cancelled; a call that was sent is paid for, and its verdict is stored.
         outcome = await asyncio.shield(self._outcomes[key])
         if not isinstance(outcome, str):
@@ -147,12 +146,12 @@ class Engine:
                 self._buying.release()
                 self._buying = None
 
-    async def _found(self, question: Question) -> Outcome:
+    async def _outcome(self, question: Question) -> Outcome:
         """Return the stored verdict, or buy it."""
         try:
-            if self._store and (kept := await self._kept(question, self._store)):
+            if self._store and (verdict := await self._stored(question, self._store)):
                 self.account.count(hits=1)
-                return kept
+                return verdict
         except JudgeError as error:
             self.account.stop(str(error))
         # The first call proves key, model and address before any other is made.
@@ -164,14 +163,14 @@ class Engine:
                     return outcome
         return await self._bought(question)
 
-    async def _kept(self, question: Question, store: VerdictStore) -> str | None:
+    async def _stored(self, question: Question, store: VerdictStore) -> str | None:
         """Return the stored verdict; None once nobody else may buy it before this process is done.
 
         Raises:
             JudgeError: The store cannot be used.
         """
-        if kept := store.get(question.key, question.schema):
-            return kept
+        if verdict := store.get(question.key, question.schema):
+            return verdict
         async with self._waiting:
             looks = 0
             while not self._buying and not self.account.usage.stopped:
@@ -184,7 +183,8 @@ class Engine:
 
     async def _bought(self, question: Question) -> Outcome:
         """Ask until there is a verdict, or no attempt is left. A wait that the server asks for is no attempt."""
-        prompt, attempts, structured = question.prompt, 0, True
+        prompt = question.prompt
+        attempts, is_plain = 0, False
         while True:
             fault = await self._attempt(question, prompt)
             if not isinstance(fault, Fault):
@@ -192,10 +192,10 @@ class Engine:
             if fault.kind == "limited":
                 self._pause(fault)
                 continue
-            if fault.kind == "plain" and structured:  # calls that were sent before that was known find out as well
+            if fault.kind == "plain" and not is_plain:  # calls that were sent before that was known find out as well
                 if self._structured:
                     log.warning("the judge's server takes no request for JSON: %s", fault.message)
-                self._structured = structured = False
+                self._structured, is_plain = False, True
                 continue
             attempts += 1
             is_repaired = prompt is not question.prompt
@@ -271,6 +271,6 @@ class Engine:
         self.account.stop(reason)
 
 
-def _tokens(said: object, text: str) -> int:
+def _tokens(count: object, text: str) -> int:
     """Return the count of a server, or our own of the text where it gives none that can be."""
-    return said if type(said) is int and 0 < said < MOST_TOKENS else count_tokens(text)
+    return count if type(count) is int and 0 < count < MOST_TOKENS else count_tokens(text)

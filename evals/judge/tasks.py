@@ -6,6 +6,7 @@ metrics are asked about a whole selection. Source: ragas 0.4.3, `ragas.metrics.c
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -124,10 +125,8 @@ async def grade(task: Task, asker: Asker) -> Graded:
     statements = answers[0].classifications if task.metric == RECALL else ()
     claims = tuple(Claim(**statement.model_dump()) for statement in statements)
     if strangers := foreign(task.inputs.get("reference", ""), claims):
-        message = (
-            f"{len(strangers)} of {len(claims)} statements share nothing with the reference answer, such as "
-            f"{strangers[0].statement[:80]!r}; ragas' own value is {value:g}"
-        )
+        share = f"{len(strangers)} of {len(claims)} statements share nothing with the reference answer"
+        message = f"{share}, such as {strangers[0].statement[:80]!r}; ragas' own value is {value:g}"
         return Graded(value=Failure(type="Malformed", message=message), claims=claims)
     return Graded(value=value, claims=claims)
 
@@ -142,13 +141,12 @@ async def by_ragas(metric: str, inputs: Mapping[str, Any], asker: Asker) -> tupl
     from ragas.metrics import collections
 
     model = _model_of_ragas()(asker)
-    try:
-        value = float((await getattr(collections, JUDGED[metric].class_name)(llm=model).ascore(**inputs)).value)
-    except UnansweredError:
-        value = 0.0
+    metric_of_ragas = getattr(collections, JUDGED[metric].class_name)(llm=model)
+    with suppress(UnansweredError):
+        result = await metric_of_ragas.ascore(**inputs)
     if model.unanswered:
         raise model.unanswered
-    return value, model.answers
+    return float(result.value), model.answers
 
 
 @cache
