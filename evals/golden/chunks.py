@@ -243,7 +243,7 @@ def json_lines(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def check_new(file: Path, *, force: bool) -> None:
-    """Make sure that a file can be written, and that it is no other one.
+    """Make sure that a file can be written, and that none is overwritten.
 
     Raises:
         DatasetError: It exists already, and is not to be replaced.

@@ -233,11 +233,7 @@ def split_pages(chunks: Sequence[Chunk], seed: int) -> dict[str, str]:
 
 
 def written(
-    judge: Judge,
-    passages: Passages,
-    counts: Mapping[str, int],
-    seed: int,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    judge: Judge, passages: Passages, counts: Mapping[str, int], seed: int, progress: Callable[[int, int], None]
 ) -> list[Draft]:
     """Write and check queries, and draw further passages in place of those dropped, type by type.
 

@@ -66,7 +66,7 @@ class Answer:
         )
 
 
-def read_verdict(answer: Answer, schema: type[Schema], prompt: str = "") -> Schema:
+def read_verdict(answer: Answer, schema: type[Schema], prompt: str) -> Schema:
     """Return the verdict in an answer: its last JSON object that fits the schema, within any text.
 
     Args:

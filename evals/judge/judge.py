@@ -205,7 +205,7 @@ def _runner() -> asyncio.Runner:
 
 
 async def _whole(work: Coroutine[Any, Any, Result]) -> Result:
-    """Do work, and let nothing that it began go on behind its end."""
+    """Do work, and cancel what it began and left running."""
     try:
         return await work
     finally:
