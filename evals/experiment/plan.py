@@ -92,7 +92,7 @@ def _of_judge(plan: JudgePlan, queries: int, margin: float | None) -> Section:
     """Return what a judge would be asked, by metric, and what that costs."""
     rows = []
     for share in (*plan.shares, plan.total):
-        counts = (share.questions, share.cached, share.calls, share.tokens_in, share.tokens_out)
+        counts = (len(share.prompts), share.cached, share.calls, share.tokens_in, share.tokens_out)
         rows.append([Cell(share.metric, f"  {share.metric}"), *(Cell(count, f"{count:,}") for count in counts)])
     duration = timedelta(seconds=round(plan.seconds))
     told = [

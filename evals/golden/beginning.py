@@ -80,15 +80,15 @@ def import_cases(namespace: argparse.Namespace) -> int:
     cases, places = validate_rows(rows_of(hub or source, config, parse_columns(namespace.column)))
     chunks = named_chunks(namespace)
     lines = []
-    quotes = {item.quote for case in cases for item in case.evidence if item.quote and not item.source_url}
-    if quotes and chunks is None:
-        lines.append(f"  {len(quotes)} passages have no page: name --docs or the collection to have them found")
-    elif quotes and chunks is not None:
-        located = locate(sorted(quotes), chunks)
-        cases = tuple(placed for case in cases if (placed := _with_pages(case, located)))
-        lost = places.keys() - {case.id for case in cases}
-        lines += _how_located(located)
-        lines += [f"  {places[key]}: left out, as none of its passages was found" for key in sorted(lost)]
+    if quotes := {item.quote for case in cases for item in case.evidence if item.quote and not item.source_url}:
+        if chunks is None:
+            lines.append(f"  {len(quotes)} passages have no page: name --docs or the collection to have them found")
+        else:
+            located = locate(sorted(quotes), chunks)
+            cases = tuple(placed for case in cases if (placed := _with_pages(case, located)))
+            lost = places.keys() - {case.id for case in cases}
+            lines += _how_located(located)
+            lines += [f"  {places[key]}: left out, as none of its passages was found" for key in sorted(lost)]
     write(namespace.out, json_lines([case.model_dump(exclude_defaults=True) for case in cases]))
     if judged := sum(len(case.relevant_ids) for case in cases):
         relevant = sum(len(case.relevant) for case in cases)
@@ -96,10 +96,9 @@ def import_cases(namespace: argparse.Namespace) -> int:
             f"  {relevant} relevant documents, {judged - relevant} judged and not relevant; their ids must equal the "
             "chunk_id or the source_document_id of your collection (metadata.map)"
         )
+    lines.append(f"  next: python -m evals.golden check {namespace.out}, and label what has no evidence")
     outside = sum(not case.in_scope for case in cases)
-    first = f"{namespace.out}: {len(cases)} cases of {source}, {outside} of them out of scope"
-    last = f"  next: python -m evals.golden check {namespace.out}, and label what has no evidence"
-    return say(namespace, [first, *lines, last])
+    return say(namespace, [f"{namespace.out}: {len(cases)} cases of {source}, {outside} of them out of scope", *lines])
 
 
 def parse_columns(flags: Sequence[str]) -> dict[str, str] | None:

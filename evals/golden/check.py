@@ -244,8 +244,7 @@ def near_copies(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunk
     copies_of = {}
     for key, stretches in labelled.items():
         shared = Counter(other for gram in stretches for other in holders[gram] if other != key)
-        size = len(stretches)
-        copies_of[key] = [other for other, n in sorted(shared.items()) if n >= COPY * (size + sizes[other] - n)]
+        copies_of[key] = [other for other, n in sorted(shared.items()) if n >= COPY * (sizes[key] + sizes[other] - n)]
     twice, once = list[str](), list[str]()
     for case in cases:
         judged = relevance[case.id]

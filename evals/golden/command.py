@@ -13,8 +13,6 @@ from retrievers.config.layers import add_flags
 from retrievers.terminal.command import Parser, add_logging_flags, path_argument, run, set_up_logging, whole_number
 
 GOLDEN = Path("golden.jsonl")
-CONFIG_HELP = "experiment, also a packaged one, or retriever settings"
-OUT_HELP = f"file to write (default: {GOLDEN})"
 # Queries of each type that `synthesize` writes.
 PER_TYPE = (
     "factual=15,procedural=10,conceptual=10,comparison=8,colloquial=8,keyword=5,misspelt=4,near_domain=12,general=4"
@@ -60,11 +58,13 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         add = subparser.add_argument
         add("--docs", type=path_argument, metavar="DIR", help="pages, in place of a collection")
         add("--base-url", default="/docs", help="what addresses of --docs begin with (default: /docs)")
-        add("--config", type=path_argument, metavar="FILE", help=CONFIG_HELP)
+        described = "experiment, also a packaged one, or retriever settings"
+        add("--config", type=path_argument, metavar="FILE", help=described)
         add_flags(subparser, RetrieverConfig)
         add_logging_flags(subparser)
         if makes_file:
-            add("-o", "--out", type=path_argument, default=GOLDEN, metavar="FILE", help=OUT_HELP)
+            described = f"file to write (default: {GOLDEN})"
+            add("-o", "--out", type=path_argument, default=GOLDEN, metavar="FILE", help=described)
             add("--force", action="store_true", help="replace the file if it exists")
         if makes_file or name == "label":
             add("--seed", type=whole_number(0), default=0, help="of the choice and order (default: 0)")

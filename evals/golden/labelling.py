@@ -227,8 +227,7 @@ def read_labels(sources: Sequence[Path], annotator: str | None) -> list[Label]:
     Raises:
         DatasetError: A file cannot be read, or holds no label; every fault with its place.
     """
-    labels: list[Label] = []
-    faults: list[str] = []
+    labels, faults = list[Label](), list[str]()
     for file in sources:
         for place, cells in cells_of(file):
             if not isinstance(cells, dict):
@@ -355,8 +354,7 @@ def with_judge(labels: Labels, report: Report) -> str:
     counts = np.zeros((2, 2))
     for row in report.queries:
         for hit in row.retrieved:
-            of_chunk = labels.get(row.id, {}).get(hit.chunk_id)
-            if of_chunk and hit.verdict is not None:
+            if hit.verdict is not None and (of_chunk := labels.get(row.id, {}).get(hit.chunk_id)):
                 counts[int(grade_of(of_chunk) > 0), hit.verdict] += 1
     if not counts.any():
         return f"Judge of {report.name}: no verdict on a labelled chunk"

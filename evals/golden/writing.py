@@ -149,7 +149,8 @@ def synthesize(namespace: argparse.Namespace) -> int:
     lines = summary(done, counts)
     usage = judge.engine.account.usage
     price = "" if usage.usd is None else f", {usage.usd:,.4f} USD"
-    lines.append(f"  {usage.calls:,} calls, {usage.hits:,} answers from the store, {usage.tokens:,} tokens{price}")
+    tokens = f"{usage.tokens_in + usage.tokens_out:,} tokens"
+    lines.append(f"  {usage.calls:,} calls, {usage.hits:,} answers from the store, {tokens}{price}")
     if rows:
         write(out, json_lines(rows))
         lines.insert(0, f"{out}: {len(rows)} cases to {len(passages.chunks)} chunks of {passages.origin}")
@@ -193,7 +194,7 @@ def plan(model: JudgeConfig, passages: Passages, counts: Mapping[str, int]) -> l
 # Drawing passages
 
 
-def drafts(passages: Passages, counts: Mapping[str, int], seed: int, drawn: Mapping[str, int]) -> list[Draft]:
+def drafts(passages: Passages, counts: Mapping[str, int], seed: int, drawn: Counter[str]) -> list[Draft]:
     """Return as many drafts of each type as are wanted, after those drawn before; none where no chunk holds text.
 
     Each page has its share, and each section of it. A page feeds one split alone. A higher number of one type leaves
@@ -218,8 +219,8 @@ def drafts(passages: Passages, counts: Mapping[str, int], seed: int, drawn: Mapp
         shown = (chunk, *islice(others, further))
         return Draft(id=f"{name}-{number + 1:03}", type_name=name, passages=shown, split=split, turn=turn)
 
-    numbers = {name: range(drawn.get(name, 0), drawn.get(name, 0) + count) for name, count in counts.items()}
-    return [draft(name, number) for name in numbers for number in numbers[name]] if order else []
+    wanted = ((name, drawn[name] + number) for name, count in counts.items() for number in range(count))
+    return [draft(name, number) for name, number in wanted] if order else []
 
 
 def split_pages(chunks: Sequence[Chunk], seed: int) -> dict[str, str]:
@@ -289,9 +290,8 @@ async def _write(draft: Draft, asker: Asker, passages: Passages) -> Draft:
     if len(draft.passages) < needed:
         return replace(draft, objection=("the collection has no second section on the subject in the same split", ""))
     try:
-        answer = await asker.ask(
-            write_prompt(draft.type_name, draft.passages, draft.turn), DraftCase if draft.kind.in_scope else DraftQuery
-        )
+        schema = DraftCase if draft.kind.in_scope else DraftQuery
+        answer = await asker.ask(write_prompt(draft.type_name, draft.passages, draft.turn), schema)
         objection = text_objection(answer, draft.passages, needed) or await _judged(answer, asker, passages)
     except UnansweredError as error:
         if isinstance(error.outcome, Unscored):

@@ -42,11 +42,6 @@ class Usage:
     usd: float | None = None
     stopped: str = ""
 
-    @property
-    def tokens(self) -> int:
-        """Read and written together."""
-        return self.tokens_in + self.tokens_out
-
     @classmethod
     def joined(cls, usages: "Sequence[Usage]") -> "Usage":
         """Return the usage of several models together; its price is known where that of each is."""
@@ -179,8 +174,7 @@ class Pace:
     """
 
     def __init__(self, config: JudgeConfig, ended: Callable[[], bool]) -> None:
-        self._most = float(config.max_concurrency)
-        self._admitted = self._most
+        self._most = self._admitted = float(config.max_concurrency)
         self._inside = 0
         self._per_call = 60.0 / (config.requests_per_minute or math.inf)
         self._per_token = 60.0 / (config.tokens_per_minute or math.inf)

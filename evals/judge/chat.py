@@ -130,16 +130,15 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
         "base_url": _address(config),
         **({"class": of_class} if of_class else {}),
     }
-    arguments: dict[str, Any] = {}
-    if config.provider == "cohere":  # its class takes them with each call alone
-        limits = {"max_retries": 0, "timeout_in_seconds": config.timeout_s}
-        arguments = {"max_tokens": config.max_output_tokens, "seed": SEED, "request_options": limits}
+    limits = {"max_retries": 0, "timeout_in_seconds": config.timeout_s}
+    # Its class takes them with each call alone.
+    of_cohere = {"max_tokens": config.max_output_tokens, "seed": SEED, "request_options": limits}
     return Chat(
         provider=config.provider,
         name=config.name,
         parameters=parameters,
         model=model,
-        arguments=arguments,
+        arguments=of_cohere if config.provider == "cohere" else {},
         identified=of_class is not None,
     )
 

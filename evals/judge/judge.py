@@ -163,14 +163,12 @@ class Judge:
 
     def _judged(self, questions: Sequence[Task], engine: Engine) -> Judging:
         graded = self.run(self._graded(questions, engine), engine)
-        values: Any = {(task.metric, task.case_id, task.chunk_ids): result.value for task, result in graded}
-        return Judging(
-            model=self.chat.label,
-            verdicts={(case, ids[0]): verdict for (name, case, ids), verdict in values.items() if name == PRECISION},
-            scores={key: score for key, score in values.items() if key[0] != PRECISION},
-            claims={(task.case_id, task.chunk_ids): result.claims for task, result in graded if result.claims},
-            usage=self.engine.account.usage,
-        )
+        values = {(task.metric, task.case_id, task.chunk_ids): result.value for task, result in graded}
+        verdicts: Any = {(case, ids[0]): value for (name, case, ids), value in values.items() if name == PRECISION}
+        scores: Any = {key: value for key, value in values.items() if key[0] != PRECISION}
+        claims = {(task.case_id, task.chunk_ids): result.claims for task, result in graded if result.claims}
+        model, usage = self.chat.label, self.engine.account.usage
+        return Judging(model=model, verdicts=verdicts, scores=scores, claims=claims, usage=usage)
 
     async def _graded(self, questions: Sequence[Task], engine: Engine) -> list[tuple[Task, Graded]]:
         """Ask the questions concurrently."""

@@ -35,19 +35,14 @@ class Share:
     prompts: Sequence[int | None]
 
     @property
-    def questions(self) -> int:
-        """Distinct questions to the judge."""
-        return len(self.prompts)
-
-    @property
     def cached(self) -> int:
-        """How many of them are in the verdict store."""
+        """Number of questions whose verdict is stored."""
         return sum(tokens is None for tokens in self.prompts)
 
     @property
     def calls(self) -> int:
         """Calls that would be made."""
-        return self.questions - self.cached
+        return len(self.prompts) - self.cached
 
     @property
     def tokens_in(self) -> int:

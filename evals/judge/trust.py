@@ -119,16 +119,16 @@ def agree(judging: Judging, truth: Verdicts) -> Agreement | None:
 
     A failure in either leaves nothing to compare. Differences keep the order of `truth` within a query.
     """
-    verdicts = {key: judging.verdicts[key] for key in truth if key in judging.verdicts}
-    verdicts = {key: verdict for key, verdict in verdicts.items() if not isinstance(verdict, Unscored)}
-    if not verdicts:
+    common = [key for key in truth if isinstance(judging.verdicts.get(key), ChunkVerdict | Failure)]
+    if not common:
         return None
-    rows = {query_id: row for row, query_id in enumerate(sorted({query_id for query_id, _ in verdicts}))}
+    rows = {query_id: row for row, query_id in enumerate(sorted({query_id for query_id, _ in common}))}
     # How often each query's verdict is 1, 0 or failed, where the label is 1 or 0.
     table = np.zeros((len(rows), 3, 2))
     differing = []
-    for (query_id, chunk_id), verdict in verdicts.items():
-        label, answer = truth[query_id, chunk_id], 2
+    for query_id, chunk_id in common:
+        verdict, label = judging.verdicts[query_id, chunk_id], truth[query_id, chunk_id]
+        answer = 2
         if isinstance(verdict, ChunkVerdict) and isinstance(label, int):
             answer = 1 - verdict.verdict
             if verdict.verdict != label:
@@ -271,8 +271,7 @@ def _compared(name: str, statistic: Statistic, lowest: float, table: Floats, und
 
 def _share(counts: Floats) -> Floats:
     n = counts.sum(axis=(-2, -1))
-    share: Floats = np.divide(np.trace(counts, axis1=-2, axis2=-1), n, out=np.zeros_like(n), where=n > 0)
-    return share
+    return np.asarray(np.divide(np.trace(counts, axis1=-2, axis2=-1), n, out=np.zeros_like(n), where=n > 0))
 
 
 def _jackknife(counts: Floats, statistic: Statistic) -> float:

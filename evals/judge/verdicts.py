@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -86,12 +87,9 @@ class Judging:
 
     def with_more(self, later: "Judging") -> "Judging":
         """Return these verdicts and those of a later round, whose usage is that of both."""
-        return replace(
-            later,
-            verdicts={**self.verdicts, **later.verdicts},
-            scores={**self.scores, **later.scores},
-            claims={**self.claims, **later.claims},
-        )
+        names = ("verdicts", "scores", "claims")
+        both: dict[str, Any] = {name: {**getattr(self, name), **getattr(later, name)} for name in names}
+        return replace(later, **both)
 
 
 def average_precision(verdicts: Floats) -> Floats:
@@ -105,8 +103,7 @@ def average_precision(verdicts: Floats) -> Floats:
     """
     useful = verdicts == 1
     precisions = np.cumsum(useful, axis=1) / np.arange(1, verdicts.shape[1] + 1)
-    total: Floats = (precisions * useful).sum(axis=1) / (useful.sum(axis=1) + 1e-10)
-    return total
+    return np.asarray((precisions * useful).sum(axis=1) / (useful.sum(axis=1) + 1e-10))
 
 
 def sentences(reference: str) -> list[str]:

@@ -112,7 +112,7 @@ def _trust(name: str, missing: str = "no verdict on a labelled chunk") -> Tell:
 SPENT: Mapping[str, Callable[[Usage], float | None]] = {
     "cost/judge_calls": lambda usage: float(usage.calls),
     "cost/judge_cache_hits": lambda usage: float(usage.hits),
-    "cost/judge_tokens": lambda usage: float(usage.tokens),
+    "cost/judge_tokens": lambda usage: float(usage.tokens_in + usage.tokens_out),
     "cost/judge_usd": lambda usage: usage.usd,
 }
 PROXIES: Mapping[str, QueryMetric] = {
