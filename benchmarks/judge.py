@@ -242,7 +242,7 @@ def one_row(observation: Any, labels: Mapping[str, Any], store: Path) -> None:
     class Direct:
         async def ask(self, prompt: str, schema: Any) -> Any:
             text = await asyncio.to_thread(lambda: chat.model.invoke(prompt).text)
-            return read_verdict(Answer(text=text), schema)
+            return read_verdict(Answer(text=text), schema, "")
 
     texts = [found.chunk.text for found in observation.selection]
     start = time.perf_counter()

@@ -92,7 +92,7 @@ def handbook(mode: str, top_k: int) -> Iterator[tuple[str, Floats, dict[str, Flo
     precision, recall = [], []
     for result in labelled:
         query, texts = result.case.query, [chunk.text for chunk in result.selection.chunks]
-        precision.append(average_precision([oracle.verdict(query, text) for text in texts]))
+        precision += average_precision(np.array([[oracle.verdict(query, text) for text in texts]])).tolist()
         held = [oracle.attributed(query, "\n".join(texts), claim) for claim in oracle.labels[query].claims]
         recall.append(float(np.mean(held)))
     bare = [unlabelled(result) for result in labelled]

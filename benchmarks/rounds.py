@@ -114,7 +114,7 @@ def handbook() -> Cells:
                 for own, o in zip(labels, column, strict=True)
             ]
             for found, flags in zip(scores, (said, labels), strict=True):
-                found.append([average_precision(each) if each else 0.0 for each in flags])
+                found.append([float(average_precision(np.array([each]))[0]) for each in flags])
         chunks = [[frozenset(o.selection.chunk_ids) for o in column] for column in columns]
         by_judge, by_labels = (np.array(found).T for found in scores)
         return Cells(by_judge, by_labels, [list(row) for row in zip(*chunks, strict=True)])

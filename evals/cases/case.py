@@ -8,9 +8,10 @@ from evals.config.patterns import compiled
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS
 
 MAX_GRADE = 10
-# Number of cases with human verdicts needed to correct a judge's mean, and of those that are the first of the order in
-# which the judge takes them, which nobody can have chosen.
-FEWEST_LABELLED, FEWEST_DRAWN = 100, 15
+# Number of cases with human verdicts needed to correct a judge's mean.
+FEWEST_LABELLED = 100
+# The same where they are the first of the order in which the judge takes them, which nobody can have chosen.
+FEWEST_DRAWN = 15
 
 
 def _not_blank(text: str) -> str:
@@ -47,8 +48,8 @@ class Evidence(_Record):
     @property
     def place(self) -> str:
         """Page and heading, or the beginning of the quote where no page is named."""
-        parts = [part for part in (self.source_url, self.heading) if part]
-        return " › ".join(parts) if self.source_url else f"“{(self.quote or '')[:60]}”"
+        place = " › ".join(filter(None, (self.source_url, self.heading)))
+        return place if self.source_url else f"“{(self.quote or '')[:60]}”"
 
     @model_validator(mode="after")
     def _anchored(self) -> Self:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from evals.config.experiment import SourcesConfig
 from evals.errors import EvaluationError
@@ -26,11 +26,11 @@ class SourcePage:
     """A page with its text normalised (every stretch of white space one space) and a way back to lines.
 
     Attributes:
-        known: The facts that this kind of page can tell; all when left out.
+        shows: Names of the facts that this kind of page can tell; all when left out.
     """
 
     page: Page
-    known: Sequence[str] | None = None
+    shows: Sequence[str] | None = None
 
     @cached_property
     def text(self) -> str:
@@ -73,7 +73,7 @@ class SourcePage:
             line, location = next((place for place in places if claimed in place[1].values()), places[0])
             section = self.section_at(line) or (page.title,)
             facts |= location | {"heading": section[-1], "section_path": SECTION_SEPARATOR.join(section)}
-        return facts if self.known is None else {name: facts[name] for name in self.known if name in facts}
+        return facts if self.shows is None else {name: facts[name] for name in self.shows if name in facts}
 
     def section_at(self, line: int) -> tuple[str, ...]:
         """Return the headings above a line, the outermost first."""
@@ -89,22 +89,6 @@ def without_fragment(url: str | None) -> str:
 
 class SourcePageError(EvaluationError):
     """A source page exists, but cannot be fetched or read."""
-
-
-class Sources(Protocol):
-    """Origin of source pages."""
-
-    @property
-    def faults(self) -> Sequence[str]:
-        """Faults of the pages that cannot be read, as far as known, one line each."""
-        ...
-
-    def page_of(self, chunk: Chunk) -> SourcePage | None:
-        """Return the page that a chunk names as its source, None when it does not exist.
-
-        Raises:
-            SourcePageError: It exists, but cannot be read.
-        """
 
 
 @dataclass(frozen=True)
@@ -142,12 +126,11 @@ class SourcePages:
         Raises:
             SourcePageError: It cannot be read.
         """
-        for held in (self._readable, self._unreadable):
-            for name in (chunk.file_path, without_fragment(chunk.source_url)):
-                if isinstance(page := held.get(name or ""), str):
-                    raise SourcePageError(page)
-                if page:
-                    return page
+        names = [name for name in (chunk.file_path, without_fragment(chunk.source_url)) if name]
+        if page := next((self._readable[name] for name in names if name in self._readable), None):
+            return page
+        if fault := next((self._unreadable[name] for name in names if name in self._unreadable), None):
+            raise SourcePageError(fault)
         return None
 
     @cached_property
@@ -227,6 +210,10 @@ class WebPages:
             return None
         except (httpx.HTTPError, TooLargeError, PageError) as error:
             return SourcePageError(f"{url}: {str(error) or type(error).__name__}")
+
+
+Sources: TypeAlias = SourcePages | WebPages
+"""Origin of source pages."""
 
 
 def open_sources(config: SourcesConfig) -> Sources | None:

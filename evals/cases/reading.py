@@ -33,7 +33,8 @@ Row: TypeAlias = tuple[str, Any]
 """Where it stands, as `file:line`, and its fields by name; or the error in their place."""
 # Largest file: hundreds of thousands of queries.
 MOST_BYTES = 100_000_000
-MOST_FAULTS, MOST_SHOWN = 50, 5
+MOST_FAULTS = 50
+MOST_SHOWN = 5
 # Columns of a table that hold one piece of evidence; `contexts` are texts of passages.
 OF_EVIDENCE = ("quote", "source_url", "heading", "grade")
 FIELDS = (*Case.model_fields, *OF_EVIDENCE, "contexts")
@@ -48,7 +49,9 @@ RAGAS = {
 # Fields that a table holds as text, with what separates their items: JSON, or as Python and people write lists.
 LISTS = {"tags": r"\s*[,;]\s*", "expected_topics": r"\s*[,;]\s*", "relevant_ids": r"[\s,;]+", "contexts": r"\Z"}
 OBJECTS = ("evidence", "human_verdicts", "labelling")
-QUERIES, QRELS = "queries.jsonl", "qrels"
+# Queries and judgements of a BEIR folder.
+QUERIES = "queries.jsonl"
+QRELS = "qrels"
 JUDGEMENT = re.compile(r"([^\t]+)\t([^\t]+)\t(-?\d{1,9})\s*", re.ASCII)
 
 
@@ -67,20 +70,6 @@ class GoldenSet:
     places: Mapping[str, str]
     name: str
     fingerprint: str
-
-    def to_ragas(self) -> list[dict[str, Any]]:
-        """Return the cases in scope as rows of ragas' `EvaluationDataset`; quotes are the reference contexts."""
-        rows = (
-            {
-                "user_input": case.query,
-                "reference": case.reference_answer,
-                "reference_contexts": [item.quote for item in case.relevant_evidence if item.quote],
-                "reference_context_ids": list(case.relevant),
-            }
-            for case in self.cases
-            if case.in_scope
-        )
-        return [{name: value for name, value in row.items() if value} for row in rows]
 
 
 def load_golden(config: DatasetConfig) -> GoldenSet:
@@ -117,9 +106,7 @@ def golden_set(data: "GoldenData", config: DatasetConfig | None = None) -> Golde
     return _chosen(*validate_rows(_rows_in_memory(data)), type(data).__name__, config)
 
 
-def rows_of(
-    source: str | Path, config: DatasetConfig | None = None, columns: Mapping[str, str] | None = None
-) -> Iterator[Row]:
+def rows_of(source: str | Path, config: DatasetConfig, columns: Mapping[str, str] | None = None) -> Iterator[Row]:
     """Yield the rows of golden data with the fields of a case, in the order of the files' names.
 
     JSON Lines, a JSON array, CSV (comma, semicolon or tab), Parquet, a folder that `Dataset.save_to_disk` wrote, or a
@@ -134,7 +121,6 @@ def rows_of(
     Raises:
         DatasetError: It cannot be read, holds no golden data, or has a column that is no field.
     """
-    config = config or DatasetConfig()
     if isinstance(source, str):
         yield from _of_table(source, _hub_rows(source, config), columns)
     elif (source / QUERIES).is_file() and (source / QRELS).is_dir():
@@ -233,11 +219,13 @@ def _chosen(cases: Sequence[Case], places: Mapping[str, str], name: str, config:
         splits = ", ".join(sorted({quoted(case.split) for case in cases if case.split})) or "none"
         raise DatasetError(f"dataset.split: the golden data has no split {quoted(config.split)}; it has {splits}")
     if unknown := [case_id for case_id in config.ids if case_id not in places]:
-        named = f"{', '.join(map(quoted, unknown[:MOST_SHOWN]))}{' …' * (len(unknown) > MOST_SHOWN)}"
-        raise DatasetError(f"dataset.ids: no case with id {named}{nearest(unknown[0], places)}")
-    ids = frozenset(config.ids)
-    of_split = (case for case in cases if (case.id in ids if ids else not config.split or case.split == config.split))
-    chosen = tuple(of_split)[: config.limit]
+        first_ids = f"{', '.join(map(quoted, unknown[:MOST_SHOWN]))}{' …' * (len(unknown) > MOST_SHOWN)}"
+        raise DatasetError(f"dataset.ids: no case with id {first_ids}{nearest(unknown[0], places)}")
+    if ids := frozenset(config.ids):
+        cases = [case for case in cases if case.id in ids]
+    elif config.split:
+        cases = [case for case in cases if case.split == config.split]
+    chosen = tuple(cases[: config.limit])
     return GoldenSet(cases=chosen, places=places, name=name, fingerprint=fingerprint(chosen))
 
 
@@ -311,10 +299,10 @@ def _dataset_rows(source: str | Path, revision: str | None = None, split: str | 
 def _hub_rows(name: str, config: DatasetConfig) -> Iterable[Row]:
     """Return the rows of the split that is asked for, or where there is none, of `train`."""
     for split in dict.fromkeys((config.split or "train", "train")):
-        own = {"split": split} if split == config.split else {}
+        asked = {"split": split} if split == config.split else {}
         try:
             rows = list(_dataset_rows(f"hub:{name}", config.revision, split))
-            return [(f"{name}:{number}", {**row, **own}) for number, (_, row) in enumerate(rows, 1)]
+            return [(f"{name}:{number}", {**row, **asked}) for number, (_, row) in enumerate(rows, 1)]
         except DatasetError as error:
             fault = str(error).rpartition("cannot be read: ")[2].splitlines()[0]
     raise DatasetError(f"dataset.hub {name!r} at revision {config.revision!r} cannot be loaded: {fault}")
@@ -374,15 +362,12 @@ def _of_table(source: str | Path, rows: Iterable[Row], columns: Mapping[str, str
             continue
         wrong = [*({*(columns or {})} - {*cells}), *({"query"} - {*cells, *row}), *(row.keys() - {*FIELDS})]
         if wrong and number == 1:
-            raise DatasetError(
-                f"{source}: {'unknown' if wrong[0] in cells else 'no'} column {quoted(wrong[0])}"
-                f"{nearest(wrong[0], FIELDS if wrong[0] in cells else cells)}; it has {', '.join(map(quoted, cells))}; "
-                + (
-                    f"name them: python -m evals.golden import {source} -o golden.jsonl --column FIELD=COLUMN"
-                    if isinstance(source, Path)
-                    else "rename it"
-                )
-            )
+            kind, names = ("unknown", FIELDS) if wrong[0] in cells else ("no", cells)
+            remedy = "rename it"
+            if isinstance(source, Path):
+                remedy = f"name them: python -m evals.golden import {source} -o golden.jsonl --column FIELD=COLUMN"
+            has = f"{nearest(wrong[0], names)}; it has {', '.join(map(quoted, cells))}"
+            raise DatasetError(f"{source}: {kind} column {quoted(wrong[0])}{has}; {remedy}")
         first, case = cases.setdefault(json.dumps([row.get("id"), row.get("query")], default=str), (place, row))
         if case is not row:
             case["evidence"] = [*case.get("evidence", []), *row.pop("evidence", [])]
@@ -390,10 +375,8 @@ def _of_table(source: str | Path, rows: Iterable[Row], columns: Mapping[str, str
             for name, value in row.items():
                 if case.setdefault(name, value) != value:
                     other = f"{quoted(case[name])} in the row of the same case at {first}"
-                    yield (
-                        place,
-                        ValueError(f"{name} is {quoted(value)}, and {other}; write the same in both, or in one"),
-                    )
+                    fault = f"{name} is {quoted(value)}, and {other}; write the same in both, or in one"
+                    yield place, ValueError(fault)
     yield from cases.values()
 
 
@@ -402,11 +385,10 @@ def _fields(cells: Any, columns: Mapping[str, str] | None = None) -> Any:
     if not isinstance(cells, Mapping):
         return cells if isinstance(cells, Exception) else ValueError(f"expected a JSON object, got {quoted(cells)}")
     plain = {name: value for name, cell in cells.items() if (value := _plain(cell)) not in (None, "", [])}
-    known = {**(RAGAS if "user_input" in plain and "query" not in plain else {}), **(columns or {})}
-    if known or columns is not None:
-        plain = {name: value for name, value in plain.items() if name in FIELDS and name not in known} | {
-            field: plain[column] for column, field in known.items() if column in plain
-        }
+    renamed = {**(RAGAS if "user_input" in plain and "query" not in plain else {}), **(columns or {})}
+    if renamed or columns is not None:
+        fields = {name: value for name, value in plain.items() if name in FIELDS and name not in renamed}
+        plain = fields | {field: plain[column] for column, field in renamed.items() if column in plain}
     values = {name: _value(name, cell) for name, cell in plain.items()}
     passage = {name: values.pop(name) for name in OF_EVIDENCE if name in values}
     passages = [passage] if passage.keys() - {"grade"} else []

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import cache
+from typing import Any
 
 from evals.cases.case import Case, Evidence
 from evals.cases.pages import SourcePageError, SourcePages, Sources
@@ -13,9 +14,11 @@ from retrievers.records import Chunk
 
 # Share of a quote that makes a chunk relevant, whatever the chunking: no more than two chunks can each hold half.
 HALF = 0.5
-# The chunk that holds most of a quote must hold that share of it and that many characters in one stretch, or the
-# quote counts as missing: an unrelated text shares up to 19 with a page by chance.
-LEAST, LEAST_CHARACTERS = 0.1, 30
+# The chunk that holds most of a quote must hold this share of it, and this many characters in one stretch, or the quote
+# counts as missing: an unrelated text shares up to 19 with a page by chance.
+LEAST = 0.1
+LEAST_CHARACTERS = 30
+# Share of the `relevant_ids` that a collection may lack.
 MOST_MISSING = 0.05
 SHOWN = 3
 UNLISTED = "the retriever's chunks cannot be listed"
@@ -70,15 +73,15 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
     faults: list[str] = []
     result: dict[str, Relevance] = {}
     for case in cases:
-        named = {key: ids_of.get(key, [key]) for key in case.relevant}
+        by_id = {key: ids_of.get(key, [key]) for key in case.relevant}
         holders = [_holders(item, pages.get(item.source_url, []), plain, is_whole=True) for item in case.evidence]
         faults += [
             f"{places.get(case.id, case.id)}: evidence.{number}: {_unresolved(item, pages)}"
-            for number, (item, held) in enumerate(zip(case.evidence, holders, strict=True))
-            if not held
+            for number, (item, chunk_ids) in enumerate(zip(case.evidence, holders, strict=True))
+            if not chunk_ids
         ]
         missing = frozenset(case.relevant.keys() - ids_of.keys())
-        result[case.id] = replace(_judged(case, named, holders), missing=missing)
+        result[case.id] = replace(_judged(case, by_id, holders), missing=missing)
     if faults := [*faults, *_too_many_missing(cases, ids_of, places)]:
         raise DatasetError("golden data that does not resolve to chunks:", faults)
     return result
@@ -150,9 +153,9 @@ def missing_chunks(relevance: Mapping[str, Relevance]) -> str:
     missing = {key: case_id for case_id, item in [*relevance.items()][::-1] for key in item.missing}
     if not missing:
         return ""
-    shown = ", ".join(f"{key!r} (case {missing[key]})" for key in sorted(missing)[:SHOWN])
+    examples = ", ".join(f"{key!r} (case {missing[key]})" for key in sorted(missing)[:SHOWN])
     lacks = f"the collection lacks {len(missing)} of {len(relevant)} relevant chunks, which nothing can retrieve"
-    return f"{lacks}: {shown}{' …' * (len(missing) > SHOWN)}"
+    return f"{lacks}: {examples}{' …' * (len(missing) > SHOWN)}"
 
 
 def known_pages(urls: Sequence[str], chunks: Sequence[Chunk]) -> str:
@@ -168,8 +171,8 @@ def known_pages(urls: Sequence[str], chunks: Sequence[Chunk]) -> str:
             "no chunk of the collection says which page it is from: set retriever.metadata.map {source_url: KEY} "
             "(python -m retrievers inspect shows the keys), or leave source_url out of the evidence"
         )
-    shown = f"{', '.join(map(repr, pages[:SHOWN]))}{', …' * (len(pages) > SHOWN)}{nearest(urls[0], pages)}"
-    return f"the collection has {len(pages)} pages, {shown}; write source_url as the collection does"
+    examples = f"{', '.join(map(repr, pages[:SHOWN]))}{', …' * (len(pages) > SHOWN)}{nearest(urls[0], pages)}"
+    return f"the collection has {len(pages)} pages, {examples}; write source_url as the collection does"
 
 
 def normalise(text: str) -> str:
@@ -177,7 +180,7 @@ def normalise(text: str) -> str:
     return " ".join(text.split())
 
 
-def share_held(quote: str, text: str, least: float = 0.0) -> float:
+def share_held(quote: str, text: str, least: float) -> float:
     """Return the share of a quote that a text holds as one stretch, 0 to 1; both normalised.
 
     Args:
@@ -196,9 +199,9 @@ def share_held(quote: str, text: str, least: float = 0.0) -> float:
     return SequenceMatcher(None, quote, text, autojunk=False).find_longest_match().size / len(quote)
 
 
-def _judged(case: Case, named: Mapping[str, Iterable[str]], holders: Sequence[Iterable[str]]) -> Relevance:
+def _judged(case: Case, by_id: Mapping[str, Iterable[str]], holders: Sequence[Iterable[str]]) -> Relevance:
     """Return the relevance of a case: the chunks of its relevant ids and those of its evidence, with grades."""
-    graded = [(case.relevant[key], frozenset(ids)) for key, ids in named.items()]
+    graded = [(case.relevant[key], frozenset(ids)) for key, ids in by_id.items()]
     graded += [(item.grade, frozenset(ids)) for item, ids in zip(case.evidence, holders, strict=True)]
     grades: dict[str, int] = {}
     irrelevant = case.relevant_ids.keys() - case.relevant.keys()
@@ -220,12 +223,13 @@ def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whol
     under = [chunk for chunk in page if _is_under(chunk, evidence.heading)]
     if evidence.quote is None:
         return frozenset(chunk.chunk_id for chunk in under)
-    quote, searched = plain(evidence.quote), (under, page) if evidence.heading else (page,)
-    for chunks in searched:
-        if held := [c.chunk_id for c in chunks if share_held(quote, plain(c.text), HALF * len(quote)) >= HALF]:
-            return frozenset(held)
+    quote = plain(evidence.quote)
+    places = (under, page) if evidence.heading else (page,)
+    for chunks in places:
+        if holders := [c.chunk_id for c in chunks if share_held(quote, plain(c.text), HALF * len(quote)) >= HALF]:
+            return frozenset(holders)
     least = max(LEAST * len(quote), float(LEAST_CHARACTERS))
-    for chunks in searched if is_whole else ():
+    for chunks in places if is_whole else ():
         shares = {chunk.chunk_id: share_held(quote, plain(chunk.text), least) for chunk in chunks}
         best = min(shares, key=lambda chunk_id: (-shares[chunk_id], chunk_id), default="")
         if shares.get(best, 0.0) >= least / len(quote):
@@ -250,12 +254,14 @@ def _unresolved(evidence: Evidence, pages: Collection[str | None]) -> str:
 
 def _too_many_missing(cases: Sequence[Case], present: Collection[str], places: Mapping[str, str]) -> Iterator[str]:
     """Yield a fault if over 5% of the chunks in `relevant_ids` are missing."""
-    named = {key: case.id for case in reversed(cases) for key in case.relevant}
-    missing = sorted(named.keys() - present)
-    if len(missing) > MOST_MISSING * len(named):
-        lost = f"{len(missing):,} of {len(named):,} relevant chunks are missing, and at most {MOST_MISSING:.0%} may be"
+    case_of = {key: case.id for case in reversed(cases) for key in case.relevant}
+    missing = sorted(case_of.keys() - present)
+    if len(missing) > MOST_MISSING * len(case_of):
+        lost = (
+            f"{len(missing):,} of {len(case_of):,} relevant chunks are missing, and at most {MOST_MISSING:.0%} may be"
+        )
         hint = "are ids written alike? metadata.map {chunk_id: KEY} names the payload key that holds them"
-        place = places.get(named[missing[0]], named[missing[0]])
+        place = places.get(case_of[missing[0]], case_of[missing[0]])
         yield f"{place}: relevant_ids: the collection has no chunk {missing[0]!r}; {lost}; {hint}"
 
 
@@ -268,12 +274,9 @@ def _placed(chunk: Chunk, sources: Sources | None) -> Chunk:
     except SourcePageError:  # a note on the run names it
         return chunk
     facts = page.facts(chunk) if page else {}
-    return replace(
-        chunk,
-        source_url=chunk.source_url or facts.get("source_url"),
-        section_path=chunk.section_path or facts.get("section_path"),
-        heading=chunk.heading or facts.get("heading"),
-    )
+    lacking = [name for name in ("source_url", "section_path", "heading") if not getattr(chunk, name)]
+    missing: dict[str, Any] = {name: facts.get(name) for name in lacking}
+    return replace(chunk, **missing)
 
 
 def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:
@@ -285,5 +288,5 @@ def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:
     }
     for key in (key for key, is_lacking in lacking.items() if is_lacking and chunks):
         hint = "LangChain's loaders write 'source'" if key == "source_url" else "or set sources.dir to look it up"
-        named = f"evidence names a {key}, but no returned document does"
-        raise ExperimentError(f"{named}; set retriever.metadata.map {{{key}: KEY}} ({hint})")
+        fault = f"evidence names a {key}, but no returned document does"
+        raise ExperimentError(f"{fault}; set retriever.metadata.map {{{key}: KEY}} ({hint})")

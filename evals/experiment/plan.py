@@ -10,13 +10,13 @@ from evals.collect.pool import Grounds
 from evals.experiment.inputs import Inputs
 from evals.grid.measure import alone, grid_of, metrics_of, retrieve
 from evals.judge.budget import money
-from evals.judge.judge import tier_sizes
 from evals.judge.plan import SECONDS_PER_CALL, JudgePlan, stopped
 from evals.metrics import needs
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.declaration import Metric
 from evals.report.section import Column, Section, Styled, line, terminal
 from evals.report.sections import numbers
+from evals.sampling.order import sample_size
 
 
 def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
@@ -51,13 +51,12 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
         if len(one.selection) > len(longest.setdefault(one.case.id, one).selection):
             longest[one.case.id] = one
     queries = sum(case.in_scope for case in cases)
+    # Where the strong judge judges all there is nothing to correct, and the cheaper one judges none; but in rounds, of
+    # which nobody knows before how many there are, it judges all.
     in_rounds = inputs.sweep is not None and config.judge.stop.margin is not None
-    sizes = tier_sizes(judge, queries, in_rounds=in_rounds) if judge.below else [queries]
-    plans = [
-        tier.plan([*metrics], selected, [*longest.values()], config.seed)
-        for tier, size in zip(judge.tiers, sizes, strict=True)
-        if size
-    ]
+    is_alone = not in_rounds and sample_size(judge.config.sample, queries) == queries
+    asked = (judge,) if is_alone else judge.tiers
+    plans = [tier.plan([*metrics], selected, [*longest.values()], config.seed) for tier in asked if queries]
     sections += [_of_judge(each, queries, config.judge.stop.margin) for each in plans]
     if early := stopped(config.judge.budget, plans):
         sections.append(Section(lines=[line(Styled(f"The run would stop early: {early}.", "fair"))]))
@@ -93,20 +92,21 @@ def _of_judge(plan: JudgePlan, queries: int, margin: float | None) -> Section:
     """Return what a judge would be asked, by metric, and what that costs."""
     rows = []
     for share in (*plan.shares, plan.total):
-        counts = (share.questions, share.cached, share.calls, share.tokens_in, share.tokens_out)
+        counts = (len(share.prompts), share.cached, share.calls, share.tokens_in, share.tokens_out)
         rows.append([Styled(f"  {share.metric}"), *(Styled(f"{count:,}") for count in counts)])
     duration = timedelta(seconds=round(plan.seconds))
     told = [
-        f"Cost: {money(plan.usd, plan.model)}. Time at the given limits: about {duration} (h:mm:ss), "
+        f"Cost: {money(plan.usd, plan.config.model)}. Time at the given limits: about {duration} (h:mm:ss), "
         f"if a call takes {SECONDS_PER_CALL:g} s."
     ]
     if plan.drawn < queries:
-        first = ", whose first round this is" if plan.sample == "auto" else ""
-        told.append(f"Counted are {plan.drawn:,} of {queries:,} in-scope queries: judge.sample {plan.sample}{first}.")
+        sample = plan.config.sample
+        first = ", whose first round this is" if sample == "auto" else ""
+        told.append(f"Counted are {plan.drawn:,} of {queries:,} in-scope queries: judge.sample {sample}{first}.")
     if margin is not None:
         told.append(f"Judging ends earlier, once a cell is proved within {margin:g} of the best (judge.stop).")
     return Section(
-        lines=[line(Styled("Judge", "bold"), f" {plan.model}")],
+        lines=[line(Styled("Judge", "bold"), f" {plan.config.model}")],
         columns=[Column("  metric"), *numbers("questions", "cached", "calls", "tokens in", "tokens out")],
         rows=rows,
         below=[line(f"  {text}") for text in told],

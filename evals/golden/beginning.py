@@ -12,14 +12,16 @@ from evals.config.experiment import DatasetConfig
 from evals.config.files import check_writable, write
 from evals.config.telemetry import silence
 from evals.errors import DatasetError
-from evals.golden.chunks import check_new, json_lines, named_chunks, next_check, prose, say, spread
+from evals.golden.chunks import check_new, evidence_of, json_lines, named_chunks, next_check, prose, say, spread
 from retrievers.errors import nearest
 from retrievers.records import Chunk
 
 QUOTE_WORDS = 60
 SHOWN = 5
-# Least similarity, 0 to 100, of a text and a stretch of a chunk that counts as it (rapidfuzz's `partial_ratio`).
-ALIKE, EXACT = 85.0, 100.0
+# Similarity of texts that are equal; and the least of a text and a stretch of a chunk that counts as it (rapidfuzz's
+# `partial_ratio`).
+EXACT = 100.0
+ALIKE = 85.0
 
 
 def init(namespace: argparse.Namespace) -> int:
@@ -55,7 +57,7 @@ def skeletons(chunks: Sequence[Chunk], count: int, out_of_scope: int, seed: int)
     for number, chunk in enumerate(spread(chunks, seed)[:count], 1):
         quote = " ".join((prose(chunk.text) or chunk.text).split()[:QUOTE_WORDS])
         written = {"query": "", "reference_answer": None, "query_type": "factual"}
-        rows.append({"id": f"case-{number:03}", **written, "evidence": [{**_evidence(chunk, quote), "grade": 3}]})
+        rows.append({"id": f"case-{number:03}", **written, "evidence": [{**evidence_of(chunk, quote), "grade": 3}]})
     outside = {"query": "", "in_scope": False, "query_type": "near_domain"}
     rows += [{"id": f"out-{number:03}", **outside} for number in range(1, out_of_scope + 1)]
     return [row | {"split": ("dev", "test")[number % 2]} for number, row in enumerate(rows)]
@@ -68,27 +70,26 @@ def import_cases(namespace: argparse.Namespace) -> int:
         DatasetError: The source has faults, each with its place; nothing is written.
     """
     source = Path(namespace.source)
-    if not source.exists() and not namespace.revision:
-        hint = "of a hub id give --revision, a commit hash, or its data may change"
-        raise DatasetError(f"{namespace.source!r}: no such file or folder; {hint}")
-    check_writable(namespace.out)
-    silence(hub=not source.exists())
     hub = None if source.exists() else namespace.source
+    if hub and not namespace.revision:
+        hint = "of a hub id give --revision, a commit hash, or its data may change"
+        raise DatasetError(f"{hub!r}: no such file or folder; {hint}")
+    check_writable(namespace.out)
+    silence(hub=bool(hub))
     config = DatasetConfig(hub=hub, revision=namespace.revision, split=namespace.split)
     cases, places = validate_rows(rows_of(hub or source, config, parse_columns(namespace.column)))
     chunks = named_chunks(namespace)
     lines = []
-    if quotes := {e.quote for case in cases for e in case.evidence if e.quote and not e.source_url}:
+    if quotes := {item.quote for case in cases for item in case.evidence if item.quote and not item.source_url}:
         if chunks is None:
             lines.append(f"  {len(quotes)} passages have no page: name --docs or the collection to have them found")
         else:
             located = locate(sorted(quotes), chunks)
-            cases = tuple(case for old in cases if (case := _with_pages(old, located)))
+            cases = tuple(placed for case in cases if (placed := _with_pages(case, located)))
             lost = places.keys() - {case.id for case in cases}
-            lines += _told(located)
+            lines += _how_located(located)
             lines += [f"  {places[key]}: left out, as none of its passages was found" for key in sorted(lost)]
     write(namespace.out, json_lines([case.model_dump(exclude_defaults=True) for case in cases]))
-    outside = sum(not case.in_scope for case in cases)
     if judged := sum(len(case.relevant_ids) for case in cases):
         relevant = sum(len(case.relevant) for case in cases)
         lines.append(
@@ -96,22 +97,23 @@ def import_cases(namespace: argparse.Namespace) -> int:
             "chunk_id or the source_document_id of your collection (metadata.map)"
         )
     lines.append(f"  next: python -m evals.golden check {namespace.out}, and label what has no evidence")
+    outside = sum(not case.in_scope for case in cases)
     return say(namespace, [f"{namespace.out}: {len(cases)} cases of {source}, {outside} of them out of scope", *lines])
 
 
-def parse_columns(given: Sequence[str]) -> dict[str, str] | None:
+def parse_columns(flags: Sequence[str]) -> dict[str, str] | None:
     """Parse `query=question` into column to field; None where nothing is given.
 
     Raises:
         DatasetError: It has another form, or an unknown field.
     """
     columns: dict[str, str] = {}
-    for text in given:
-        name, _, column = (part.strip() for part in text.partition("="))
-        if not column or name not in FIELDS:
-            known = f"{nearest(name, FIELDS)}; fields are {', '.join(FIELDS)}"
-            raise DatasetError(f"--column: expected FIELD=COLUMN, such as query=question, got {text!r}{known}")
-        columns[column] = name
+    for flag in flags:
+        field, column = (word.strip() for word in flag.partition("=")[::2])
+        if not column or field not in FIELDS:
+            fields = f"{nearest(field, FIELDS)}; fields are {', '.join(FIELDS)}"
+            raise DatasetError(f"--column: expected FIELD=COLUMN, such as query=question, got {flag!r}{fields}")
+        columns[column] = field
     return columns or None
 
 
@@ -126,24 +128,25 @@ def locate(texts: Sequence[str], chunks: Sequence[Chunk]) -> dict[str, Located]:
     """Find texts in chunks: word for word (white space aside), else the stretch of a chunk that is most alike."""
     from rapidfuzz import fuzz, process
 
-    held = [normalise(chunk.text) for chunk in chunks]
+    chunk_texts = [normalise(chunk.text) for chunk in chunks]
 
     def nearest_of(text: str) -> Located:
         plain = normalise(text)
-        if whole := next((chunk for chunk, own in zip(chunks, held, strict=True) if plain in own), None):
-            return Located(_evidence(whole, text.strip() if text.strip() in whole.text else plain), EXACT)
-        _, score, number = process.extractOne(plain, held, scorer=fuzz.partial_ratio) or ("", 0.0, -1)
-        at = fuzz.partial_ratio_alignment(plain, held[number]) if score >= ALIKE else None
-        if at is None:
+        if holder := next((chunk for chunk, whole in zip(chunks, chunk_texts, strict=True) if plain in whole), None):
+            return Located(evidence_of(holder, text.strip() if text.strip() in holder.text else plain), EXACT)
+        _, score, number = process.extractOne(plain, chunk_texts, scorer=fuzz.partial_ratio) or ("", 0.0, -1)
+        stretch = fuzz.partial_ratio_alignment(plain, chunk_texts[number]) if score >= ALIKE else None
+        if stretch is None:
             return Located(None, score)
-        return Located(_evidence(chunks[number], held[number][at.dest_start : at.dest_end].strip()), score)
+        quote = chunk_texts[number][stretch.dest_start : stretch.dest_end].strip()
+        return Located(evidence_of(chunks[number], quote), score)
 
     return {text: nearest_of(text) for text in texts}
 
 
-def _told(located: Mapping[str, Located]) -> list[str]:
-    lost = {text: each.score for text, each in located.items() if each.evidence is None}
-    alike = [each.score for each in located.values() if each.evidence and each.score < EXACT]
+def _how_located(located: Mapping[str, Located]) -> list[str]:
+    lost = {text: score for text, (evidence, score) in located.items() if evidence is None}
+    alike = [score for evidence, score in located.values() if evidence and score < EXACT]
     exact = len(located) - len(lost) - len(alike)
     lines = [f"  {len(located)} passages: word for word {exact}, alike {len(alike)}, not found {len(lost)}"]
     if alike:
@@ -160,8 +163,3 @@ def _with_pages(case: Case, located: Mapping[str, Located]) -> Case | None:
         if place is not None:
             evidence.append({**item.model_dump(), **place})
     return Case.model_validate(case.model_dump() | {"evidence": evidence}) if evidence or not case.evidence else None
-
-
-def _evidence(chunk: Chunk, quote: str) -> dict[str, Any]:
-    evidence = {"source_url": chunk.source_url, "heading": chunk.heading, "quote": quote}
-    return {name: value for name, value in evidence.items() if value}

@@ -15,14 +15,7 @@ from evals.cases.reading import GoldenSet, case_fingerprint, golden_set
 from evals.cases.relevance import Relevance, missing_chunks, normalise, resolve
 from evals.config.telemetry import silence
 from evals.errors import ReportError
-from evals.golden.chunks import (
-    Floats,
-    embedder,
-    named_chunks,
-    page_of,
-    retriever_settings,
-    say,
-)
+from evals.golden.chunks import Floats, embedder, named_chunks, page_of, retriever_settings, say
 from evals.report.head import deepest
 from evals.report.model import QueryRow, Report
 from evals.report.parsing import MOST_BYTES, parse
@@ -34,15 +27,19 @@ from retrievers.records import Chunk
 A_REPORT = "a report of evals.run"
 # Examples of a finding that are shown.
 SHOWN = 5
-# Below this share of out-of-scope queries, and this number of them, a threshold is hardly tested.
-LEAST_OUTSIDE, FEWEST_OUTSIDE = 0.1, 10
+# Below this share of out-of-scope queries, or this number of them, a threshold is hardly tested.
+LEAST_OUTSIDE = 0.1
+FEWEST_OUTSIDE = 10
 # Queries that are compared at once, so that memory does not grow with the square of their number.
 BLOCK = 1_000
 # Cosine from which on two queries count as nearly the same.
 NEAR = 0.85
-# Words of a stretch, and the share of a query's stretches that may stand in its passages: terms of the field have that
-# many, too. Two chunks that have the second share of theirs in common are copies.
-GRAM, MOST_COPIED, COPY = 4, 0.3, 0.8
+# Words of a stretch.
+GRAM = 4
+# Share of a query's stretches that may stand in its passages: terms of the field have that many, too.
+MOST_COPIED = 0.3
+# Share of the stretches of two chunks from which on they are copies, where both have them.
+COPY = 0.8
 # The scripts after it in Unicode put no space between words, so that each character is one.
 WORD = re.compile(r"[⺀-\uffff]|\w+")
 # 80% of a normal distribution lie below: the power that is usually asked for.
@@ -81,12 +78,12 @@ def check(namespace: argparse.Namespace) -> int:
     silence(hub=False)
     golden = golden_set(namespace.file)
     cases = golden.cases
-    reports = {
-        str(file): parse(read_text(file, A_REPORT, MOST_BYTES, ReportError), str(file)) for file in namespace.report
-    }
+    texts = {str(file): read_text(file, A_REPORT, MOST_BYTES, ReportError) for file in namespace.report}
+    reports = {name: parse(text, name) for name, text in texts.items()}
     runs = [_rows_of(name, report, cases) for name, report in reports.items()]
     config, env, _ = retriever_settings(namespace)
-    chunks, how = named_chunks(namespace), "form checked; name --docs DIR or --config FILE to find the evidence too"
+    chunks = named_chunks(namespace)
+    how = "form checked; name --docs DIR or --config FILE to find the evidence too"
     relevance = {}
     if chunks is not None:
         relevance = resolve(cases, chunks, golden.places)
@@ -111,17 +108,17 @@ def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> str:
     cases = golden.cases
     outside = sum(not case.in_scope for case in cases)
     by_split = Counter((case.split or "no split", case.in_scope) for case in cases)
-    without = [golden.places[case.id] for case in cases if case.is_unlabelled]
+    types = Counter(case.query_type or "no type" for case in cases).most_common()
+    unlabelled = [golden.places[case.id] for case in cases if case.is_unlabelled]
     is_few = outside < max(FEWEST_OUTSIDE, LEAST_OUTSIDE * len(cases))
     lines = [f"{len(cases)} queries: {len(cases) - outside} in scope, {outside} out of scope"]
     for split in sorted({split for split, _ in by_split}):
         lines.append(f"{split}: {by_split[split, True]} in scope, {by_split[split, False]} out of scope")
-    types = Counter(case.query_type or "no type" for case in cases).most_common()
     lines.append(", ".join(f"{name}: {count}" for name, count in types))
     if is_few:
         lines.append("few queries are out of scope: a threshold is hardly tested")
-    if without:
-        lines.append(f"{len(without)} have no labels, the first at {without[0]}: only a judge can score these")
+    if unlabelled:
+        lines.append(f"{len(unlabelled)} have no labels, the first at {unlabelled[0]}: only a judge can score these")
     return part("Types, scope and labels", [*lines, *filter(None, [missing_chunks(relevance)])], doubtful=is_few)
 
 
@@ -138,8 +135,8 @@ def power(cases: Sequence[Case], scores: Mapping[str, Scores]) -> str:
     for title in METRICS:
         deviation, basis = deviation_of(scores.get(title, ()))
         proved = {n: smallest_difference(deviation, n, binary=title == "hit rate") for n in groups.values()}
-        told = ", ".join(f"{proved[n]:.3f} ({name}, n {n})" for name, n in sorted(groups.items()))
-        lines.append(f"{title}: {told or 'no query in scope'}; deviation {deviation:.3f}, {basis}")
+        differences = ", ".join(f"{proved[n]:.3f} ({name}, n {n})" for name, n in sorted(groups.items()))
+        lines.append(f"{title}: {differences or 'no query in scope'}; deviation {deviation:.3f}, {basis}")
     lines.append("a difference between two runs that is smaller is proved in fewer than 80% of the cases")
     return part("Smallest differences that can be proved", lines)
 
@@ -161,8 +158,8 @@ def deviation_of(runs: Scores) -> tuple[float, str]:
     pairs = [[b[key] - a[key] for key in a.keys() & b.keys()] for a, b in combinations(runs, 2)]
     if between := max((pstdev(differences) for differences in pairs if differences), default=0.0):
         return between, f"the largest between {len(runs)} runs"
-    if own := pstdev(runs[0].values()) if runs and runs[0] else 0.0:
-        return own, "that of one run's scores"
+    if of_one := pstdev(runs[0].values()) if runs and runs[0] else 0.0:
+        return of_one, "that of one run's scores"
     return LARGEST, "the largest for scores of 0 to 1 (--report shows the real one)"
 
 
@@ -203,11 +200,11 @@ def repeats(cases: Sequence[Case], vectors: Floats) -> str:
 
 def both_sides(cases: Sequence[Case]) -> str:
     """Report quotes, and ids of relevant chunks, that are evidence in more than one split."""
-    named = defaultdict[str, dict[str, str]](dict)
+    by_split = defaultdict[str, dict[str, str]](dict)
     for case in (case for case in cases if case.split):
         for evidence in (*(normalise(item.quote or "") for item in case.relevant_evidence), *case.relevant):
-            named[evidence].setdefault(case.split or "", case.id)
-    shared = {evidence: ids.values() for evidence, ids in named.items() if evidence and len(ids) > 1}
+            by_split[evidence].setdefault(case.split or "", case.id)
+    shared = {evidence: ids.values() for evidence, ids in by_split.items() if evidence and len(ids) > 1}
     examples = [f"{' and '.join(ids)}: {evidence[:80]!r}" for evidence, ids in shared.items()]
     line = f"{len(shared)} quotes or relevant_ids are evidence in several splits"
     return part("Evidence on both sides of a split", [line], examples)
@@ -226,10 +223,10 @@ def copies(cases: Sequence[Case]) -> str:
 def in_the_corpus(cases: Sequence[Case], chunks: Sequence[Chunk]) -> str:
     """Return the queries whose whole text stands in a chunk, as searching for them is finding a copy."""
     texts = [(chunk.source, _plain(chunk.text)) for chunk in chunks]
-    asked = [(case, _plain(case.query)) for case in cases if grams(case.query)]
-    places = ((case, next((place for place, text in texts if own in text), None)) for case, own in asked)
+    queries = [(case, _plain(case.query)) for case in cases if grams(case.query)]
+    places = ((case, next((place for place, text in texts if query in text), None)) for case, query in queries)
     examples = [f"{case.id}: {case.query!r} in {place}" for case, place in places if place]
-    line = f"{len(examples)} of {len(asked)} queries of four words and more stand in a chunk word for word"
+    line = f"{len(examples)} of {len(queries)} queries of four words and more stand in a chunk word for word"
     return part("Queries whose text stands in the corpus", [line], examples)
 
 
@@ -237,27 +234,27 @@ def near_copies(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunk
     """Return near copies of relevant chunks: both relevant, one passage counts twice; unlabelled, a find is none."""
     by_id = {chunk.chunk_id: chunk for chunk in chunks}
     labelled = {key: grams(by_id[key].text) for r in relevance.values() for key in r.grades if key in by_id}
-    holders: dict[str, set[str]] = {gram: set() for own in labelled.values() for gram in own}
+    holders: dict[str, set[str]] = {gram: set() for stretches in labelled.values() for gram in stretches}
     sizes = {}
     for chunk in chunks:
-        own = grams(chunk.text)
-        sizes[chunk.chunk_id] = len(own)
-        for gram in own & holders.keys():
+        stretches = grams(chunk.text)
+        sizes[chunk.chunk_id] = len(stretches)
+        for gram in stretches & holders.keys():
             holders[gram].add(chunk.chunk_id)
     copies_of = {}
-    for key, own in labelled.items():
-        shared = Counter(other for gram in own for other in holders[gram] if other != key)
-        copies_of[key] = [other for other, n in sorted(shared.items()) if n >= COPY * (len(own) + sizes[other] - n)]
+    for key, stretches in labelled.items():
+        shared = Counter(other for gram in stretches for other in holders[gram] if other != key)
+        copies_of[key] = [other for other, n in sorted(shared.items()) if n >= COPY * (sizes[key] + sizes[other] - n)]
     twice, once = list[str](), list[str]()
     for case in cases:
         judged = relevance[case.id]
-        for key in sorted(judged.grades):
-            for other in copies_of.get(key, ()):
-                example = f"{case.id}: {by_id[key].source} and {by_id[other].source}"
-                if other not in judged.grades and other not in judged.irrelevant:
-                    once.append(example)
-                elif other in judged.grades and key < other:
-                    twice.append(example)
+        pairs = ((chunk_id, copy) for chunk_id in sorted(judged.grades) for copy in copies_of.get(chunk_id, ()))
+        for key, other in pairs:
+            example = f"{case.id}: {by_id[key].source} and {by_id[other].source}"
+            if other not in judged.grades and other not in judged.irrelevant:
+                once.append(example)
+            elif other in judged.grades and key < other:
+                twice.append(example)
     lines = [
         f"{len(twice)} pairs of near copies are both relevant to a query, which counts one passage twice",
         f"{len(once)} near copies of relevant chunks are unlabelled, which counts a find as none",
@@ -268,11 +265,11 @@ def near_copies(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunk
 def unfound(cases: Sequence[Case], runs: Sequence[Rows]) -> str:
     """Return the labelled queries of which no run found a relevant chunk."""
     inside = {case.id: case.query for case in cases if case.in_scope}
-    every = {key: [run[key] for run in runs if key in run and run[key].outcome != "UNLABELLED"] for key in inside}
-    nowhere = [key for key, rows in every.items() if rows and all(row.first_relevant is None for row in rows)]
+    by_run = {key: [run[key] for run in runs if key in run and run[key].outcome != "UNLABELLED"] for key in inside}
+    nowhere = [key for key, rows in by_run.items() if rows and all(row.first_relevant is None for row in rows)]
     hint = ": wrong labels, or queries to improve the search with" if nowhere else ""
-    of = f"{len(nowhere)} of {sum(map(bool, every.values()))} queries"
-    line = f"{of} have no relevant chunk among the candidates of {len(runs)} runs{hint}"
+    share = f"{len(nowhere)} of {sum(map(bool, by_run.values()))} queries"
+    line = f"{share} have no relevant chunk among the candidates of {len(runs)} runs{hint}"
     return part("Evidence that no report finds", [line], [f"{key}: {inside[key]!r}" for key in nowhere])
 
 
@@ -281,8 +278,8 @@ def copied_share(query: str, text: str) -> float:
 
     Case and punctuation are ignored; of scripts without spaces, each character is a word.
     """
-    own = grams(query)
-    return len(own & grams(text)) / len(own) if own else 0.0
+    stretches = grams(query)
+    return len(stretches & grams(text)) / len(stretches) if stretches else 0.0
 
 
 def grams(text: str) -> frozenset[str]:
@@ -296,8 +293,8 @@ def _plain(text: str) -> str:
 
 
 def _rows_of(name: str, report: Report, cases: Sequence[Case]) -> Rows:
-    own = {case.id: case_fingerprint(case) for case in cases}
-    rows = {row.id: row for row in report.queries if own.get(row.id) == row.fingerprint}
+    fingerprints = {case.id: case_fingerprint(case) for case in cases}
+    rows = {row.id: row for row in report.queries if fingerprints.get(row.id) == row.fingerprint}
     if not rows:
         raise ReportError(f"{name}: has none of these golden queries as they are now; run it again on this file")
     return rows

@@ -5,7 +5,7 @@ import os
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -88,12 +88,12 @@ def retriever_settings(namespace: argparse.Namespace) -> tuple[RetrieverConfig, 
     of_file = [file_layer(file, RetrieverConfig, named_folders(env))] if file else []
     settings = build(RetrieverConfig, [environment_layer(env), *of_file, flags])
     if file and not namespace.docs:
-        whole = file_layer(file, ExperimentConfig, named_folders(env))
-        if {"retriever", "sources"} <= whole.values.keys():
-            own = build(ExperimentConfig, [whole]).model_copy(update={"retriever": settings})
-            index_if_stale(own, env, lambda stage, done, total: None)
-    named = namespace.docs or file or {"store", "collection", "python"} & flags.values.keys()
-    return settings, env, bool(named)
+        experiment = file_layer(file, ExperimentConfig, named_folders(env))
+        if {"retriever", "sources"} <= experiment.values.keys():
+            whole = build(ExperimentConfig, [experiment]).model_copy(update={"retriever": settings})
+            index_if_stale(whole, env, lambda stage, done, total: None)
+    is_named = bool(namespace.docs or file or {"store", "collection", "python"} & flags.values.keys())
+    return settings, env, is_named
 
 
 def named_chunks(namespace: argparse.Namespace, *, needed: bool = False) -> list[Chunk] | None:
@@ -119,9 +119,9 @@ def named_chunks(namespace: argparse.Namespace, *, needed: bool = False) -> list
     else:
         chunks = _listed(config, env)
     if needed and not any(chunk.text.strip() for chunk in chunks):
+        fault = f"{origin(namespace, config)}: none of its {len(chunks)} chunks holds text"
         hint = f"; text is expected under payload key {config.metadata.text_key!r} (retriever.metadata.text_key)"
-        what = f"{origin(namespace, config)}: none of its {len(chunks)} chunks holds text"
-        raise DatasetError(f"{what}{'' if namespace.docs else hint}")
+        raise DatasetError(fault if namespace.docs else fault + hint)
     return chunks
 
 
@@ -133,11 +133,8 @@ def origin(namespace: argparse.Namespace, config: RetrieverConfig) -> str:
 def _listed(config: RetrieverConfig, env: Mapping[str, str]) -> list[Chunk]:
     """Return all chunks of a collection, or of the one behind the user's own retriever."""
     if config.python is None:
-        client = open_client(config.store, env)
-        try:
+        with closing(open_client(config.store, env)) as client:
             return scroll(client, config, info=describe(client, config))
-        finally:
-            client.close()
     with open_retriever(config, env=env) as retriever:
         if retriever.info is None:
             raise DatasetError(
@@ -190,6 +187,12 @@ def section_of(chunk: Chunk) -> tuple[str, str]:
     return page_of(chunk), chunk.section_path or chunk.heading or ""
 
 
+def evidence_of(chunk: Chunk, quote: str) -> dict[str, Any]:
+    """Return a passage of a chunk as the evidence of a case, a row's fields."""
+    evidence = {"source_url": chunk.source_url, "heading": chunk.heading, "quote": quote}
+    return {name: value for name, value in evidence.items() if value}
+
+
 def spread(chunks: Sequence[Chunk], seed: int) -> list[Chunk]:
     """Order the chunks that hold prose at random, so that each page has its turn before any has a second one.
 
@@ -207,7 +210,8 @@ def prose(text: str) -> str:
 
     Prose is what a person can write a question to: not code, tables or lists of references.
     """
-    paragraphs = [part.strip("\n") for part in BETWEEN_PARAGRAPHS.split(REFERENCES.split(text)[0]) if _is_prose(part)]
+    blocks = BETWEEN_PARAGRAPHS.split(REFERENCES.split(text)[0])
+    paragraphs = [block.strip("\n") for block in blocks if _is_prose(block)]
     long = (paragraph for paragraph in paragraphs if len(paragraph.split()) >= ENOUGH_WORDS)
     return next(long, max(paragraphs, key=len, default=""))
 
@@ -232,7 +236,7 @@ def json_lines(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def check_new(file: Path, *, force: bool) -> None:
-    """Make sure that a file can be written, and that it is no other one.
+    """Make sure that a file can be written, and that none is overwritten.
 
     Raises:
         DatasetError: It exists already, and is not to be replaced.
@@ -244,5 +248,5 @@ def check_new(file: Path, *, force: bool) -> None:
 
 def next_check(file: Path, namespace: argparse.Namespace) -> str:
     """Return the command that checks a golden file, in the pages or the collection that this command was given."""
-    named = [f" --{name} {quote(str(path))}" for name in ("docs", "config") if (path := vars(namespace).get(name))]
-    return f"python -m evals.golden check {quote(str(file))}{''.join(named[:1])}"
+    flags = [f" --{name} {quote(str(path))}" for name in ("docs", "config") if (path := vars(namespace).get(name))]
+    return f"python -m evals.golden check {quote(str(file))}{''.join(flags[:1])}"

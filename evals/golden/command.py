@@ -54,14 +54,14 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
     def command(name: str, about: str, description: str, *, makes_file: bool = False) -> Callable[..., Any]:
         """Add a subcommand with the flags that all have: pages or a collection, and logging."""
-        own: Parser = commands.add_parser(name, help=about, description=description)
-        add = own.add_argument
+        subparser: Parser = commands.add_parser(name, help=about, description=description)
+        add = subparser.add_argument
         add("--docs", type=path_argument, metavar="DIR", help="pages, in place of a collection")
         add("--base-url", default="/docs", help="what addresses of --docs begin with (default: /docs)")
         described = "experiment, also a packaged one, or retriever settings"
         add("--config", type=path_argument, metavar="FILE", help=described)
-        add_flags(own, RetrieverConfig)
-        add_logging_flags(own)
+        add_flags(subparser, RetrieverConfig)
+        add_logging_flags(subparser)
         if makes_file:
             described = f"file to write (default: {GOLDEN})"
             add("-o", "--out", type=path_argument, default=GOLDEN, metavar="FILE", help=described)

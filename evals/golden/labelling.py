@@ -92,11 +92,12 @@ def label(namespace: argparse.Namespace) -> int:
         raise DatasetError(f"{file}: expected a golden .jsonl file; begin one with: golden init, or import")
     report = read_report(namespace.report)[0] if namespace.report else None
     if namespace.labels:
-        labels = read_labels(namespace.labels, namespace.annotator)
-        lines = [f"{len(labels)} labels by {', '.join(sorted({each.annotator for each in labels}))}"]
-        lines += [agreement(standing(labels)), *([with_judge(standing(labels), report)] if report else [])]
+        every = read_labels(namespace.labels, namespace.annotator)
+        labels = standing(every)
+        lines = [f"{len(every)} labels by {', '.join(sorted({label.annotator for label in every}))}"]
+        lines += [agreement(labels), *([with_judge(labels, report)] if report else [])]
         again = f"Next: python -m evals.golden label {file} --labels {' '.join(map(str, namespace.labels))} --write"
-        return say(namespace, lines + (write_labels(file, standing(labels)) if namespace.write else [again]))
+        return say(namespace, lines + (write_labels(file, labels) if namespace.write else [again]))
     if namespace.write:
         raise DatasetError("--write: expected the files of labels to write: --labels FILE [FILE ...]")
     out: Path = namespace.out or file.with_suffix(".label.html")
@@ -118,9 +119,7 @@ def label(namespace: argparse.Namespace) -> int:
 # What is asked
 
 
-def pooled_rows(
-    namespace: argparse.Namespace, report: Report | None = None
-) -> tuple[list[dict[str, Any]], Sequence[str]]:
+def pooled_rows(namespace: argparse.Namespace, report: Report | None) -> tuple[list[dict[str, Any]], Sequence[str]]:
     """Return a row for each query and chunk to judge, and the names of the systems that they are of.
 
     Queries come in the order in which a judge takes them, so that the first ones, wherever a person stops, are a random
@@ -131,11 +130,12 @@ def pooled_rows(
     golden = golden_set(namespace.file)
     order = {case_id: number for number, case_id in enumerate(judging_order(golden.cases, namespace.seed))}
     cases = golden_set(golden, DatasetConfig(split=namespace.split)).cases
-    systems, holes = _systems(namespace, cases), None if report is None else {*_holes(report)}
+    systems = _systems(namespace, cases)
+    holes = {*_holes(report)} if report else None
     rows = []
     for case in sorted(cases, key=lambda case: order.get(case.id, len(order))):
-        chunks = {chunk.chunk_id: chunk for best in systems.values() for chunk in best.get(case.id, ())}
-        for chunk in sorted(chunks.values(), key=lambda chunk: uniform(namespace.seed, case.id, chunk.chunk_id)):
+        pool = {chunk.chunk_id: chunk for chunks in systems.values() for chunk in chunks.get(case.id, ())}
+        for chunk in sorted(pool.values(), key=lambda chunk: uniform(namespace.seed, case.id, chunk.chunk_id)):
             is_asked = holes is None or (case.id, chunk.chunk_id) in holes
             if is_asked and chunk.text.strip() and chunk.chunk_id not in case.human_verdicts:
                 rows.append(_row(case, chunk))
@@ -181,9 +181,9 @@ def _systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> Mapping[st
 
 
 def _row(case: Case, chunk: Chunk) -> dict[str, Any]:
-    out = "" if case.in_scope else "Out of scope: the documents are thought not to answer it."
+    hint = "" if case.in_scope else "Out of scope: the documents are thought not to answer it."
     return {
-        "case": case.id, "query": case.query, "reference_answer": case.reference_answer or out,
+        "case": case.id, "query": case.query, "reference_answer": case.reference_answer or hint,
         "asked": asked_hash(case), "chunk": chunk.chunk_id,
         "place": chunk.breadcrumb or chunk.source or chunk.chunk_id, "chunk_text": chunk.text,
         "source_url": chunk.source_url, "heading": chunk.heading,
@@ -217,7 +217,7 @@ def _as_page(rows: Sequence[Mapping[str, Any]], namespace: argparse.Namespace) -
 # What was answered
 
 
-def read_labels(sources: Sequence[Path], annotator: str | None = None) -> list[Label]:
+def read_labels(sources: Sequence[Path], annotator: str | None) -> list[Label]:
     """Return the labels of saved pages (JSON Lines) and spreadsheets (CSV), in their order.
 
     Args:
@@ -241,8 +241,8 @@ def read_labels(sources: Sequence[Path], annotator: str | None = None) -> list[L
                 if "grade" not in row:
                     continue
                 text = normalise(row.get("chunk_text", ""))
-                strange = [quote for quote in row["quotes"] if text and normalise(quote) not in text]
-                faults += [f"{place}: quotes: {quoted(quote)} does not stand in chunk_text" for quote in strange]
+                foreign = [quote for quote in row["quotes"] if text and normalise(quote) not in text]
+                faults += [f"{place}: quotes: {quoted(quote)} does not stand in chunk_text" for quote in foreign]
             else:
                 row |= cells
             try:
@@ -258,17 +258,17 @@ def read_labels(sources: Sequence[Path], annotator: str | None = None) -> list[L
 
 def standing(labels: Sequence[Label]) -> Labels:
     """Return the last label of each person, query and chunk, but for skipped ones."""
-    last = {(each.case, each.chunk, each.annotator): each for each in labels}
-    result: dict[str, dict[str, list[Label]]] = {}
-    for (case_id, chunk_id, _), each in sorted(last.items(), key=itemgetter(0)):
-        if each.grade is not None:
-            result.setdefault(case_id, {}).setdefault(chunk_id, []).append(each)
-    return result
+    last = {(label.case, label.chunk, label.annotator): label for label in labels}
+    by_chunk: dict[str, dict[str, list[Label]]] = {}
+    for (case_id, chunk_id, _), label in sorted(last.items(), key=itemgetter(0)):
+        if label.grade is not None:
+            by_chunk.setdefault(case_id, {}).setdefault(chunk_id, []).append(label)
+    return by_chunk
 
 
 def grade_of(labels: Sequence[Label]) -> int:
     """Return the grade of a chunk: the median of its labels, of two the lower one."""
-    return median_low(each.grade or 0 for each in labels)
+    return median_low(label.grade or 0 for label in labels)
 
 
 def write_labels(file: Path, labels: Labels) -> list[str]:
@@ -281,8 +281,8 @@ def write_labels(file: Path, labels: Labels) -> list[str]:
     lines = [line for line in text.split("\n") if line.strip()]
     cases = golden_set(file).cases
     asked = {case.id: asked_hash(case) for case in cases}
-    every = (each for chunks in labels.values() for given in chunks.values() for each in given)
-    if stale := dict.fromkeys(each.case for each in every if each.asked != asked.get(each.case)):
+    every = (label for by_chunk in labels.values() for of_chunk in by_chunk.values() for label in of_chunk)
+    if stale := dict.fromkeys(label.case for label in every if label.asked != asked.get(label.case)):
         expected = "query or reference_answer of these cases changed after they were labelled, or they are gone"
         raise DatasetError(f"{file}: nothing is written: {expected}: {', '.join(stale)}")
     if len(lines) != len(cases) or not all(line.lstrip().startswith("{") for line in lines):
@@ -309,42 +309,44 @@ def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str,
     A labelled chunk becomes evidence of its grade: by the quotes that were marked in it, else by its whole text; 0 is
     judged, not relevant.
     """
-    passages, verdicts = {_passage(item): item for item in case.evidence}, dict(case.human_verdicts)
-    contradictions = list[str]()
-    for chunk_id, given in labels.items():
-        whole, grade = given[0].chunk_text, grade_of(given)
+    passages = {_passage(item): item for item in case.evidence}
+    verdicts = dict(case.human_verdicts)
+    contradictions: list[str] = []
+    for chunk_id, of_chunk in labels.items():
+        chunk, grade = of_chunk[0], grade_of(of_chunk)
         if grade and not case.in_scope:
             contradictions.append(f"chunk {chunk_id} has grade {grade}, and the case is out of scope")
             continue
-        held = any(item.quote and normalise(item.quote) in normalise(whole) for item in case.relevant_evidence)
-        if not grade and (held or chunk_id in case.relevant):
+        text = normalise(chunk.chunk_text)
+        is_evidence = any(item.quote and normalise(item.quote) in text for item in case.relevant_evidence)
+        if not grade and (is_evidence or chunk_id in case.relevant):
             contradictions.append(f"chunk {chunk_id} has grade 0, and is relevant by evidence or relevant_ids")
-        marked = [quote for each in given if each.grade and grade for quote in each.quotes if quote.strip()]
+        marked = [quote for label in of_chunk if label.grade and grade for quote in label.quotes if quote.strip()]
         # What a former label said of the whole chunk is replaced.
-        passages.pop(_passage(given[0].evidence(whole, grade)), None)
-        new = [given[0].evidence(quote, grade) for quote in marked or [whole]]
-        passages |= {_passage(item): item for item in new}
+        passages.pop(_passage(chunk.evidence(chunk.chunk_text, grade)), None)
+        new = [chunk.evidence(quote, grade) for quote in marked or [chunk.chunk_text]]
+        passages |= {_passage(evidence): evidence for evidence in new}
         if case.in_scope and case.reference_answer is not None:
             verdicts[chunk_id] = int(grade > 0)
-    every = [each for given in labels.values() for each in given]
-    latest = max(each.at for each in every).isoformat(timespec="seconds")
+    every = [label for of_chunk in labels.values() for label in of_chunk]
+    latest = max(label.at for label in every).isoformat(timespec="seconds")
     changes = {
         "evidence": [item.model_dump(mode="json", exclude_none=True) for item in passages.values()],
         **({"human_verdicts": verdicts} if verdicts else {}),
-        "labelling": Labelling(by=sorted({each.annotator for each in every}), at=latest).model_dump(mode="json"),
+        "labelling": Labelling(by=sorted({label.annotator for label in every}), at=latest).model_dump(mode="json"),
     }
     return changes, contradictions
 
 
 def agreement(labels: Labels) -> str:
     """Return how far annotators agree on the chunks that several of them graded."""
-    every = ([each.grade or 0 for each in given] for chunks in labels.values() for given in chunks.values())
-    doubly = [grades for grades in every if len(grades) > 1]
-    if not doubly:
+    by_chunk = [of_chunk for chunks in labels.values() for of_chunk in chunks.values()]
+    grades = [[label.grade or 0 for label in of_chunk] for of_chunk in by_chunk if len(of_chunk) > 1]
+    if not grades:
         return "Agreement: nothing was labelled by two yet"
-    alpha = krippendorff_alpha(doubly)
-    shown = "not computable (all say the same)" if alpha is None else f"{alpha:.3f}"
-    return f"Agreement (Krippendorff's alpha, ordinal): {shown} over {len(doubly)} chunks"
+    alpha = krippendorff_alpha(grades)
+    in_words = "not computable (all say the same)" if alpha is None else f"{alpha:.3f}"
+    return f"Agreement (Krippendorff's alpha, ordinal): {in_words} over {len(grades)} chunks"
 
 
 def with_judge(labels: Labels, report: Report) -> str:
@@ -352,15 +354,15 @@ def with_judge(labels: Labels, report: Report) -> str:
     counts = np.zeros((2, 2))
     for row in report.queries:
         for hit in row.retrieved:
-            if hit.verdict is not None and (given := labels.get(row.id, {}).get(hit.chunk_id)):
-                counts[int(grade_of(given) > 0), hit.verdict] += 1
+            if hit.verdict is not None and (of_chunk := labels.get(row.id, {}).get(hit.chunk_id)):
+                counts[int(grade_of(of_chunk) > 0), hit.verdict] += 1
     if not counts.any():
         return f"Judge of {report.name}: no verdict on a labelled chunk"
     share, kappa = np.trace(counts) / counts.sum(), float(cohens_kappa(counts))
     return f"Judge of {report.name}: says the same on {share:.0%} of {int(counts.sum())} chunks (kappa {kappa:.2f})"
 
 
-def krippendorff_alpha(units: Sequence[Sequence[int]], most: int = MOST_GRADE) -> float | None:
+def krippendorff_alpha(units: Sequence[Sequence[int]]) -> float | None:
     """Return Krippendorff's alpha for ordinal values: 1 − observed / expected disagreement.
 
     1 is perfect agreement, 0 that of chance; negative below chance. Units with one value tell nothing. The distance of
@@ -369,17 +371,17 @@ def krippendorff_alpha(units: Sequence[Sequence[int]], most: int = MOST_GRADE) -
     Source: Krippendorff (2011), "Computing Krippendorff's alpha-reliability".
 
     Args:
-        units: For each unit the grades that it got, 0 to `most`, from any number of annotators.
-        most: The highest grade.
+        units: For each unit the grades that it got, 0 or more, from any number of annotators.
 
     Returns:
         None where no unit has two values, or all values are the same, so that nothing could disagree.
     """
-    coincidences = np.zeros((most + 1, most + 1))
-    for values in units:
-        if len(values) > 1:
-            counts = np.bincount(values, minlength=most + 1).astype(float)
-            coincidences += (np.outer(counts, counts) - np.diag(counts)) / (len(values) - 1)
+    values = 1 + max((grade for grades in units for grade in grades), default=0)
+    coincidences = np.zeros((values, values))
+    for grades in units:
+        if len(grades) > 1:
+            counts = np.bincount(grades, minlength=values).astype(float)
+            coincidences += (np.outer(counts, counts) - np.diag(counts)) / (len(grades) - 1)
     totals = coincidences.sum(axis=0)
     if np.count_nonzero(totals) < 2:
         return None

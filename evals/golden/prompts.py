@@ -89,12 +89,12 @@ def write_prompt(type_name: str, passages: Sequence[Chunk], turn: int) -> str:
 
 def passages_text(chunks: Sequence[Chunk]) -> str:
     """Return chunks with number and place, as a prompt shows them."""
-    shown = []
+    texts = []
     for number, chunk in enumerate(chunks, 1):
-        parts = [part for part in (chunk.title, chunk.section_path or chunk.heading) if part]
-        place = " › ".join(dict.fromkeys(parts)).replace('"', "'")
-        shown.append(f'<passage number="{number}" place="{place}">\n{chunk.text.strip()}\n</passage>')
-    return "\n".join(shown)
+        headings = filter(None, (chunk.title, chunk.section_path or chunk.heading))
+        place = " › ".join(dict.fromkeys(headings)).replace('"', "'")
+        texts.append(f'<passage number="{number}" place="{place}">\n{chunk.text.strip()}\n</passage>')
+    return "\n".join(texts)
 
 
 def parse_counts(text: str) -> dict[str, int]:
@@ -104,13 +104,13 @@ def parse_counts(text: str) -> dict[str, int]:
         DatasetError: A part has another form or an unknown type, or all numbers are 0.
     """
     counts: dict[str, int] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, _, number = (piece.strip() for piece in part.partition("="))
+    for item in filter(None, map(str.strip, text.split(","))):
+        name, number = map(str.strip, item.partition("=")[::2])
         if name not in query_types():
-            known = f"{nearest(name, query_types())}; expected some of {', '.join(query_types())}"
-            raise DatasetError(f"--per-type: unknown query type {name!r}{known}")
+            expected = f"{nearest(name, query_types())}; expected some of {', '.join(query_types())}"
+            raise DatasetError(f"--per-type: unknown query type {name!r}{expected}")
         if not re.fullmatch("[0-9]{1,5}", number) or name in counts:
-            raise DatasetError(f"--per-type: expected TYPE=NUMBER once a type, such as factual=20, got {part!r}")
+            raise DatasetError(f"--per-type: expected TYPE=NUMBER once a type, such as factual=20, got {item!r}")
         counts[name] = int(number)
     if not any(counts.values()):
         raise DatasetError(f"--per-type: asks for no query, got {text!r}; expected such as factual=20,near_domain=5")

@@ -28,6 +28,7 @@ from evals.golden.check import MOST_COPIED, NEAR, copied_share
 from evals.golden.chunks import (
     Passages,
     check_new,
+    evidence_of,
     json_lines,
     next_check,
     open_passages,
@@ -49,7 +50,7 @@ from evals.golden.prompts import (
     query_types,
     write_prompt,
 )
-from evals.judge.asking import Asker, UnansweredError
+from evals.judge.asking import USUAL_ANSWER, Asker, UnansweredError
 from evals.judge.budget import cost, money
 from evals.judge.judge import Judge
 from retrievers.config.layers import Layer, build, environment, file_layer, flag_layer
@@ -59,15 +60,17 @@ from retrievers.terminal.command import EXIT_INCOMPLETE, print_error, progress_b
 
 # Times that passages are drawn: at first, and for the queries that were dropped.
 ROUNDS = 6
-# Chunks nearest to an out-of-scope query that must not answer it, and those nearest to a passage among which the
-# second one of a comparison is looked for.
-NEAREST, NEIGHBOURS = 10, 20
+# Chunks nearest to an out-of-scope query, none of which may answer it.
+NEAREST = 10
+# Chunks nearest to a passage, among which the second one of a comparison is looked for.
+NEIGHBOURS = 20
 # A query is typed into a search field.
-MOST_WORDS, MOST_CHARACTERS = 60, 400
+MOST_WORDS = 60
+MOST_CHARACTERS = 400
 # A shorter quote stands in many places.
 LEAST_QUOTE = 15
-# Tokens of a usual answer, and of a question without its passages.
-USUAL_ANSWER, USUAL_QUESTION = 150, 400
+# Tokens of a usual question without its passages.
+USUAL_QUESTION = 400
 # Grade of a passage that answers.
 GRADE = 3
 # Characters of an example.
@@ -140,12 +143,14 @@ def synthesize(namespace: argparse.Namespace) -> int:
         if judge.store:
             judge.store.say_outdated(lambda: ", ".join(planned[:2]))
         done = written(judge, passages, counts, namespace.seed, partial(bar, "writing"))
-    rows = [dict(draft.row) for draft in done if draft.kept]
+    rows = [draft.row for draft in done if draft.kept]
     unasked = next((draft.unasked for draft in done if draft.unasked), "")
     out: Path = namespace.out.with_suffix(".partial.jsonl") if unasked else namespace.out
-    usage, lines = judge.engine.account.usage, summary(done, counts)
+    lines = summary(done, counts)
+    usage = judge.engine.account.usage
     price = "" if usage.usd is None else f", {usage.usd:,.4f} USD"
-    lines.append(f"  {usage.calls:,} calls, {usage.hits:,} answers from the store, {usage.tokens:,} tokens{price}")
+    tokens = f"{usage.tokens_in + usage.tokens_out:,} tokens"
+    lines.append(f"  {usage.calls:,} calls, {usage.hits:,} answers from the store, {tokens}{price}")
     if rows:
         write(out, json_lines(rows))
         lines.insert(0, f"{out}: {len(rows)} cases to {len(passages.chunks)} chunks of {passages.origin}")
@@ -172,17 +177,15 @@ def _model(namespace: argparse.Namespace, env: Mapping[str, str]) -> JudgeConfig
 
 def plan(model: JudgeConfig, passages: Passages, counts: Mapping[str, int]) -> list[str]:
     """Return what writing takes, where every query passes its checks: two calls each."""
-    queries, tokens_in = sum(counts.values()), 0
+    calls = 2 * sum(counts.values())
+    kinds = {name: query_types()[name] for name in counts}
+    read = sum(counts[name] * (kind.passages + NEAREST * (not kind.in_scope)) for name, kind in kinds.items())
     mean = sum(count_tokens(chunk.text) for chunk in passages.chunks) // len(passages.chunks)
-    for name, count in counts.items():
-        kind = query_types()[name]
-        searched = 0 if kind.in_scope else NEAREST
-        tokens_in += count * (2 * USUAL_QUESTION + (kind.passages + searched) * mean)
-    tokens_out = 2 * USUAL_ANSWER * queries
-    price = money(cost(model.price, tokens_in, tokens_out), model.model or "")
-    to = f"{queries} queries to {len(passages.chunks)} chunks of {passages.origin}"
+    tokens_in = calls * USUAL_QUESTION + read * mean
+    tokens_out = calls * USUAL_ANSWER
+    price = money(cost(model.price, tokens_in, tokens_out), model.model)
     return [
-        f"{to}: {2 * queries} calls of {model.model}",
+        f"{calls // 2} queries to {len(passages.chunks)} chunks of {passages.origin}: {calls} calls of {model.model}",
         f"about {tokens_in:,} tokens in and {tokens_out:,} out, {price}",
         f"a dropped query costs as much again, at most {ROUNDS} times all; answers in the verdict store are free",
     ]
@@ -191,32 +194,32 @@ def plan(model: JudgeConfig, passages: Passages, counts: Mapping[str, int]) -> l
 # Drawing passages
 
 
-def drafts(
-    passages: Passages, counts: Mapping[str, int], seed: int, drawn: Mapping[str, int] | None = None
-) -> list[Draft]:
+def drafts(passages: Passages, counts: Mapping[str, int], seed: int, drawn: Counter[str]) -> list[Draft]:
     """Return as many drafts of each type as are wanted, after those drawn before; none where no chunk holds text.
 
     Each page has its share, and each section of it. A page feeds one split alone. A higher number of one type leaves
     the first drafts of all as they are.
     """
-    order, names = spread(passages.chunks, seed), list(query_types())
-    splits, texts = split_pages(order, seed), {chunk.chunk_id for chunk in order}
+    order = spread(passages.chunks, seed)
+    names = list(query_types())
+    splits = split_pages(order, seed)
+    texts = {chunk.chunk_id for chunk in order}
 
     def draft(name: str, number: int) -> Draft:
         # Types begin at different passages, so that few queries of different types ask the same.
         chunk = order[(number + names.index(name) * len(order) // len(names)) % len(order)]
-        split, more = splits[page_of(chunk)], query_types()[name].passages - 1
+        split = splits[page_of(chunk)]
+        further = query_types()[name].passages - 1
         others = (
             other
-            for other in (passages.alike(chunk, NEIGHBOURS) if more else ())
+            for other in (passages.alike(chunk, NEIGHBOURS) if further else ())
             if other.chunk_id in texts and section_of(other) != section_of(chunk) and splits[page_of(other)] == split
         )
         turn = number if name == "general" else number // len(order)
-        both = (chunk, *islice(others, more))
-        return Draft(id=f"{name}-{number + 1:03}", type_name=name, passages=both, split=split, turn=turn)
+        shown = (chunk, *islice(others, further))
+        return Draft(id=f"{name}-{number + 1:03}", type_name=name, passages=shown, split=split, turn=turn)
 
-    before = drawn or {}
-    wanted = [(name, before.get(name, 0) + number) for name, count in counts.items() for number in range(count)]
+    wanted = ((name, drawn[name] + number) for name, count in counts.items() for number in range(count))
     return [draft(name, number) for name, number in wanted] if order else []
 
 
@@ -231,11 +234,7 @@ def split_pages(chunks: Sequence[Chunk], seed: int) -> dict[str, str]:
 
 
 def written(
-    judge: Judge,
-    passages: Passages,
-    counts: Mapping[str, int],
-    seed: int,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    judge: Judge, passages: Passages, counts: Mapping[str, int], seed: int, progress: Callable[[int, int], None]
 ) -> list[Draft]:
     """Write and check queries, and draw further passages in place of those dropped, type by type.
 
@@ -252,36 +251,37 @@ def written(
     Raises:
         JudgeError: The model refused the first request for a reason that all others would share.
     """
-    done = list[Draft]()
+    turns = asyncio.Semaphore(2 * judge.config.max_concurrency)
+    drawn = Counter[str]()
+    finished = 0
 
-    async def rounds() -> None:
-        turns, finished = asyncio.Semaphore(2 * judge.config.max_concurrency), 0
-        lacking, drawn = dict(counts), Counter[str]()
+    async def in_turn(draft: Draft) -> Draft:
+        nonlocal finished
+        async with turns:
+            draft = await _write(draft, judge.engine, passages)
+        finished += 1
+        progress(finished, drawn.total())
+        return draft
 
-        async def in_turn(draft: Draft) -> Draft:
-            nonlocal finished
-            async with turns:
-                result = await _write(draft, judge.engine, passages)
-            finished += 1
-            progress(finished, drawn.total())
-            return result
-
+    async def rounds() -> list[Draft]:
+        done: list[Draft] = []
+        lacking = counts
         for _ in range(ROUNDS):
             # Each type goes on where it stopped.
             new = drafts(passages, lacking, seed, drawn)
             drawn.update(lacking)
-            results = await asyncio.gather(*map(in_turn, new))
+            done += await asyncio.gather(*map(in_turn, new))
             if judge.engine.fatal:
                 raise judge.engine.fatal
-            done[:] = without_repeats([*done, *results], passages)
+            done = without_repeats(done, passages)
             kept = Counter(draft.type_name for draft in done if draft.kept)
             lacking = {name: count - kept[name] for name, count in counts.items() if 0 < kept[name] < count}
             if not lacking or any(draft.unasked for draft in done):
-                return
+                break
+        return done
 
-    judge.run(rounds())
     names = list(counts)
-    return sorted(done, key=lambda draft: (names.index(draft.type_name), draft.id))
+    return sorted(judge.run(rounds()), key=lambda draft: (names.index(draft.type_name), draft.id))
 
 
 async def _write(draft: Draft, asker: Asker, passages: Passages) -> Draft:
@@ -290,9 +290,8 @@ async def _write(draft: Draft, asker: Asker, passages: Passages) -> Draft:
     if len(draft.passages) < needed:
         return replace(draft, objection=("the collection has no second section on the subject in the same split", ""))
     try:
-        answer = await asker.ask(
-            write_prompt(draft.type_name, draft.passages, draft.turn), DraftCase if draft.kind.in_scope else DraftQuery
-        )
+        schema = DraftCase if draft.kind.in_scope else DraftQuery
+        answer = await asker.ask(write_prompt(draft.type_name, draft.passages, draft.turn), schema)
         objection = text_objection(answer, draft.passages, needed) or await _judged(answer, asker, passages)
     except UnansweredError as error:
         if isinstance(error.outcome, Unscored):
@@ -319,11 +318,12 @@ def text_objection(answer: DraftQuery, passages: Sequence[Chunk], quoted: int) -
         return None
     if not answer.reference_answer.strip():
         return (UNSUPPORTED, "there is none")
-    held = {quote: holder(quote, passages) for quote in answer.quotes}
-    for quote, chunk in held.items():
+    sources = set()
+    for quote in answer.quotes:
+        chunk = holder(quote, passages)
         if chunk is None or len(normalise(quote)) < LEAST_QUOTE:
             return (NO_QUOTE, repr(quote[:80]))
-    sources = {chunk.chunk_id for chunk in held.values() if chunk}
+        sources.add(chunk.chunk_id)
     return None if len(sources) >= quoted else (NO_QUOTE, f"quotes of {quoted} passages are needed")
 
 
@@ -354,12 +354,9 @@ async def _judged(answer: DraftQuery, asker: Asker, passages: Passages) -> Objec
 def _row(draft: Draft, answer: DraftQuery) -> dict[str, Any]:
     row: dict[str, Any] = {"id": draft.id, "query": answer.query.strip()}
     if isinstance(answer, DraftCase):
-        row |= {"reference_answer": answer.reference_answer.strip(), "evidence": []}
-        for quote in dict.fromkeys(answer.quotes):
-            if chunk := holder(quote, draft.passages):
-                place = {"source_url": chunk.source_url, "heading": chunk.heading}
-                named = {name: value for name, value in place.items() if value}
-                row["evidence"].append({**named, "quote": quote.strip(), "grade": GRADE})
+        held = ((quote.strip(), holder(quote, draft.passages)) for quote in dict.fromkeys(answer.quotes))
+        evidence = [{**evidence_of(chunk, quote), "grade": GRADE} for quote, chunk in held if chunk]
+        row |= {"reference_answer": answer.reference_answer.strip(), "evidence": evidence}
     scope = {"in_scope": draft.kind.in_scope, "query_type": draft.type_name}
     return row | scope | {"tags": ["synthetic"], "split": draft.split}
 
@@ -369,13 +366,14 @@ def without_repeats(drawn: Sequence[Draft], passages: Passages) -> list[Draft]:
     kept = [draft for draft in drawn if draft.kept]
     if not kept:
         return [*drawn]
-    vectors, repeated = passages.embed([draft.row["query"] for draft in kept]), dict[str, Objection]()
+    vectors = passages.embed([draft.row["query"] for draft in kept])
+    repeats: dict[str, Objection] = {}
     for number, draft in enumerate(kept):
         for other, vector in zip(kept[:number], vectors, strict=False):
-            if other.id not in repeated and vector @ vectors[number] >= NEAR:
-                repeated[draft.id] = "the query nearly repeats another one", repr(other.row["query"])
+            if other.id not in repeats and vector @ vectors[number] >= NEAR:
+                repeats[draft.id] = "the query nearly repeats another one", repr(other.row["query"])
                 break
-    return [replace(draft, objection=repeated.get(draft.id, draft.objection)) for draft in drawn]
+    return [replace(draft, objection=repeats.get(draft.id, draft.objection)) for draft in drawn]
 
 
 def summary(drawn: Sequence[Draft], counts: Mapping[str, int]) -> list[str]:
@@ -386,7 +384,7 @@ def summary(drawn: Sequence[Draft], counts: Mapping[str, int]) -> list[str]:
     lines = [f"  {name}: {kept[name]} of {n} kept, {dropped[name]} dropped" for name, n in counts.items() if n]
     reasons = Counter(draft.objection[0] for draft in drawn if draft.objection)
     for reason, count in reasons.most_common():
-        first = next(draft for draft in drawn if draft.objection and draft.objection[0] == reason)
-        example = f"{first.id}: {first.objection[1] if first.objection else ''}".rstrip(": ")
-        lines.append(f"  dropped {count}: {reason} ({shorten(example, LONGEST, placeholder=' …')})")
+        examples = (f"{draft.id}: {o[1]}" for draft in drawn if (o := draft.objection) and o[0] == reason)
+        example = shorten(next(examples).rstrip(": "), LONGEST, placeholder=" …")
+        lines.append(f"  dropped {count}: {reason} ({example})")
     return [*lines, f"  splits by page: {', '.join(f'{s}: {n}' for s, n in sorted(splits.items())) or 'none'}"]

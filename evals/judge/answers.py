@@ -19,8 +19,10 @@ Schema = TypeVar("Schema", bound=BaseModel)
 CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 REFUSALS = frozenset({"refusal", "content_filter", "error_toxic", "safety", "sensitive"})
 QUOTED = 160
-# Characters of a prompt's beginning that no answer holds by chance, and of an object that equals another by chance.
-ECHO, LONG_OBJECT = 100, 60
+# Characters of a prompt's beginning that no answer holds by chance.
+ECHO = 100
+# Most characters of an object that may equal an example by chance.
+LONG_OBJECT = 60
 # What ragas writes before the inputs and outputs of its prompts.
 SHOWN = re.compile(r"\b(?:input|output): ", re.IGNORECASE)
 # Braces before the rest of a text is given up: each may cost a pass over it.
@@ -53,9 +55,9 @@ class Answer:
     def of(cls, message: "BaseMessage") -> "Answer":
         """Return text, end and usage of a LangChain message; OpenAI sends a refusal in place of a text."""
         usage = getattr(message, "usage_metadata", None) or {}
-        said = {**message.additional_kwargs, **message.response_metadata}
-        refusal = said.get("refusal")
-        ends = (said.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
+        metadata = {**message.additional_kwargs, **message.response_metadata}
+        refusal = metadata.get("refusal")
+        ends = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
         return cls(
             text=without_secrets(str(refusal or message.text)),
             finish="refusal" if refusal else str(next(filter(None, ends), "")).lower(),
@@ -64,7 +66,7 @@ class Answer:
         )
 
 
-def read_verdict(answer: Answer, schema: type[Schema], prompt: str = "") -> Schema:
+def read_verdict(answer: Answer, schema: type[Schema], prompt: str) -> Schema:
     """Return the verdict in an answer: its last JSON object that fits the schema, within any text.
 
     Args:
@@ -82,19 +84,20 @@ def read_verdict(answer: Answer, schema: type[Schema], prompt: str = "") -> Sche
     if answer.finish in CUT:
         raise MalformedError(f"the answer was cut off at judge.max_output_tokens, it ends: {text[-60:]!r}")
     objects = list(_objects(answer.text))
-    examples = [example for part in SHOWN.split(prompt)[1:] for example in islice(_objects(part), 1)]
+    examples = [example for shown in SHOWN.split(prompt)[1:] for example in islice(_objects(shown), 1)]
     copied = any(value in examples and len(json.dumps(value)) > LONG_OBJECT for value in objects)
     if copied or (len(prompt) > ECHO and " ".join(prompt.split())[:ECHO] in text):
         raise MalformedError(f"the answer repeats its prompt, or an example in it: {quoted}")
-    verdict, wrong = None, f"expected a JSON object, got {quoted}" if text else "the answer is empty"
+    verdict = None
+    fault = f"expected a JSON object, got {quoted}" if text else "the answer is empty"
     for value in objects:
         try:
             verdict = schema.model_validate(value)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            wrong = f"{'.'.join(map(str, first['loc']))}: {first['msg']}; got {quoted}"
+            fault = f"{'.'.join(map(str, first['loc']))}: {first['msg']}; got {quoted}"
     if verdict is None:
-        raise MalformedError(wrong)
+        raise MalformedError(fault)
     return checked(verdict)
 
 
@@ -107,9 +110,9 @@ def checked(verdict: Schema) -> Schema:
     claims = getattr(verdict, "classifications", None)
     if claims == []:
         raise MalformedError("no statement of the reference was classified")
-    for part in (verdict, *(claims or ())):
+    for judged in (verdict, *(claims or ())):
         for name, allowed in ALLOWED.items():
-            if (value := getattr(part, name, allowed[0])) not in allowed:
+            if (value := getattr(judged, name, allowed[0])) not in allowed:
                 raise MalformedError(f"{name} is {value!r:.60}, expected one of {', '.join(map(str, allowed))}")
     return verdict
 

@@ -29,15 +29,19 @@ Outcome = str | Failure | Unscored
 ATTEMPTS: Mapping[Kind, int] = {"passing": 8, "late": 3, "refused": 2, "prompt": 1, "plain": 1}
 # Failures in a row, and at least twice the number of concurrent calls, after which judging ends.
 FAILURES_IN_A_ROW = 32
-# Seconds before the second attempt at most, before each further one twice as many, and the most.
-BASE_S, CAP_S = 0.5, 8.0
-# Seconds to wait after a rate limit of a server that names no time, at most; and that a server may let no call through
-# because of their rate, before judging ends.
-LONGEST_S, PATIENCE_S = 60.0, 180.0
-# Seconds between two looks whether another process still buys verdicts of the model, and after how many it is said.
-POLL_S, LOOKS = 0.2, 25
-# For the pace alone, which needs no exact count; English text has about four characters a token.
-CHARACTERS_PER_TOKEN, USUAL_ANSWER = 4, 150
+# Longest wait before the second attempt; it doubles before each further one, up to the cap.
+BASE_S = 0.5
+CAP_S = 8.0
+# Longest wait after a rate limit of a server that names no time.
+LONGEST_S = 60.0
+# Time in which a server lets no call through because of their rate, after which judging ends.
+PATIENCE_S = 180.0
+# Time between two looks whether another process still buys verdicts of the model; after so many looks a line says so.
+POLL_S = 0.2
+LOOKS = 25
+# Tokens of English text and of a usual answer, for the pace and for plans, which need no exact count.
+CHARACTERS_PER_TOKEN = 4
+USUAL_ANSWER = 150
 # No model reads or writes so many tokens: a server that says so is not believed.
 MOST_TOKENS = 10**9
 REPAIR = """{prompt}
@@ -59,7 +63,6 @@ class Asker(Protocol):
         Raises:
             UnansweredError: There is none.
         """
-        ...
 
 
 class UnansweredError(Exception):
@@ -87,16 +90,22 @@ class Engine:
     """
 
     def __init__(self, chat: Chat, config: JudgeConfig, store: VerdictStore | None, account: Account) -> None:
-        self._chat, self._config, self._store, self.account = chat, config, store, account
+        self._chat = chat
+        self._config = config
+        self._store = store
+        self.account = account
         self.pace = Pace(config, ended=lambda: bool(account.usage.stopped))
         self.fatal: JudgeError | None = None
-        self._asked: dict[bytes, asyncio.Future[Outcome]] = {}
+        self._outcomes: dict[bytes, asyncio.Future[Outcome]] = {}
+        # False once the server was found to take no request for JSON.
         self._structured = True
         # True once key, model and address were accepted, and once there was a verdict.
         self._proved = self._judged = account.usage.tokens_out > 0
-        self._in_a_row = 0
-        self._first, self._turn = asyncio.Lock(), asyncio.Lock()
-        self._lock: portalocker.Lock | None = None
+        self._failures_in_a_row = 0
+        # Held during the first call, and while another process buys verdicts of the model.
+        self._first_call = asyncio.Lock()
+        self._waiting = asyncio.Lock()
+        self._buying: portalocker.Lock | None = None
 
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
         """Return the verdict on a prompt, bought at most once.
@@ -105,12 +114,12 @@ class Engine:
             UnansweredError: It could not be had; the reason is in `outcome`.
         """
         key = self._chat.key(prompt, schema)
-        was_asked = key in self._asked
+        was_asked = key in self._outcomes
         if not was_asked:
             # Stored before the first await, so that a concurrent equal prompt waits for it.
-            self._asked[key] = asyncio.ensure_future(self._found(Question(prompt, schema, key)))
+            self._outcomes[key] = asyncio.ensure_future(self._outcome(Question(prompt, schema, key)))
         # Whoever asks may be cancelled; a call that was sent is paid for, and its verdict is stored.
-        outcome = await asyncio.shield(self._asked[key])
+        outcome = await asyncio.shield(self._outcomes[key])
         if not isinstance(outcome, str):
             raise UnansweredError(outcome)
         if was_asked:
@@ -131,50 +140,51 @@ class Engine:
             self.account.stop("interrupted")
             raise
         finally:
-            if unfinished := [task for task in self._asked.values() if not task.done()]:
+            if unfinished := [task for task in self._outcomes.values() if not task.done()]:
                 await asyncio.wait(unfinished)
-            if self._lock:
-                self._lock.release()
-                self._lock = None
+            if self._buying:
+                self._buying.release()
+                self._buying = None
 
-    async def _found(self, question: Question) -> Outcome:
+    async def _outcome(self, question: Question) -> Outcome:
         """Return the stored verdict, or buy it."""
         try:
-            if self._store and (kept := await self._kept(question, self._store)):
+            if self._store and (verdict := await self._stored(question, self._store)):
                 self.account.count(hits=1)
-                return kept
+                return verdict
         except JudgeError as error:
             self.account.stop(str(error))
         # The first call proves key, model and address before any other is made.
         if not self._proved:
-            async with self._first:
+            async with self._first_call:
                 if not self._proved and self.fatal is None:
                     outcome = await self._bought(question)
                     self._proved = self.fatal is None
                     return outcome
         return await self._bought(question)
 
-    async def _kept(self, question: Question, store: VerdictStore) -> str | None:
+    async def _stored(self, question: Question, store: VerdictStore) -> str | None:
         """Return the stored verdict; None once nobody else may buy it before this process is done.
 
         Raises:
             JudgeError: The store cannot be used.
         """
-        if kept := store.get(question.key, question.schema):
-            return kept
-        async with self._turn:
+        if verdict := store.get(question.key, question.schema):
+            return verdict
+        async with self._waiting:
             looks = 0
-            while not self._lock and not self.account.usage.stopped:
-                self._lock, looks = store.buying(self._chat.label), looks + 1
+            while not self._buying and not self.account.usage.stopped:
+                self._buying, looks = store.buying(self._chat.label), looks + 1
                 if looks == LOOKS:
                     log.warning("waiting for another run, which buys verdicts of %s", self._chat.label)
-                await asyncio.sleep(0 if self._lock else POLL_S)
+                await asyncio.sleep(0 if self._buying else POLL_S)
         # Another process may have bought it meanwhile.
         return store.get(question.key, question.schema)
 
     async def _bought(self, question: Question) -> Outcome:
         """Ask until there is a verdict, or no attempt is left. A wait that the server asks for is no attempt."""
-        prompt, attempts, structured = question.prompt, 0, True
+        prompt = question.prompt
+        attempts, is_plain = 0, False
         while True:
             fault = await self._attempt(question, prompt)
             if not isinstance(fault, Fault):
@@ -182,10 +192,10 @@ class Engine:
             if fault.kind == "limited":
                 self._pause(fault)
                 continue
-            if fault.kind == "plain" and structured:  # calls that were sent before that was known find out as well
+            if fault.kind == "plain" and not is_plain:  # calls that were sent before that was known find out as well
                 if self._structured:
                     log.warning("the judge's server takes no request for JSON: %s", fault.message)
-                self._structured = structured = False
+                self._structured, is_plain = False, True
                 continue
             attempts += 1
             is_repaired = prompt is not question.prompt
@@ -228,7 +238,7 @@ class Engine:
                 # Again: the answer may have spelled a secret with escapes of JSON.
                 verdict = read_verdict(answer, question.schema, question.prompt).model_dump_json()
                 verdict = without_secrets(verdict)
-                self._judged, self._in_a_row = True, 0
+                self._judged, self._failures_in_a_row = True, 0
                 if self._store:
                     self._store.put(question.key, self._chat.label, question.schema.__name__, verdict, spent)
             except MalformedError as error:
@@ -247,11 +257,11 @@ class Engine:
 
     def _note(self, fault: Fault) -> None:
         """End judging where its first call fails, or where failures in a row are the judge's and not the questions'."""
-        self._in_a_row += 1
+        self._failures_in_a_row += 1
         if not self._proved and fault.kind not in ("malformed", "prompt"):
             self._end(f"failed at the first call: {fault.message}; {CHECK}", fatal=True)
-        elif self._in_a_row >= max(FAILURES_IN_A_ROW, 2 * self._config.max_concurrency):
-            reason = f"failed {self._in_a_row} times in a row, at last: {fault.type}: {fault.message}"
+        elif self._failures_in_a_row >= max(FAILURES_IN_A_ROW, 2 * self._config.max_concurrency):
+            reason = f"failed {self._failures_in_a_row} times in a row, at last: {fault.type}: {fault.message}"
             self._end(reason, fatal=not self._judged)
 
     def _end(self, reason: str, *, fatal: bool) -> None:
@@ -261,6 +271,6 @@ class Engine:
         self.account.stop(reason)
 
 
-def _tokens(said: object, text: str) -> int:
+def _tokens(count: object, text: str) -> int:
     """Return the count of a server, or our own of the text where it gives none that can be."""
-    return said if type(said) is int and 0 < said < MOST_TOKENS else count_tokens(text)
+    return count if type(count) is int and 0 < count < MOST_TOKENS else count_tokens(text)

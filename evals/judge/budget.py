@@ -1,6 +1,7 @@
 """What judging has cost so far, whether the budget holds another call, and how fast calls may follow one another."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -41,11 +42,6 @@ class Usage:
     usd: float | None = None
     stopped: str = ""
 
-    @property
-    def tokens(self) -> int:
-        """Read and written together."""
-        return self.tokens_in + self.tokens_out
-
     @classmethod
     def joined(cls, usages: "Sequence[Usage]") -> "Usage":
         """Return the usage of several models together; its price is known where that of each is."""
@@ -62,7 +58,7 @@ def cost(price: PriceConfig | None, tokens_in: float, tokens_out: float) -> floa
     return None if price is None else (tokens_in * price.input + tokens_out * price.output) / 1e6
 
 
-def money(usd: float | None, model: str) -> str:
+def money(usd: float | None, model: str | None) -> str:
     """Return an estimated price in words; without one, where it belongs."""
     return f"no price for {model} in judge.prices" if usd is None else f"about {usd:,.{2 if usd >= 1 else 4}f} USD"
 
@@ -86,12 +82,12 @@ class Budget:
         limits, usage = self.limits, self.usage
         if limits.calls is not None and usage.calls >= limits.calls:
             return f"the budget of {limits.calls:,} calls is spent"
-        held = sum((account.usage.usd or 0.0) + account.most(account.reserved) for account in self.accounts)
-        if limits.usd is None or held + call <= limits.usd:
+        spent = sum((account.usage.usd or 0.0) + account.most(account.reserved) for account in self.accounts)
+        if limits.usd is None or spent + call <= limits.usd:
             return ""
         unknown = f", {usage.unanswered} requests without an answer at their most" if usage.unanswered else ""
-        spent = f"{held:.4f} spent{unknown}; a call may take {call:.4f}"
-        return f"the budget of {limits.usd:g} USD does not hold another call ({spent})"
+        why = f"{spent:.4f} spent{unknown}; a call may take {call:.4f}"
+        return f"the budget of {limits.usd:g} USD does not hold another call ({why})"
 
 
 class Account:
@@ -107,10 +103,14 @@ class Account:
     """
 
     def __init__(self, config: JudgeConfig, budget: Budget) -> None:
-        self._price, self.budget = config.price, budget
-        self.usage = Usage(usd=None if self._price is None else 0.0)
-        self.in_flight, self.reserved = 0, list[int]()
-        self._longest, self._excess = config.max_output_tokens, 1.0
+        self.budget = budget
+        self.usage = Usage(usd=None if config.price is None else 0.0)
+        self.in_flight = 0
+        self.reserved = list[int]()
+        self._price = config.price
+        # Most tokens of an answer, and most tokens read for each byte of a prompt.
+        self._longest = config.max_output_tokens
+        self._excess = 1.0
         budget.accounts.append(self)
 
     async def reserve(self, prompt: str) -> int | None:
@@ -142,8 +142,10 @@ class Account:
             self.count(unanswered=1)
             return
         self.reserved.remove(size)
-        self._longest, self._excess = max(self._longest, spent[1]), max(self._excess, spent[0] / size)
-        self.count(tokens_in=spent[0], tokens_out=spent[1])
+        read, written = spent
+        self._longest = max(self._longest, written)
+        self._excess = max(self._excess, read / size)
+        self.count(tokens_in=read, tokens_out=written)
         self.usage = replace(self.usage, usd=cost(self._price, self.usage.tokens_in, self.usage.tokens_out))
 
     def count(self, **more: int) -> None:
@@ -171,14 +173,17 @@ class Pace:
         ended: True when judging has ended, and nobody need wait.
     """
 
-    def __init__(self, config: JudgeConfig, ended: Callable[[], bool] = lambda: False) -> None:
-        self._most, self._admitted, self._inside = config.max_concurrency, float(config.max_concurrency), 0
-        self._per_call = 60.0 / config.requests_per_minute if config.requests_per_minute else 0.0
-        self._per_token = 60.0 / config.tokens_per_minute if config.tokens_per_minute else 0.0
+    def __init__(self, config: JudgeConfig, ended: Callable[[], bool]) -> None:
+        self._most = self._admitted = float(config.max_concurrency)
+        self._inside = 0
+        self._per_call = 60.0 / (config.requests_per_minute or math.inf)
+        self._per_token = 60.0 / (config.tokens_per_minute or math.inf)
         # Moments from which the next call, and the next token, may go; and until which the server lets none through.
         self._next_call = self._next_token = self._closed_until = 0.0
         self._closed_since: float | None = None
-        self._ended, self._door, self._left = ended, asyncio.Lock(), asyncio.Event()
+        self._ended = ended
+        self._door = asyncio.Lock()
+        self._left = asyncio.Event()
 
     @property
     def limit(self) -> int:
@@ -222,7 +227,7 @@ class Pace:
     def succeeded(self) -> None:
         """Admit one call more after as many successes as calls are admitted."""
         self._closed_since = None
-        self._admitted = min(float(self._most), self._admitted + 1 / self._admitted)
+        self._admitted = min(self._most, self._admitted + 1 / self._admitted)
 
 
 def _now() -> float:

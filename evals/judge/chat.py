@@ -33,8 +33,9 @@ KEYS: Mapping[str, str] = {
 }  # fmt: skip
 # Providers for whose package the project has an extra; LangChain would fall back to an older class without it.
 EXTRAS = ("anthropic", "ollama")
-# Sent where a provider takes one: the classes of the others refuse an unknown argument.
-SEED, SEEDED = 0, ("openai", "deepseek", "openrouter")
+SEED = 0
+# Providers that take a seed by this name: the classes of the others refuse an unknown argument.
+SEEDED = ("openai", "deepseek", "openrouter")
 # Variables with which the clients of providers go elsewhere: their name, and one of these.
 ADDRESSES = ("API_BASE", "API_URL", "BASE_URL", "ENDPOINT", "HOST")
 
@@ -78,9 +79,9 @@ class Chat:
 
     def key(self, prompt: str, schema: type[BaseModel]) -> bytes:
         """Return the key of a verdict, 32 bytes: a hash of everything that the answer depends on."""
-        parts = [self.provider, self.name, dict(self.parameters), prompt, *_question(schema)]
-        whole = json.dumps(parts, sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()
+        facts = [self.provider, self.name, dict(self.parameters), prompt, *_schema_and_version(schema)]
+        text = json.dumps(facts, sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def json_option(provider: str, schema: type[BaseModel]) -> dict[str, Any]:
@@ -99,7 +100,7 @@ def json_option(provider: str, schema: type[BaseModel]) -> dict[str, Any]:
 
 
 @cache
-def _question(schema: type[BaseModel]) -> tuple[str, str]:
+def _schema_and_version(schema: type[BaseModel]) -> tuple[str, str]:
     return json.dumps(schema.model_json_schema(), sort_keys=True), version("ragas")
 
 
@@ -121,13 +122,13 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
         extra = isinstance(error, ImportError) and config.provider in EXTRAS
         why = f"pip install 'retrieval-evals[{config.provider}]'" if extra else read_fault(error).message
         raise JudgeError(f"judge.model {config.model!r} cannot be built: {why}") from error
-    own = identity(model) if config.provider == "python" else ""
+    of_class = identity(model) if config.provider == "python" else ""
     parameters: dict[str, Any] = {
         "temperature": config.temperature,
         "seed": SEED,
         "max_output_tokens": config.max_output_tokens,
         "base_url": _address(config),
-        **({"class": own} if own else {}),
+        **({"class": of_class} if of_class else {}),
     }
     limits = {"max_retries": 0, "timeout_in_seconds": config.timeout_s}
     # Its class takes them with each call alone.
@@ -138,7 +139,7 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
         parameters=parameters,
         model=model,
         arguments=of_cohere if config.provider == "cohere" else {},
-        identified=own is not None,
+        identified=of_class is not None,
     )
 
 
@@ -150,7 +151,8 @@ def _address(config: JudgeConfig) -> str | None:
 
 
 def _of_provider(config: JudgeConfig, env: Mapping[str, str]) -> "BaseChatModel":
-    provider, named = config.provider, f"judge.model {config.model!r}"
+    provider = config.provider
+    named = f"judge.model {config.model!r}"
     if provider not in KEYS:
         expected = f"expected one of {', '.join(KEYS)}, or python:module:factory for a chat model of your own"
         raise JudgeError(f"{named}: unknown provider {provider!r}{nearest(provider, [*KEYS, 'python'])}; {expected}")
@@ -166,17 +168,17 @@ def _of_provider(config: JudgeConfig, env: Mapping[str, str]) -> "BaseChatModel"
             "or name another variable with judge.api_key_env"
         )
     timeout_s, most_tokens = config.timeout_s, config.max_output_tokens
-    own: dict[str, Any] = {"temperature": config.temperature, "base_url": config.base_url}
+    arguments: dict[str, Any] = {"temperature": config.temperature, "base_url": config.base_url}
     match provider:
         case "cohere":
-            own |= {"timeout_seconds": timeout_s, "cohere_api_key": key}
+            arguments |= {"timeout_seconds": timeout_s, "cohere_api_key": key}
         case "ollama":
-            own |= {"client_kwargs": {"timeout": timeout_s}, "num_predict": most_tokens, "seed": SEED}
+            arguments |= {"client_kwargs": {"timeout": timeout_s}, "num_predict": most_tokens, "seed": SEED}
         case _:
-            own |= {"timeout": timeout_s, "max_retries": 0, "max_tokens": most_tokens, "api_key": key or "none"}
-            own |= {"seed": SEED} if provider in SEEDED else {}
-    given = {name: value for name, value in own.items() if value is not None}
-    model: BaseChatModel = init_chat_model(config.name, model_provider=provider, **given)
+            arguments |= {"timeout": timeout_s, "max_retries": 0, "max_tokens": most_tokens, "api_key": key or "none"}
+            arguments |= {"seed": SEED} if provider in SEEDED else {}
+    arguments = {name: value for name, value in arguments.items() if value is not None}
+    model: BaseChatModel = init_chat_model(config.name, model_provider=provider, **arguments)
     return model
 
 

@@ -56,20 +56,21 @@ class Fault:
 
 def read_fault(error: Exception) -> Fault:
     """Classify an exception of a provider's library."""
-    chain, said = list(causes(error)), str(error)
-    late, broken, unsent = (any(is_named(each, names) for each in chain) for names in (TIMEOUTS, TRANSPORT, UNSENT))
-    status, lasting = next(filter(None, map(status_of, chain)), 0), any(map(lasts, chain))
-    unreadable = status == 200 or not (status or broken or late or not isinstance(error, UNREADABLE))
-    if status == 429 and any(getattr(each, "code", None) in NO_CREDIT for each in chain):
+    chain = list(causes(error))
+    late, broken, unsent = (any(is_named(link, names) for link in chain) for names in (TIMEOUTS, TRANSPORT, UNSENT))
+    lasting = any(map(lasts, chain))
+    status = next(filter(None, map(status_of, chain)), 0)
+    unreadable = status == 200 or (isinstance(error, UNREADABLE) and not (status or broken or late))
+    if status == 429 and any(getattr(link, "code", None) in NO_CREDIT for link in chain):
         status = 402
     kind: Kind = "refused"
     if late:
         kind = "late"
     elif status == 429:
         kind = "limited"
-    elif status in (400, 415, 422, 501) and OF_STRUCTURE.search(said):
+    elif status in (400, 415, 422, 501) and OF_STRUCTURE.search(str(error)):
         kind = "plain"
-    elif status == 413 or (status in (400, 422) and OF_PROMPT.search(said)):
+    elif status == 413 or (status in (400, 422) and OF_PROMPT.search(str(error))):
         kind = "prompt"
     elif not lasting and (unreadable or status in OVERLOADED or (broken and not status)):
         kind = "passing"

@@ -6,7 +6,7 @@ import logging
 import random
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from threading import Lock
 from typing import Any, TypeVar
@@ -36,32 +36,29 @@ ONE_AT_A_TIME = Lock()
 AHEAD = 4
 
 
+@dataclass(eq=False, repr=False)
 class Judge:
     """A chat model with its settings, its verdict store and its part of the budget.
 
     Attributes:
-        engine: What answers single prompts.
         below: With `judge.second`, the cheaper judge that judges everything, with the same store and budget; else None.
+        engine: What answers single prompts.
     """
 
-    def __init__(
-        self,
-        config: JudgeConfig,
-        chat: Chat,
-        store: VerdictStore | None,
-        progress: OnProgress = lambda done, total, usage: None,
-        below: "Judge | None" = None,
-    ) -> None:
-        self.config, self.chat, self.store, self._progress, self.below = config, chat, store, progress, below
-        self._account: Account = Account(config, below._account.budget if below else Budget(config.budget))
+    config: JudgeConfig
+    chat: Chat
+    store: VerdictStore | None
+    progress: OnProgress | None = None
+    below: "Judge | None" = None
+
+    def __post_init__(self) -> None:
+        budget = self.below.engine.account.budget if self.below else Budget(self.config.budget)
+        self.engine: Engine = Engine(self.chat, self.config, self.store, Account(self.config, budget))
         # LangChain calls a model that has no asynchronous interface in these.
-        self._threads = ThreadPoolExecutor(config.max_concurrency, "judge")
-        self.engine = Engine(chat, config, store, self._account)
+        self._threads = ThreadPoolExecutor(self.config.max_concurrency, "judge")
 
     @classmethod
-    def open(
-        cls, config: JudgeConfig, env: Mapping[str, str], progress: OnProgress = lambda done, total, usage: None
-    ) -> "Judge":
+    def open(cls, config: JudgeConfig, env: Mapping[str, str], progress: OnProgress | None = None) -> "Judge":
         """Build the model, and that of `judge.second`, and open the verdict store. No call is made.
 
         Returns:
@@ -71,13 +68,14 @@ class Judge:
             JudgeError: A model cannot be built, or the store cannot be used.
         """
         chats = [(tier, make_chat(tier, env)) for tier in config.by_tier]
-        store, judge = VerdictStore(config.cache_path or user_cache(env) / "verdicts.sqlite"), None
+        store = VerdictStore(config.cache_path or user_cache(env) / "verdicts.sqlite")
+        judge: Judge | None = None
         for tier, chat in chats:
             # Verdicts of one model could be returned for another.
             if not chat.identified:
                 log.warning(UNIDENTIFIED, tier.model)
-            judge = cls(tier, chat, store if chat.identified else None, progress, judge)
-        assert judge is not None
+            judge = cls(tier, chat, store if chat.identified else None, progress, below=judge)
+        assert judge
         return judge
 
     @property
@@ -88,7 +86,7 @@ class Judge:
     def charged(self, judging: Judging) -> Judging:
         """Return the verdicts with the usage of this judge, and of the judge below it, up to date."""
         below = self.below.charged(judging.below) if self.below and judging.below else None
-        return replace(judging, usage=self._account.usage, below=below)
+        return replace(judging, usage=self.engine.account.usage, below=below)
 
     def plan(
         self, metrics: Collection[str], observations: Sequence[Observation], again: Sequence[Observation], seed: int
@@ -105,8 +103,8 @@ class Judge:
         drawn = order[: sample_size(self.config.sample, len(order))]
         shares = counted(self.chat, self.store, tasks(metrics, among(drawn, observations), seed))
         if self.config.rejudge:
-            repeats = repeated(among(drawn, again), self.config.rejudge, seed)
-            second = counted(self.chat, None, tasks(metrics, repeats, seed))
+            repeated = self._repeated(among(drawn, again), seed)
+            second = counted(self.chat, None, tasks(metrics, repeated, seed))
             shares.append(Share(AGAIN, [tokens for share in second for tokens in share.prompts]))
         return JudgePlan(config=self.config, shares=tuple(shares), drawn=len(drawn))
 
@@ -123,7 +121,7 @@ class Judge:
         """
         if self.store:
             self.store.say_outdated(lambda: self.plan(metrics, observations, (), seed).price)
-        return self._judging(list(tasks(metrics, observations, seed)), self.engine)
+        return self._judged(tasks(metrics, observations, seed), self.engine)
 
     def again(
         self, first: Judging, metrics: Collection[str], observations: Sequence[Observation], seed: int
@@ -137,9 +135,8 @@ class Judge:
             seed: Seed of the choice of queries.
         """
         judged = [o for o in observations if first.drawn is None or o.case.id in first.drawn]
-        chosen = repeated(judged, self.config.rejudge, seed)
-        past_the_store = Engine(self.chat, self.config, None, self._account)
-        second = self._judging(list(tasks(metrics, chosen, seed)), past_the_store)
+        past_the_store = Engine(self.chat, self.config, None, self.engine.account)
+        second = self._judged(tasks(metrics, self._repeated(judged, seed), seed), past_the_store)
         return replace(first, again=second, usage=second.usage)
 
     def run(self, work: Coroutine[Any, Any, Result], engine: Engine | None = None) -> Result:
@@ -159,18 +156,24 @@ class Judge:
             self.store.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _judging(self, questions: Sequence[Task], engine: Engine) -> Judging:
-        graded = self.run(self._ask(questions, engine), engine)
+    def _repeated(self, observations: Sequence[Observation], seed: int) -> list[Observation]:
+        """Draw the queries to judge a second time out of those that the judge was asked about, in their order."""
+        case_ids = list(dict.fromkeys(o.case.id for o in observations if o.case.in_scope and o.selection))
+        return among(random.Random(seed).sample(case_ids, min(self.config.rejudge, len(case_ids))), observations)
+
+    def _judged(self, questions: Sequence[Task], engine: Engine) -> Judging:
+        graded = self.run(self._graded(questions, engine), engine)
         values = {(task.metric, task.case_id, task.chunk_ids): result.value for task, result in graded}
-        verdicts: Any = {(case, ids[0]): value for (metric, case, ids), value in values.items() if metric == PRECISION}
+        verdicts: Any = {(case, ids[0]): value for (name, case, ids), value in values.items() if name == PRECISION}
         scores: Any = {key: value for key, value in values.items() if key[0] != PRECISION}
         claims = {(task.case_id, task.chunk_ids): result.claims for task, result in graded if result.claims}
-        model, usage = self.chat.label, self._account.usage
+        model, usage = self.chat.label, self.engine.account.usage
         return Judging(model=model, verdicts=verdicts, scores=scores, claims=claims, usage=usage)
 
-    async def _ask(self, questions: Sequence[Task], engine: Engine) -> list[tuple[Task, Graded]]:
+    async def _graded(self, questions: Sequence[Task], engine: Engine) -> list[tuple[Task, Graded]]:
         """Ask the questions concurrently."""
-        graded, waiting = list[tuple[Task, Graded]](), iter(questions)
+        graded = list[tuple[Task, Graded]]()
+        waiting = iter(questions)
 
         async def work() -> None:
             for task in waiting:
@@ -182,7 +185,8 @@ class Judge:
                 if isinstance(result.value, Failure):
                     failure = f"{task.metric} of {task.case_id} failed: {result.value.type}: {result.value.message}"
                     log.error("%s", failure, extra={"query_id": task.case_id, "stage": "judge"})
-                self._progress(len(graded), len(questions), self._account.budget.usage)
+                if self.progress:
+                    self.progress(len(graded), len(questions), self.engine.account.budget.usage)
 
         await asyncio.gather(*(work() for _ in range(AHEAD * self.config.max_concurrency)))
         if engine.fatal:
@@ -199,7 +203,7 @@ def _runner() -> asyncio.Runner:
 
 
 async def _whole(work: Coroutine[Any, Any, Result]) -> Result:
-    """Do work, and let nothing that it began go on behind its end."""
+    """Do work, and cancel what it began and left running."""
     try:
         return await work
     finally:
@@ -207,22 +211,6 @@ async def _whole(work: Coroutine[Any, Any, Result]) -> Result:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-
-
-def repeated(observations: Sequence[Observation], count: int, seed: int) -> list[Observation]:
-    """Draw at most `count` of the queries that the judge was asked about, in their order."""
-    case_ids = list(dict.fromkeys(o.case.id for o in observations if o.case.in_scope and o.selection))
-    return among(random.Random(seed).sample(case_ids, min(count, len(case_ids))), observations)
-
-
-def tier_sizes(judge: Judge, queries: int, *, in_rounds: bool = False) -> list[int]:
-    """Return the number of queries that each judge grades, the cheaper judge first.
-
-    Where the strong one judges all there is nothing to correct, and the other judges none; but in rounds, of which
-    nobody knows before how many there are, it judges all.
-    """
-    size = sample_size(judge.config.sample, queries)
-    return [queries if in_rounds or size < queries else 0 for _ in judge.tiers[:-1]] + [size]
 
 
 def asking(
@@ -245,12 +233,12 @@ def asking(
         JudgeError: The first call of a judge was refused for a reason that all others would share.
     """
     if judge.store:
-        plans = (tier.plan(metrics, observations, (), seed) for tier in judge.tiers)
-        judge.store.say_outdated(lambda: "; ".join(plan.price for plan in plans if plan.price))
+        prices = (tier.plan(metrics, observations, (), seed).price for tier in judge.tiers)
+        judge.store.say_outdated(lambda: "; ".join(filter(None, prices)))
     returned = [observation for observation in observations if observation.selection]
     first = among(judging_order((observation.case for observation in returned), seed)[:1], returned)
-    for each in (judge, judge.below) if judge.below else ():
-        each.judge(metrics, first, seed)
+    for tier in (judge, judge.below) if judge.below else ():
+        tier.judge(metrics, first, seed)
     return (
         lambda results: judge.judge(metrics, results, seed),
         lambda: judge.below.judge(metrics, observations, seed) if judge.below else None,

@@ -3,10 +3,10 @@
 import asyncio
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from evals.config.judge import BudgetConfig, JudgeConfig, Sample
+from evals.config.judge import BudgetConfig, JudgeConfig
 from evals.judge.asking import USUAL_ANSWER, Schema
 from evals.judge.budget import cost, money
 from evals.judge.chat import Chat
@@ -35,19 +35,14 @@ class Share:
     prompts: Sequence[int | None]
 
     @property
-    def questions(self) -> int:
-        """Distinct questions to the judge."""
-        return len(self.prompts)
-
-    @property
     def cached(self) -> int:
-        """How many of them are in the verdict store."""
+        """Number of questions whose verdict is stored."""
         return sum(tokens is None for tokens in self.prompts)
 
     @property
     def calls(self) -> int:
         """Calls that would be made."""
-        return self.questions - self.cached
+        return len(self.prompts) - self.cached
 
     @property
     def tokens_in(self) -> int:
@@ -75,16 +70,6 @@ class JudgePlan:
     drawn: int
 
     @property
-    def model(self) -> str:
-        """`provider:name` of the judge."""
-        return self.config.model or ""
-
-    @property
-    def sample(self) -> Sample:
-        """Which queries are judged, as set."""
-        return self.config.sample
-
-    @property
     def total(self) -> Share:
         """All metrics together."""
         return Share("all", [tokens for share in self.shares for tokens in share.prompts])
@@ -108,8 +93,9 @@ class JudgePlan:
     @property
     def price(self) -> str:
         """Calls and price in words; empty where all verdicts are stored."""
-        calls, first = self.total.calls, "in the first round " if self.sample == "auto" else ""
-        return f"{first}up to {calls:,} calls of {self.model}, {money(self.usd, self.model)}" if calls else ""
+        calls, model = self.total.calls, self.config.model
+        first = "in the first round " if self.config.sample == "auto" else ""
+        return f"{first}up to {calls:,} calls of {model}, {money(self.usd, model)}" if calls else ""
 
 
 def stopped(budget: BudgetConfig, plans: Sequence[JudgePlan]) -> str:
@@ -133,24 +119,31 @@ def counted(chat: Chat, store: VerdictStore | None, questions: Iterable[Task]) -
             await grade(task, counting)
 
     asyncio.run(ask_all())
-    prompts = {name: [tokens for metric, tokens in counting.asked.values() if metric == name] for name in JUDGED}
-    return [Share(name, own) for name, own in prompts.items() if own]
+    by_metric = {name: [tokens for metric, tokens in counting.prompts.values() if metric == name] for name in JUDGED}
+    return [Share(name, prompts) for name, prompts in by_metric.items() if prompts]
 
 
+@dataclass
 class _Counting:
-    """A judge that counts the tokens of prompts, and answers out of the store or blank."""
+    """A judge that counts the tokens of prompts, and answers out of the store or blank.
 
-    def __init__(self, chat: Chat, store: VerdictStore | None) -> None:
-        self._chat, self._store = chat, store
-        # Of each prompt the metric that first asked it, and its tokens; None where the verdict is stored.
-        self.metric, self.asked = "", dict[bytes, tuple[str, int | None]]()
+    Attributes:
+        metric: The metric that asks.
+        prompts: Of each prompt, by its key, the metric that first asked it, and its tokens; None where the verdict is
+            stored.
+    """
+
+    chat: Chat
+    store: VerdictStore | None
+    metric: str = ""
+    prompts: dict[bytes, tuple[str, int | None]] = field(default_factory=dict)
 
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
         """Count a prompt that was not counted yet."""
-        key = self._chat.key(prompt, schema)
-        kept = self._store.get(key, schema) if self._store else None
-        if key not in self.asked:
-            self.asked[key] = self.metric, None if kept else count_tokens(prompt)
-        if kept:
-            return schema.model_validate_json(kept)
+        key = self.chat.key(prompt, schema)
+        stored = self.store.get(key, schema) if self.store else None
+        if key not in self.prompts:
+            self.prompts[key] = self.metric, None if stored else count_tokens(prompt)
+        if stored:
+            return schema.model_validate_json(stored)
         return schema.model_validate({name: BLANK[name] for name in schema.model_fields})

@@ -61,8 +61,8 @@ class VerdictStore:
         Args:
             price: Returns calls and price in words; empty where nothing will be bought.
         """
-        if self.outdated and (told := price()):
-            log.warning(OUTDATED, f"{self.outdated:,}", self.file, told)
+        if self.outdated and (in_words := price()):
+            log.warning(OUTDATED, f"{self.outdated:,}", self.file, in_words)
             self.outdated = 0
             self._run(f"PRAGMA user_version = {KEYS}")
 

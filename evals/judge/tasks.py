@@ -5,7 +5,8 @@ metrics are asked about a whole selection. Source: ragas 0.4.3, `ragas.metrics.c
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -58,7 +59,7 @@ JUDGED: Mapping[str, JudgedMetric] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Task:
     """One question to the judge: a metric on some chunks of a case."""
 
@@ -76,8 +77,8 @@ class Graded:
     claims: tuple[Claim, ...] = ()
 
 
-def tasks(metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> Iterator[Task]:
-    """Yield what has to be asked, each question once, query by query in random order. Empty selections need no judge.
+def tasks(metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> list[Task]:
+    """Return what has to be asked, each question once, query by query in random order. Empty selections need no judge.
 
     All selections of a query are asked about before those of the next one, so that the queries which are judged when a
     budget ends are a random sample, and the same for every cell of a grid.
@@ -87,21 +88,21 @@ def tasks(metrics: Collection[str], observations: Sequence[Observation], seed: i
         observations: Results to judge, of in-scope queries; several of one query are as many selections.
         seed: Seed of the order of the queries.
     """
-    places = {case_id: rank for rank, case_id in enumerate(judging_order((o.case for o in observations), seed))}
-    inside = [o for o in observations if o.case.id in places and o.selection]
-    yielded = set[tuple[str, str, Selected]]()
-    for observation in sorted(inside, key=lambda o: places[o.case.id]):
+    ranks = {case_id: rank for rank, case_id in enumerate(judging_order((o.case for o in observations), seed))}
+    judged = [o for o in observations if o.case.id in ranks and o.selection]
+    questions: dict[tuple[str, str, Selected], Task] = {}
+    for observation in sorted(judged, key=lambda o: ranks[o.case.id]):
         case, chunks = observation.case, observation.selection.chunks
         reference = case.reference_answer or ""
         for name, metric in JUDGED.items():
             if name not in metrics or (metric.needs_reference and not reference.strip()):
                 continue
-            for asked in [[chunk] for chunk in chunks] if name == PRECISION else [chunks]:
-                ids = tuple(chunk.chunk_id for chunk in asked)
-                if (name, case.id, ids) not in yielded:
-                    yielded.add((name, case.id, ids))
-                    inputs = metric.inputs(case.query, reference, [chunk.text for chunk in asked])
-                    yield Task(metric=name, case_id=case.id, chunk_ids=ids, inputs=inputs)
+            for group in [[chunk] for chunk in chunks] if name == PRECISION else [chunks]:
+                key = name, case.id, tuple(chunk.chunk_id for chunk in group)
+                if key not in questions:
+                    inputs = metric.inputs(case.query, reference, [chunk.text for chunk in group])
+                    questions[key] = Task(*key, inputs)
+    return [*questions.values()]
 
 
 async def grade(task: Task, asker: Asker) -> Graded:
@@ -121,12 +122,12 @@ async def grade(task: Task, asker: Asker) -> Graded:
         return Graded(value=Failure(type="NotFinite", message=f"ragas returned {value}"))
     if task.metric == PRECISION:
         return Graded(value=ChunkVerdict(**answers[0].model_dump()))
-    parts = answers[0].classifications if task.metric == RECALL else ()
-    claims = tuple(Claim(**part.model_dump()) for part in parts)
+    statements = answers[0].classifications if task.metric == RECALL else ()
+    claims = tuple(Claim(**statement.model_dump()) for statement in statements)
     if strangers := foreign(task.inputs.get("reference", ""), claims):
-        told = f"{len(strangers)} of {len(claims)} statements share nothing with the reference answer, such as "
-        told += f"{strangers[0].statement[:80]!r}; ragas' own value is {value:g}"
-        return Graded(value=Failure(type="Malformed", message=told), claims=claims)
+        share = f"{len(strangers)} of {len(claims)} statements share nothing with the reference answer"
+        message = f"{share}, such as {strangers[0].statement[:80]!r}; ragas' own value is {value:g}"
+        return Graded(value=Failure(type="Malformed", message=message), claims=claims)
     return Graded(value=value, claims=claims)
 
 
@@ -140,13 +141,12 @@ async def by_ragas(metric: str, inputs: Mapping[str, Any], asker: Asker) -> tupl
     from ragas.metrics import collections
 
     model = _model_of_ragas()(asker)
-    try:
-        value = float((await getattr(collections, JUDGED[metric].class_name)(llm=model).ascore(**inputs)).value)
-    except UnansweredError:
-        value = 0.0
+    metric_of_ragas = getattr(collections, JUDGED[metric].class_name)(llm=model)
+    with suppress(UnansweredError):
+        result = await metric_of_ragas.ascore(**inputs)
     if model.unanswered:
         raise model.unanswered
-    return value, model.answers
+    return float(result.value), model.answers
 
 
 @cache

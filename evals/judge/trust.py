@@ -20,8 +20,8 @@ from evals.sampling.order import judging_order
 from evals.stats.intervals import FEWEST, LEVEL, SAME, Floats, Interval, Z, wilson
 from evals.stats.kappa import cohens_kappa
 
-# (case id, chunk id) to a verdict, or why there is none.
-Said = Mapping[tuple[str, str], int | Failure]
+# (case id, chunk id) to 1 or 0, or why there is no verdict: of a judge, of people, or by golden labels.
+Verdicts = Mapping[tuple[str, str], int | Failure]
 Statistic = Callable[[Floats], Floats]
 # Above this share of labelled queries that cannot be used, those that are left are no random sample.
 MOST_DROPPED = 0.05
@@ -53,7 +53,7 @@ class Agreement:
     """Verdicts against labels.
 
     Attributes:
-        accuracy: Share of the verdicts that equal the label.
+        accuracy: Share of the verdicts that equal the label; its n is the number that could be compared.
         kappa: Cohen's: agreement beyond chance, −1 to 1.
         disagreements: Differences of verdict and label, the most telling first: the queries with the most, as one
             look may settle those together; within a query chunks labelled 1 first (the quote is there to be read),
@@ -63,11 +63,6 @@ class Agreement:
     accuracy: Summary
     kappa: Summary
     disagreements: tuple[Differing, ...]
-
-    @property
-    def n_verdicts(self) -> int:
-        """Number of verdicts that could be compared."""
-        return self.accuracy.n
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,13 +96,13 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
     labels = {(o.case.id, c): int(c in o.relevance.grades) for o in labelled for c in o.ranked_ids}
     people = {(o.case.id, c): verdict for o in inside for c, verdict in o.case.human_verdicts.items()}
     correction = by_people(judging, inside, people, labels, seed)
-    truths = [_said(tier) for tier in judging.tiers[1:]]
+    truths = [_verdicts(tier) for tier in judging.tiers[1:]]
     if correction and correction.value is not None:
         truths.append(people)
-    again = agree(judging, _said(judging.again)) if judging.again else None
+    repeated = agree(judging, _verdicts(judging.again)) if judging.again else None
     return Trust(
         agreement=agree(judging, labels),
-        self_agreement=replace(again.accuracy, metric="judge/self_agreement") if again else None,
+        self_agreement=replace(repeated.accuracy, metric="judge/self_agreement") if repeated else None,
         correction=correction,
         tiers=[agree(tier, truth) for tier, truth in zip(judging.tiers, truths, strict=False)],
     )
@@ -119,30 +114,26 @@ def summaries(trust: Trust) -> list[Summary]:
     return list(filter(None, (*by_labels, trust.self_agreement, trust.correction)))
 
 
-def agree(judging: Judging, truth: Said) -> Agreement | None:
+def agree(judging: Judging, truth: Verdicts) -> Agreement | None:
     """Compare a judge's verdicts with reference labels of the same chunks; None without a common chunk.
 
     A failure in either leaves nothing to compare. Differences keep the order of `truth` within a query.
     """
-    pairs = [
-        (key, verdict, label)
-        for key, label in truth.items()
-        if isinstance(verdict := judging.verdicts.get(key), ChunkVerdict | Failure)
-    ]
-    if not pairs:
+    common = [key for key in truth if isinstance(judging.verdicts.get(key), ChunkVerdict | Failure)]
+    if not common:
         return None
-    rows = {query_id: row for row, query_id in enumerate(sorted({query_id for (query_id, _), *_ in pairs}))}
+    rows = {query_id: row for row, query_id in enumerate(sorted({query_id for query_id, _ in common}))}
     # How often each query's verdict is 1, 0 or failed, where the label is 1 or 0.
     table = np.zeros((len(rows), 3, 2))
     differing = []
-    for (query_id, chunk_id), verdict, label in pairs:
-        column = int(label != 1)
-        if isinstance(verdict, Failure) or isinstance(label, Failure):
-            table[rows[query_id], 2, column] += 1
-            continue
-        table[rows[query_id], 1 - verdict.verdict, column] += 1
-        if verdict.verdict != label:
-            differing.append(Differing(query_id=query_id, chunk_id=chunk_id, label=label, reason=verdict.reason))
+    for query_id, chunk_id in common:
+        verdict, label = judging.verdicts[query_id, chunk_id], truth[query_id, chunk_id]
+        answer = 2
+        if isinstance(verdict, ChunkVerdict) and isinstance(label, int):
+            answer = 1 - verdict.verdict
+            if verdict.verdict != label:
+                differing.append(Differing(query_id=query_id, chunk_id=chunk_id, label=label, reason=verdict.reason))
+        table[rows[query_id], answer, int(label != 1)] += 1
     counts = Counter(row.query_id for row in differing)
     return Agreement(
         accuracy=_accuracy(table),
@@ -152,14 +143,13 @@ def agree(judging: Judging, truth: Said) -> Agreement | None:
 
 
 def by_people(
-    judging: Judging, observations: Sequence[Observation], people: Said, labels: Said, seed: int
+    judging: Judging, observations: Sequence[Observation], people: Verdicts, labels: Verdicts, seed: int
 ) -> Summary | None:
     """Return context precision by people, who saw a random sample of the queries; None where they saw none.
 
-    What foretells people of all queries corrects their mean (`evals.sampling.corrected`): the strongest judge that was
-    asked about every one, else the golden labels. Their queries are taken for a random sample if they are a beginning
-    of the judging order, which nobody can have chosen; a last one whose verdicts are not complete does not count.
-    Otherwise they must be 100, as somebody says that they were drawn.
+    Their queries are taken for a random sample if they are a beginning of the judging order, which nobody can have
+    chosen; a last one whose verdicts are not complete does not count. Otherwise they must be 100, as somebody says that
+    they were drawn. What foretells people of all queries corrects their mean (`evals.sampling.corrected`).
 
     Args:
         judging: Verdicts of the judge.
@@ -172,41 +162,52 @@ def by_people(
         The mean had people seen all queries, n of which they have; without a value where it cannot be had.
     """
     answered = {o.case.id: o for o in observations if (o.case.reference_answer or "").strip()}
-    every = [answered[key] for key in judging_order((o.case for o in observations), seed) if key in answered]
-    seen = np.array([bool(o.case.human_verdicts) for o in every])
+    ordered = [answered[key] for key in judging_order((o.case for o in observations), seed) if key in answered]
+    seen = np.array([bool(o.case.human_verdicts) for o in ordered])
     if not seen.any() or not any(tier.verdicts for tier in judging.tiers):
         return None
-
-    def precision(said: Said) -> Floats:
-        """Return the scores [queries, 1], NaN where a chunk has no verdict."""
-        rows = ([said.get((o.case.id, chunk_id)) for chunk_id in o.selection.chunk_ids] for o in every)
-        return np.array([[average_precision([v if isinstance(v, int) else np.nan for v in row])] for row in rows])
-
-    own = np.where(seen[:, None], precision(people), np.nan)
-    usable = np.flatnonzero(np.isfinite(own))
-    last = int(usable.max(initial=-1)) + 1
-    n, asked = len(usable), int(seen[:last].sum())
-    of_order = last - asked <= max(1.0, MOST_DROPPED * last)
-    fewest = FEWEST_DRAWN if of_order else FEWEST_LABELLED
+    scores = np.where(seen[:, None], _precisions(people, ordered), np.nan)
+    usable = np.flatnonzero(np.isfinite(scores))
+    n = len(usable)
+    reached = int(usable.max(initial=-1)) + 1
+    asked = int(seen[:reached].sum())
+    is_beginning = reached - asked <= max(1.0, MOST_DROPPED * reached)
+    fewest = FEWEST_DRAWN if is_beginning else FEWEST_LABELLED
     mean = Summary(metric=f"{PRECISION}_corrected", value=None, n=n)
     if n < fewest or asked - n > max(1.0, MOST_DROPPED * asked):
-        needed = f"{fewest} are needed{'' if of_order else NOT_FIRST}"
+        needed = f"{fewest} are needed{'' if is_beginning else NOT_FIRST}"
         return replace(mean, note=f"{n} of {asked} queries with human verdicts on all that was returned, {needed}")
-    # Where some queries have people's labels as evidence, or none, labels say more of some than of others.
-    alike = len({(o.case.labelling is not None, o.case.is_unlabelled) for o in every}) == 1
-    proxy = precision(labels if alike else {})
-    if asked_all := [tier for tier in judging.tiers if tier.drawn is None]:
-        by_judge = precision(_said(asked_all[-1]))
-        judged = by_judge[np.isfinite(by_judge)]
-        # What it failed on is as the labels say, or else as the others.
-        others = np.where(np.isfinite(proxy), proxy, judged.mean() if len(judged) else 0.0)
-        proxy = np.where(np.isfinite(by_judge), by_judge, others)
-    sample = corrected(own, proxy)
+    sample = corrected(scores, _foretold(judging, ordered, labels))
     low, high = (float(end[0]) for end in sample.interval())
     return replace(mean, value=float(np.clip(sample.means[0], 0.0, 1.0)), ci_low=low, ci_high=high)
 
 
-def _said(judging: Judging) -> Said:
+def _foretold(judging: Judging, observations: Sequence[Observation], labels: Verdicts) -> Floats:
+    """Return the precisions [queries, 1] of the strongest judge that was asked about all, else by the golden labels."""
+    # Where some queries have people's labels as evidence, or none, labels say more of some than of others.
+    alike = len({(o.case.labelling is not None, o.case.is_unlabelled) for o in observations}) == 1
+    by_labels = _precisions(labels if alike else {}, observations)
+    asked_all = [tier for tier in judging.tiers if tier.drawn is None]
+    if not asked_all:
+        return by_labels
+    by_judge = _precisions(_verdicts(asked_all[-1]), observations)
+    judged = by_judge[np.isfinite(by_judge)]
+    # What it failed on is as the labels say, or else as the others.
+    others = np.where(np.isfinite(by_labels), by_labels, judged.mean() if len(judged) else 0.0)
+    return np.where(np.isfinite(by_judge), by_judge, others)
+
+
+def _precisions(verdicts: Verdicts, observations: Sequence[Observation]) -> Floats:
+    """Return context precision by verdicts [queries, 1], NaN where a chunk has none."""
+
+    def precision(row: Sequence[int | Failure | None]) -> float:
+        return float(average_precision(np.array([row]))[0]) if all(isinstance(one, int) for one in row) else np.nan
+
+    rows = ([verdicts.get((o.case.id, chunk_id)) for chunk_id in o.selection.chunk_ids] for o in observations)
+    return np.array([[precision(row)] for row in rows])
+
+
+def _verdicts(judging: Judging) -> Verdicts:
     """Return the verdicts of a judge, or a pass, as what another is held against."""
     return {
         key: answer.verdict if isinstance(answer, ChunkVerdict) else answer
@@ -246,8 +247,9 @@ def _compared(name: str, statistic: Statistic, lowest: float, table: Floats, und
         undefined: Why it has no value; empty where it has.
         few: Why it has no interval, likewise.
     """
-    counts, (useful, useless) = table[:, :2], table[:, 2].sum(axis=0)
-    counts, totals = counts[counts.any(axis=(1, 2))], counts.sum(axis=0)
+    counts = table[table[:, :2].any(axis=(1, 2)), :2]
+    totals = counts.sum(axis=0)
+    useful, useless = table[:, 2].sum(axis=0)
     failed = int(useful + useless)
     summary = Summary(metric=name, value=None, n=int(totals.sum()), n_failed=failed, note=undefined or few)
     if undefined:
@@ -257,7 +259,7 @@ def _compared(name: str, statistic: Statistic, lowest: float, table: Floats, und
     if failed:
         # A failed verdict counts once as the opposite of its label, once as equal to it.
         worst, best = np.array([[0, useless], [useful, 0]]), np.diag([useful, useless])
-        low, high = (float(statistic(totals + each)) for each in (worst, best))
+        low, high = (float(statistic(totals + answers)) for answers in (worst, best))
         summary = replace(summary, bound_low=low, bound_high=high)
     if few:
         return summary
@@ -269,8 +271,7 @@ def _compared(name: str, statistic: Statistic, lowest: float, table: Floats, und
 
 def _share(counts: Floats) -> Floats:
     n = counts.sum(axis=(-2, -1))
-    share: Floats = np.divide(np.trace(counts, axis1=-2, axis2=-1), n, out=np.zeros_like(n), where=n > 0)
-    return share
+    return np.asarray(np.divide(np.trace(counts, axis1=-2, axis2=-1), n, out=np.zeros_like(n), where=n > 0))
 
 
 def _jackknife(counts: Floats, statistic: Statistic) -> float:

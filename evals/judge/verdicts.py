@@ -1,11 +1,15 @@
 """The judge's verdicts as records, and the average precision that follows from them. Pure."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
 
 from evals.collect.observations import Failure, Score, Unscored
 from evals.judge.budget import Usage
+from evals.stats.intervals import Floats
 
 # Chunk ids of a selection in rank order.
 Selected = tuple[str, ...]
@@ -83,33 +87,31 @@ class Judging:
 
     def with_more(self, later: "Judging") -> "Judging":
         """Return these verdicts and those of a later round, whose usage is that of both."""
-        return replace(
-            later,
-            verdicts={**self.verdicts, **later.verdicts},
-            scores={**self.scores, **later.scores},
-            claims={**self.claims, **later.claims},
-        )
+        names = ("verdicts", "scores", "claims")
+        both: dict[str, Any] = {name: {**getattr(self, name), **getattr(later, name)} for name in names}
+        return replace(later, **both)
 
 
-def average_precision(verdicts: Sequence[float]) -> float:
-    """Return ragas' average precision of verdicts in rank order, 0 to 1 (a perfect one is 1 - 1e-10); NaN where one is.
+def average_precision(verdicts: Floats) -> Floats:
+    """Return ragas' average precision of each row of verdicts, 0 to 1 (a perfect one is 1 − 1e-10); 0 for an empty row.
 
     Σ over ranks k of (useful among the first k / k) · verdict k, divided by (useful chunks + 1e-10). Source: ragas
     0.4.3, `ContextPrecision`.
+
+    Args:
+        verdicts: 1 or 0 in rank order, NaN beyond the end of a row; shape (rows, ranks).
     """
-    useful, total = 0.0, 0.0
-    for rank, verdict in enumerate(verdicts, 1):
-        useful += verdict
-        total += useful / rank * verdict
-    return total / (useful + 1e-10)
+    useful = verdicts == 1
+    precisions = np.cumsum(useful, axis=1) / np.arange(1, verdicts.shape[1] + 1)
+    return np.asarray((precisions * useful).sum(axis=1) / (useful.sum(axis=1) + 1e-10))
 
 
 def sentences(reference: str) -> list[str]:
     """Split a reference answer into sentences. A single word (`1.`, `Dr.`) belongs to the sentence behind it."""
-    found, sentence = list[str](), ""
-    for part in filter(None, END.split(reference.strip())):
-        sentence = f"{sentence} {part}".strip()
+    whole, sentence = list[str](), ""
+    for piece in filter(None, END.split(reference.strip())):
+        sentence = f"{sentence} {piece}".strip()
         if " " in sentence:
-            found.append(sentence)
+            whole.append(sentence)
             sentence = ""
-    return [*found, sentence] if sentence else found
+    return [*whole, sentence] if sentence else whole

@@ -15,11 +15,10 @@ from evals.collect.pool import Bools
 from evals.judge.budget import Usage
 from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE
 from evals.judge.trust import summaries
-from evals.judge.verdicts import NOT_JUDGED, ChunkVerdict, Judging
+from evals.judge.verdicts import NOT_JUDGED, ChunkVerdict, Judging, average_precision
 from evals.metrics.declaration import Context, QueryMetric, Scorer, figure
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
 from evals.metrics.results import Results, Values
-from evals.metrics.texts import average_precision
 from evals.sampling.order import NOT_DRAWN, judging_order
 from retrievers.records import Chunk
 
@@ -113,7 +112,7 @@ def _trust(name: str, missing: str = "no verdict on a labelled chunk") -> Tell:
 SPENT: Mapping[str, Callable[[Usage], float | None]] = {
     "cost/judge_calls": lambda usage: float(usage.calls),
     "cost/judge_cache_hits": lambda usage: float(usage.hits),
-    "cost/judge_tokens": lambda usage: float(usage.tokens),
+    "cost/judge_tokens": lambda usage: float(usage.tokens_in + usage.tokens_out),
     "cost/judge_usd": lambda usage: usage.usd,
 }
 PROXIES: Mapping[str, QueryMetric] = {

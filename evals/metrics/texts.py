@@ -19,6 +19,7 @@ from evals.cases.relevance import normalise
 from evals.collect.observations import Unscored
 from evals.collect.pool import Floats, Integers
 from evals.config import patterns
+from evals.judge.verdicts import average_precision
 from evals.metrics.declaration import Context, Scorer
 from evals.metrics.results import NO_CHUNKS, Results, Values, as_bits
 from retrievers.records import Chunk
@@ -29,18 +30,6 @@ FARTHEST = 0.5
 OVERLAP_CHARACTERS = 40
 NO_SOURCES = Unscored(reason="no sources")
 NO_TEXTS = Unscored(reason="the texts of the relevant chunks are not known")
-
-
-def average_precision(verdicts: Floats) -> Floats:
-    """Return ragas' average precision of verdicts in rank order, 0 to 1 − 1e-10; 0 for none.
-
-    Args:
-        verdicts: 1 or 0, NaN beyond the end of a row; shape (rows, ranks).
-    """
-    useful = verdicts == 1
-    precisions = np.cumsum(useful, axis=1) / np.arange(1, verdicts.shape[1] + 1)
-    total: Floats = (precisions * useful).sum(axis=1) / (useful.sum(axis=1) + 1e-10)
-    return total
 
 
 def string_precision(r: Results, context: Context) -> Values:

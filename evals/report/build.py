@@ -160,7 +160,7 @@ def _judge(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:
         incomplete=judging.incomplete,
         drawn=None if judging.drawn is None else len(judging.drawn),
         lines=list(_judge_lines(judging, trust, queries)),
-        compared=agreement.n_verdicts if agreement else 0,
+        compared=agreement.accuracy.n if agreement else 0,
         disagreements=agreement.disagreements if agreement else (),
     )
 
@@ -173,7 +173,7 @@ def _judge_lines(judging: Judging, trust: Trust | None, queries: int) -> Iterato
         same = ""
         if agreement and agreement.accuracy.value is not None:
             kappa = "" if agreement.kappa.value is None else f" (kappa {agreement.kappa.value:.2f})"
-            verdicts = f"{agreement.accuracy.value:.0%} of {agreement.n_verdicts:,} chunks{kappa}"
+            verdicts = f"{agreement.accuracy.value:.0%} of {agreement.accuracy.n:,} chunks{kappa}"
             same = f"; says the same as the next on {verdicts}"
         yield f"{tier.model}: {drawn}{spent(tier.usage)}{same}"
     if judging.incomplete:

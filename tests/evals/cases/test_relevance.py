@@ -168,7 +168,7 @@ def test_the_share_held_is_that_of_the_longest_common_stretch_or_too_small_to_co
 ) -> None:
     stretches = (quote[i:j] for i in range(len(quote)) for j in range(i + 1, len(quote) + 1))
     longest = max((len(stretch) for stretch in stretches if stretch in text), default=0)
-    assert share_held(quote, text) == longest / len(quote)
+    assert share_held(quote, text, 0.0) == longest / len(quote)
     share = share_held(quote, text, least)
     assert share == longest / len(quote) or (share == 0 and longest < least)
     assert normalise(normalise(text)) == normalise(text) == " ".join(text.split())

@@ -83,10 +83,13 @@ def test_other_sources_and_ids_and_what_only_a_judge_can_score(imported: Command
 
 
 def test_what_ragas_reads_comes_back_with_its_pages(imported: Command, handbook: Path, tmp_path: Path) -> None:
-    known = golden_set(handbook / "golden.jsonl")
-    before = {case.query: case for case in known.cases if case.in_scope}
-    dataset = EvaluationDataset.from_list(known.to_ragas())
-    assert [sample.user_input for sample in dataset.samples] == list(before)
+    before = {case.query: case for case in golden_set(handbook / "golden.jsonl").cases if case.in_scope}
+    dataset = EvaluationDataset.from_list(
+        [
+            {"user_input": query, "reference_contexts": [item.quote for item in case.evidence if item.quote]}
+            for query, case in before.items()
+        ]
+    )
     dataset.to_jsonl(tmp_path / "ragas.jsonl")
     assert imported(tmp_path / "ragas.jsonl", "--docs", handbook / "docs").code == 0
     for case in golden_set(tmp_path / "out.jsonl").cases:

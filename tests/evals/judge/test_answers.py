@@ -36,11 +36,11 @@ def claims(*attributed: int) -> str:
     ],
 )
 def test_the_last_object_of_the_schema_is_the_verdict_whatever_stands_around_it(text: str) -> None:
-    assert read_verdict(Answer(text=text), Verdict).verdict == 1
+    assert read_verdict(Answer(text=text), Verdict, "").verdict == 1
 
 
 def test_an_object_within_the_verdict_is_not_taken_for_it() -> None:
-    said = read_verdict(Answer(text=claims(1, 0)), Recall)
+    said = read_verdict(Answer(text=claims(1, 0)), Recall, "")
     assert [one.attributed for one in said.classifications] == [1, 0]
 
 
@@ -65,7 +65,7 @@ def test_what_is_no_verdict_says_why(snapshot: SnapshotAssertion) -> None:
     told = []
     for schema, text, finish in NO_VERDICTS:
         with pytest.raises(MalformedError) as caught:
-            read_verdict(Answer(text=text, finish=finish), schema)
+            read_verdict(Answer(text=text, finish=finish), schema, "")
         told.append(str(caught.value))
     assert told == snapshot
     assert max(map(len, told)) < 400

@@ -174,7 +174,7 @@ def test_sixteen_at_once_spend_it_up_to_less_than_one_call_and_never_more(server
     """Sums of prices leave remainders, and nobody waits for ever."""
     server.latency = 0.1
     run = asked(server, TEXTS[:60], fault=writes(6_000, 7_900), budget={"usd": 0.05}, **priced(server))
-    assert server.peak > 1 and 50_000 - 6_000 < run.usage.tokens <= 50_000
+    assert server.peak > 1 and 50_000 - 6_000 < run.usage.tokens_in + run.usage.tokens_out <= 50_000
     assert run.verdicts.count(0) == len(run.sent) == 60 - run.verdicts.count("unscored")
     assert "does not hold another call" in run.usage.stopped
 
@@ -225,7 +225,7 @@ def test_a_request_without_an_answer_is_held_against_it_and_a_refused_one_costs_
     limits: dict[str, Any] = {"budget": {"usd": 0.02}, **priced(server)}
     run = asked(server, [USEFUL], fault="torn", later=True, **limits)
     assert run.verdicts == ["unscored"] and 2 <= len(run.sent) == run.usage.unanswered < 8
-    assert run.usage.tokens == 2
+    assert run.usage.tokens_in + run.usage.tokens_out == 2
     assert f", {len(run.sent)} requests without an answer at their most" in run.usage.stopped
     for fault in ("500", "429"):
         run = asked(server, [USEFUL], fault=fault, when=When(calls=range(1, 3)), **limits)

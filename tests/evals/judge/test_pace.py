@@ -45,7 +45,7 @@ def now() -> float:
 
 
 def pace(**limits: Any) -> Pace:
-    return Pace(JudgeConfig.model_validate(limits))
+    return Pace(JudgeConfig.model_validate(limits), ended=lambda: False)
 
 
 def windows(calls: int, seconds: float) -> Server:

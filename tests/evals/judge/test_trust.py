@@ -233,8 +233,8 @@ def test_a_stronger_judge_of_a_sample_is_compared_and_does_not_correct() -> None
     trust = measure(strong, observations(people(ORDER[:20])), 0)
     between, with_people = trust.tiers
     assert trust.correction == corrected(said("small", SMALL), observations(people(ORDER[:20])))
-    assert between is not None and between.n_verdicts == 80
-    assert with_people is not None and with_people.n_verdicts == 40
+    assert between is not None and between.accuracy.n == 80
+    assert with_people is not None and with_people.accuracy.n == 40
 
 
 def test_without_a_judge_of_all_queries_labels_correct_them_if_they_say_the_same_of_all() -> None:
@@ -277,7 +277,7 @@ def test_they_are_a_random_sample_or_it_is_said_why_not(labelled: dict[str, dict
 def test_without_their_verdicts_there_is_no_correction() -> None:
     trust = measure(said("small", SMALL), observations({}), 0)
     assert trust.correction is None and trust.tiers == [] and trust.self_agreement is None
-    assert trust.agreement is not None and trust.agreement.n_verdicts == 260
+    assert trust.agreement is not None and trust.agreement.accuracy.n == 260
 
 
 def test_a_second_pass_is_compared_with_the_first() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from evals.collect.observations import Observation, Score
@@ -29,7 +30,7 @@ def asked(*ids: str, answer: str | None = ANSWER, labels: dict[str, int] | None 
 
 
 def useful(*verdicts: int) -> float:
-    return average_precision(verdicts)
+    return float(average_precision(np.array([verdicts]))[0])
 
 
 LABELLED = asked("two", labels={"two": 1})
