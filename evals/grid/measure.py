@@ -398,8 +398,8 @@ def _notes(run: Measured, swept: Swept) -> Iterator[str]:
         yield f"the cells are not ranked ({ranking.reason}); these are the figures of {describe(grid, 0)}"
     else:
         yield (
-            f"chosen out of {len(grid):,} cells on these queries, so its figures are optimistic; a run on a split of its "
-            "own is not"
+            f"chosen out of {len(grid):,} cells on these queries, so its figures are optimistic; a run on a split of "
+            "its own is not"
         )
     cases, objective = grid.pool.cases, run.config.objective
     kinds, weight = {case.in_scope for case in cases}, objective.out_of_scope

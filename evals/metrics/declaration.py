@@ -252,7 +252,10 @@ def metric(
         if got not in known:
             raise ExperimentError(f"metric {name!r}: expected {what} {', '.join(known)}, got {got!r}")
     if not NAME.fullmatch(name):
-        raise ExperimentError(f"metric: expected a name of letters, digits, spaces and _ . - : with / between, such as team/has_code, got {name!r}")
+        raise ExperimentError(
+            "metric: expected a name of letters, digits, spaces and _ . - : with / between, such as team/has_code, "
+            f"got {name!r}"
+        )
     if not range[0] < range[1]:
         raise ExperimentError(f"metric {name!r}: expected range (lowest, highest), got {range}")
 

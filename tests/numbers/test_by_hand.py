@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from evals.grid.choice import Cells, ObjectiveScores, choose, combine
 from evals.grid.objective import _unrankable
 from evals.sampling.corrected import corrected, difference
-from evals.sampling.rounds import judge_in_rounds
+from evals.sampling.rounds import Unjudged, judge_in_rounds
 from evals.stats.abstention import promise
 from evals.stats.bands import mean_bands, share_bands
 from evals.stats.best import _deviations, compare_with_best, with_unseen
@@ -75,14 +75,15 @@ def test_judging_ends_where_the_cells_that_are_left_return_the_same_on_all_that_
     """Three cells of which the last two are alike, the first one wins less; they return the same from the tenth on."""
     scores = np.full((40, 3), 0.5)
     scores[:3, 0], scores[3:6, 1:] = 0.6, 0.65
-    results = np.zeros((40, 3), dtype=np.int64)
+    results = np.zeros((40, 3), dtype=np.int64) if known else np.arange(120).reshape(40, 3)
     results[:10] = 1, 2, 2
-    rounds = judge_in_rounds(
-        lambda rows, cells: (scores[rows][:, cells], True), scores, margin=0.0, results=results if known else None
-    )
-    assert [look.n for look in rounds.looks] == looks and rounds.chosen == 1
+    queries = Unjudged(proxy=scores, results=results, alone=np.zeros_like(scores), span=1.0)
+    rounds = [
+        *judge_in_rounds(lambda rows, cells: (scores[rows][:, cells], True), queries, margin=0.0, most=40, seed=0)
+    ]
+    assert [look.n for look in rounds] == looks and rounds[-1].chosen == 1
     if known:
-        assert rounds.within[1] == 0.0 and rounds.remaining.tolist() == [False, True, True]
+        assert rounds[-1].within[1] == 0.0 and rounds[-1].remaining.tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize(("outside", "strata"), [(9, 1), (10, 2)])

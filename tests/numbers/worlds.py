@@ -319,12 +319,19 @@ def judge(
     judged: Floats, proxy: Floats, *, margin: float, seed: int, alone: Floats | None = None
 ) -> tuple[list[Look], Bools]:
     """Judge queries in rounds: what each look says, and which cells may be the best for all users."""
-    from evals.sampling.rounds import judge_in_rounds
+    from evals.sampling.rounds import Unjudged, judge_in_rounds
 
-    rounds = judge_in_rounds(
-        lambda rows, cells: (judged[rows][:, cells], True), proxy, margin=margin, alone=alone, seed=seed
-    )
-    return [Look(*look) for look in rounds.looks], rounds.users
+    results = np.arange(proxy.size).reshape(proxy.shape)
+    beside = np.zeros_like(proxy) if alone is None else alone
+    queries = Unjudged(proxy=proxy, results=results, alone=beside, span=1.0)
+    looks = [
+        *judge_in_rounds(
+            lambda rows, cells: (judged[rows][:, cells], True), queries, margin=margin, most=len(proxy), seed=seed
+        )
+    ]
+    return [
+        Look(look.n, look.chosen, float(look.within[look.chosen])) for look in looks if look.chosen is not None
+    ], looks[-1].users
 
 
 def chosen(world: World, rows: NDArray[np.intp], *, margin: float, seed: int) -> tuple[Bools, Floats, int, bool]:

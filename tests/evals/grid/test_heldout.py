@@ -70,7 +70,7 @@ def test_which_queries_are_held_out(world: Experiment, changes: dict[str, Any], 
 def test_a_split_without_queries_of_its_own_is_refused_where_it_was_named(tmp_path: Path) -> None:
     made = split_world(tmp_path, lambda *_: False)
     assert load_inputs(experiment(made)).held_out is None
-    with pytest.raises(DatasetError, match="^objective.held_out: the golden data has no split 'test'; it has 'dev'"):
+    with pytest.raises(DatasetError, match=r"^objective.held_out: the golden data has no split 'test'; it has 'dev'"):
         load_inputs(experiment(made, objective__held_out="test"))
     for split in (None, "dev"):
         with pytest.raises(
