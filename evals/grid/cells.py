@@ -71,7 +71,7 @@ class CellScores:
     Attributes:
         mean: Over the scored queries, NaN where there is none.
         n: Number of these queries.
-        n_unscored: Number of values that could not be scored; `n_failed`, of those that failed.
+        n_failed: Number of values that failed.
         common: The mean over the queries that are scored in all cells: what cells are ranked by.
         n_common: Number of these queries.
         n_dropped: Number of queries scored in some cells and not in all, or failed; those without a score in any
@@ -81,7 +81,6 @@ class CellScores:
 
     mean: Floats
     n: Integers
-    n_unscored: Integers
     n_failed: Integers
     common: Floats
     n_common: int
@@ -193,7 +192,7 @@ def score_cells(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context
     # 50 ms that a run without a grid spares.
     from scipy.sparse import csr_array
 
-    sums = {name: np.zeros((7, len(grid))) for name in metrics}
+    sums = {name: np.zeros((6, len(grid))) for name in metrics}
     for results, row_of in grid.blocks():
         # Ones where a cell keeps a result: sums over queries are products.
         starts = np.arange(0, row_of.size + 1, row_of.shape[1])
@@ -205,10 +204,10 @@ def score_cells(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context
 
 
 def _sums(values: Values, inside: Bools, query: Integers, keeps: Any) -> Floats:
-    """Return sums over some queries, [7, cells].
+    """Return sums over some queries, [6, cells].
 
-    Sum and number of scores, failures, sum and number of the scores of queries that all cells score, queries that only
-    some do, and all queries.
+    Sum and number of scores, failures, sum and number of the scores of queries that all cells score, and queries that
+    only some do.
 
     Args:
         values: By result.
@@ -216,27 +215,22 @@ def _sums(values: Values, inside: Bools, query: Integers, keeps: Any) -> Floats:
         query: The query of each result.
         keeps: [cells, results], 1 where a cell keeps a result. Each is kept by some cell.
     """
-    queries = len(np.unique(query[inside]))
     if (values.issue < 0).all():
-        total = keeps @ np.where(inside, values.values, 0.0)
-        return np.stack(np.broadcast_arrays(total, queries, 0, total, queries, 0, queries))
+        total, queries = keeps @ np.where(inside, values.values, 0.0), len(np.unique(query[inside]))
+        return np.stack(np.broadcast_arrays(total, queries, 0, total, queries, 0))
     scored, failing = inside & (values.issue < 0), np.asarray([*(isinstance(i, Failure) for i in values.issues), False])
     failed = inside & failing[values.issue]
     lacking, told = (np.bincount(query, rows) > 0 for rows in (inside & ~scored, scored | failed))
     in_all = scored & ~lacking[query]
     columns = [np.where(scored, values.values, 0.0), scored, failed, np.where(in_all, values.values, 0.0)]
     total, n, lost, common = (keeps @ np.column_stack(columns)).T
-    counts = len(np.unique(query[in_all])), (lacking & told).sum(), queries
-    return np.stack(np.broadcast_arrays(total, n, lost, common, *counts))
+    return np.stack(np.broadcast_arrays(total, n, lost, common, len(np.unique(query[in_all])), (lacking & told).sum()))
 
 
-def _scores(
-    total: Floats, n: Floats, failed: Floats, common: Floats, in_all: Floats, dropped: Floats, queries: Floats
-) -> CellScores:
+def _scores(total: Floats, n: Floats, failed: Floats, common: Floats, in_all: Floats, dropped: Floats) -> CellScores:
     return CellScores(
         mean=total / np.where(n > 0, n, np.nan),
         n=n.astype(np.int64),
-        n_unscored=(queries - n - failed).astype(np.int64),
         n_failed=failed.astype(np.int64),
         common=common / np.where(in_all > 0, in_all, np.nan),
         n_common=int(in_all[0]),

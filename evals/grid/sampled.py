@@ -66,7 +66,6 @@ def with_samples(
             sample=sample,
             mean=means,
             n=counts,
-            n_unscored=np.full(len(grid), int((~eligible).sum())),
             common=means,
             n_common=int(counts[counts > 1].max(initial=0)),
             n_dropped=dropped,

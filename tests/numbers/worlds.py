@@ -347,12 +347,13 @@ def chosen(world: World, rows: NDArray[np.intp], *, margin: float, seed: int) ->
         Cells(cost=world.cost, threshold=world.threshold, allowed=np.ones(cells, dtype=np.bool_)),
         margin=margin,
         seed=seed,
+        proof=None,
     )
     members, lower = np.zeros(cells, dtype=np.bool_), np.zeros(cells)
     for standing in choice.standings:
         members[list(standing.members)] = standing.in_set
         lower[list(standing.members)] = standing.lower
-    return members, lower, choice.recommended.cell, choice.proved
+    return members, lower, choice.recommended.cell, choice.recommended.is_within(margin)
 
 
 def choices_hold(world: World, setting: str, n: int, number: int, *, margin: float) -> None:
