@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import get_args
 
+from evals.collect.observations import Validation
 from evals.grid.measure import Measured
 from evals.metrics import declared
 from evals.report.model import Cause, Report
@@ -102,7 +103,8 @@ def criteria_line(report: Report) -> str:
 
 def _figures(result: Measured) -> Iterator[str]:
     """Yield how many queries pass, then the figures that say most."""
-    totals, values = result.validation, {summary.metric: summary.value for summary in result.summaries}
+    values = {summary.metric: summary.value for summary in result.summaries}
+    totals = Validation.of(result.validation.outcomes)
     decided, unlabelled = totals.passed + totals.failed, totals.unlabelled
     passing = f"{totals.passed} of {decided} queries pass ({totals.pass_rate:.0%})" if decided else ""
     judged = f"the judge alone scores the {unlabelled} queries without labels" if unlabelled else ""

@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import inf, isinf
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
-from evals.collect.observations import Gate, Outcome, Summary, Unscored
+from evals.collect.observations import Gate, Outcome, Summary, Unscored, Validation
 from evals.grid.choice import HeldOut
 from evals.grid.decision import Level
 from evals.judge.budget import Usage
@@ -343,20 +343,6 @@ class SliceEntry(Part):
     name: str
     n: int = Field(ge=1)
     metrics: dict[str, Summary]
-
-
-class Validation(NamedTuple):
-    """Totals of the queries' verdicts: those that pass, those that fail, and those in scope without labels."""
-
-    passed: int
-    failed: int
-    unlabelled: int
-
-    @property
-    def pass_rate(self) -> float | None:
-        """Passed over passed and failed; None where there are none."""
-        decided = self.passed + self.failed
-        return self.passed / decided if decided else None
 
 
 class OwnMetric(Part):
@@ -709,9 +695,7 @@ class Report(Part):
     @property
     def validation(self) -> Validation:
         """Totals of the verdicts."""
-        outcomes = [row.outcome for row in self.queries]
-        passed, unlabelled = outcomes.count("SUCCESS"), outcomes.count("UNLABELLED")
-        return Validation(passed, len(outcomes) - passed - unlabelled, unlabelled)
+        return Validation.of([row.outcome for row in self.queries])
 
     def plain(self) -> dict[str, Any]:
         """Return the report as plain JSON values, as its file holds them: without the fields that were not set."""

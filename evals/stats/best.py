@@ -29,20 +29,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.stats.intervals import student_quantile
+from evals.stats.intervals import LEVEL, SAME, student_quantile
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Singles = NDArray[np.float32]
 Places = NDArray[np.intp]
-LEVEL = 0.95
 DRAWS = 2_000
 # With no difference seen on n queries a bound is then about −3/n of the span: rule of three.
 LEAST = 2.0
 # No simulated quantile of the largest of several deviations is below: one deviation's is 1.64, within 0.05 by chance.
 SMALLEST = 1.4
-# Differences below the first are rounding, and variances of them below the second.
-SAME, NOTHING = 1e-9, 1e-14
+# Variances of differences below this are rounding.
+NOTHING = 1e-14
 # Queries before the first look, as fewer say too little of a variance; each look takes an eighth more.
 FIRST, GROWTH = 20, 1.12
 # Numbers of a block that stays in a processor's cache.
