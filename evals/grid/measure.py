@@ -21,7 +21,7 @@ from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_s
 from evals.grid.thresholds import Abstaining, abstaining, fitted
 from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
-from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, metric_named, needs, reach
+from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, needs, reach
 from evals.metrics import criteria as gates
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.declaration import Context, Metric, QueryMetric, RunMetric
@@ -169,8 +169,8 @@ def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
         ExperimentError: A name or pattern fits no metric, or the objective is none over queries, or one to lower.
     """
     judged, levels = config.judge.model is not None, config.latency.concurrency
-    patterns, own = _asked_for(config), filter(metric_named, OWN)
-    every = {**choose(["*", *own], levels, judged=True), VERDICT_METRIC: PASS_RATE}
+    patterns = _asked_for(config)
+    every = {**choose(["*", *OWN], levels, judged=True), VERDICT_METRIC: PASS_RATE}
     for name in needed(config.objective):
         if name not in every:
             raise ExperimentError(f"objective: no metric {name!r}{nearest(name, every)} (--list-metrics shows all)")

@@ -12,7 +12,7 @@ from evals.grid.cells import CellSample, Grid
 from evals.judge.verdicts import NOT_JUDGED
 from evals.metrics.declaration import Context, QueryMetric, summarise
 from evals.metrics.llm import can_be_judged
-from evals.metrics.proxies import foretelling, serving
+from evals.metrics.proxies import foretelling
 from evals.metrics.results import Results, Values
 from evals.sampling.corrected import corrected
 from evals.sampling.order import NOT_DRAWN
@@ -59,7 +59,7 @@ def with_samples(
             if own.n > 1:  # A single query compares nothing. Rounding must not lead out of the range of shares.
                 means[alike], values[places] = np.clip(own.means, 0.0, 1.0), own.pseudo
         sample = CellSample(
-            judged=judged, weight=weight, comparable=values, ends=(low, high), name=serving(proxy, cases), looks=looks
+            judged=judged, weight=weight, comparable=values, ends=(low, high), name=proxy.name, looks=looks
         )
         cells[name] = replace(
             cells[name],
