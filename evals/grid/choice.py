@@ -155,7 +155,7 @@ class HeldOut:
 
 
 def decide(
-    grid: Grid, ranking: Ranking, objective: ObjectiveConfig, context: Context, proof: Rounds | None = None
+    grid: Grid, ranking: Ranking, objective: ObjectiveConfig, context: Context, proof: Rounds | None
 ) -> Choice | None:
     """Choose a cell.
 
@@ -300,7 +300,7 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -
     return replace(scores, judged=judged, ends=next(iter(samples.values())).ends if is_alone else None)
 
 
-def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bounded: bool = True) -> ObjectiveScores:
+def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bounded: bool) -> ObjectiveScores:
     """Return the weighted sum of the metrics' means as a column of per-query values for every cell.
 
     Metrics may be over different queries (in scope, out of scope): a metric over n of all N queries counts N/n times

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from evals.cases.reading import GoldenSet, load_golden
+from evals.cases.reading import GoldenSet
 from evals.cases.relevance import normalise
 from evals.collect.pool import Find, Pool
 from evals.config.experiment import DatasetConfig, ExperimentConfig, ThresholdConfig
@@ -24,7 +24,7 @@ CHOSEN_ON, HELD_OUT = "dev", "test"
 
 
 def load_held_out(
-    config: ExperimentConfig, golden: GoldenSet, load: Callable[[DatasetConfig], GoldenSet] = load_golden
+    config: ExperimentConfig, golden: GoldenSet, load: Callable[[DatasetConfig], GoldenSet]
 ) -> GoldenSet | None:
     """Load the golden queries of the split that is held out, without those that choose; None where there are none.
 

@@ -51,7 +51,7 @@ def needed(objective: ObjectiveConfig) -> list[str]:
     return [*objective.metrics, *objective.constraints, TOKENS]
 
 
-def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "", remaining: Bools | None = None) -> Ranking:
+def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str, remaining: Bools | None) -> Ranking:
     """Order the cells of a grid.
 
     Args:

@@ -19,7 +19,7 @@ from evals.sampling.order import NOT_DRAWN
 
 
 def with_samples(
-    grid: Grid, metrics: Mapping[str, QueryMetric], context: Context, judged_on: Bools | None = None, looks: int = 1
+    grid: Grid, metrics: Mapping[str, QueryMetric], context: Context, judged_on: Bools | None, looks: int
 ) -> Grid:
     """Correct the means of judged metrics in every cell.
 
@@ -120,7 +120,7 @@ def sampled_summary(
     scores: Sequence[Score],
     proxies: Sequence[Score],
     name: str,
-    weight: float | None = None,
+    weight: float | None,
     looks: int = 1,
 ) -> Summary:
     """Average the scores of a sample of the queries, corrected by the proxy's scores of all.

@@ -109,7 +109,7 @@ def needs(names: Iterable[str], need: Need) -> bool:
     return any(need in declared(name).needs for name in names)
 
 
-def reach(config: RetrieverConfig, top_ks: Sequence[int] = (), depths: Sequence[int] = ()) -> RetrieverConfig:
+def reach(config: RetrieverConfig, top_ks: Sequence[int], depths: Sequence[int]) -> RetrieverConfig:
     """Return a retriever whose lists are as long as those of the cells of a sweep: the longest result, least depth.
 
     Args:

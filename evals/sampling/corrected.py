@@ -84,7 +84,7 @@ class Sample:
         pseudo[self.judged] += scale * (self.residuals - self.residuals.mean(axis=0))
         return pseudo
 
-    def of_these(self, looks: int = 1) -> Pair:
+    def of_these(self, looks: int) -> Pair:
         """Return the 95% bounds of the means that judging all of these queries would give; NaN where there are none.
 
         After a single look no distance is longer than those of `interval` may be: all queries are nearer than all

@@ -70,7 +70,7 @@ class Promise:
     silent: float | None = None
 
 
-def separation(inside: Sequence[float], outside: Sequence[float], scale: str = "cosine") -> str:
+def separation(inside: Sequence[float], outside: Sequence[float], scale: str) -> str:
     """Return how far a threshold on the best score can tell queries in scope from others, as a sentence.
 
     Args:
@@ -101,9 +101,7 @@ def rates(inside: Sequence[float], outside: Sequence[float], thresholds: Sequenc
     return (len(outside) - right) / max(1, len(outside)), silent / max(1, len(inside))
 
 
-def promise(
-    inside: Sequence[float], outside: Sequence[float], rate: float, scale: str = "cosine", among: int = 1
-) -> Promise:
+def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scale: str, among: int) -> Promise:
     """Return the least strict threshold that promises a rate of false answers for questions like these, at 95%.
 
     Thresholds are tested from the strictest on, each by the exact binomial test of its rate, up to the first that is
@@ -144,7 +142,7 @@ def promise(
     return replace(broken, threshold=threshold, silent=float(silent) if inside else None, statement=said)
 
 
-def queries_that_promise(rate: float, among: int = 1) -> int:
+def queries_that_promise(rate: float, among: int) -> int:
     """Return the number of out-of-scope queries, none of them answered, that promise a rate: (1 − rate)ⁿ ≤ 0.05 / m.
 
     Args:

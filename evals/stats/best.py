@@ -96,7 +96,7 @@ def compare_with_best(
     strata: NDArray[np.int64] | None = None,
     looks: Sequence[int] = (),
     judged: int | None = None,
-    seed: int = 0,
+    seed: int,
 ) -> Compared:
     """Find the cells that may be the best, and bound how far each is below it.
 

@@ -75,7 +75,7 @@ def wilson(successes: float, n: float) -> Interval:
     return Interval(low=low if share > 0 else 0.0, high=high if share < 1 else 1.0)
 
 
-def mean_interval(values: Sequence[float], *, shares: bool = True) -> Interval:
+def mean_interval(values: Sequence[float], *, shares: bool) -> Interval:
     """Return the interval of a mean.
 
     Args:

@@ -200,7 +200,7 @@ def sampled_result(
     assert isinstance(metric, QueryMetric)
     ids = [f"q{place}" for place in range(len(labels))]
     scores = [*judged, *[NOT_DRAWN] * (len(labels) - len(judged))]
-    summary = sampled_summary(metric, scores, labels, "labels/context_precision")
+    summary = sampled_summary(metric, scores, labels, "labels/context_precision", weight=None)
     cases = [
         observation(name, [hit(1, 0.9, "x")], 1, {"x": 1}, query_type=types[place % len(types)])
         for place, name in enumerate(ids)

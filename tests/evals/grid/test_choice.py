@@ -77,7 +77,7 @@ def test_a_choice_has_its_standings_set_and_recommendation() -> None:
     assert -0.02 <= (found.recommended.lower or -1) < -0.001
     assert (found.n, found.n_cells, found.dropped) == (1_000, 4, 0)
     for standing in found.standings:
-        alone = stats.mean_interval(values[:, standing.cell].tolist())
+        alone = stats.mean_interval(values[:, standing.cell].tolist(), shares=True)
         assert (standing.interval.low, standing.interval.high) == pytest.approx((alone.low, alone.high))
     without = chosen(values, cost, allowed=[True, True, False, False])
     assert ({standing.cell for standing in without.standings}, without.n_cells) == ({0, 1}, 4)
@@ -259,18 +259,18 @@ def test_the_mean_of_a_column_is_the_weighted_sum_of_the_means_within_their_boun
         scored = ~np.isnan(KNOWN[metric][:, 0])
         least += min(weight, 0) * scored * 42 / scored.sum()
         most += max(weight, 0) * scored * 42 / scored.sum()
-    bounded = combine(weights, KNOWN)
+    bounded = combine(weights, KNOWN, is_bounded=True)
     assert bounded.bounds is not None
     assert np.array(bounded.bounds) == pytest.approx(np.array([least, most]))
 
 
 def test_the_interval_of_a_sum_over_strata_adds_theirs_in_squares() -> None:
-    found = choose(combine({"ndcg": 0.8, "abstention": 0.2}, KNOWN), cells([1, 2, 3, 4]))
+    found = choose(combine({"ndcg": 0.8, "abstention": 0.2}, KNOWN, is_bounded=True), cells([1, 2, 3, 4]))
     for standing in found.standings:
         down = up = 0.0
         for weight, table in ((0.8, KNOWN["ndcg"]), (0.2, KNOWN["abstention"])):
             column = table[:, standing.cell]
-            own = stats.mean_interval(column[~np.isnan(column)].tolist())
+            own = stats.mean_interval(column[~np.isnan(column)].tolist(), shares=True)
             mean = float(np.nanmean(column))
             down += (weight * (mean - (own.low or 0))) ** 2
             up += (weight * ((own.high or 0) - mean)) ** 2
@@ -281,6 +281,6 @@ def test_the_interval_of_a_sum_over_strata_adds_theirs_in_squares() -> None:
 def test_a_query_that_only_some_cells_score_is_dropped_by_all_metrics() -> None:
     holed = KNOWN["ndcg"].copy()
     holed[3, 1] = NAN
-    made = combine({"holed": 1.0, "recall": 1.0}, {"holed": holed, "recall": KNOWN["recall"]})
+    made = combine({"holed": 1.0, "recall": 1.0}, {"holed": holed, "recall": KNOWN["recall"]}, is_bounded=True)
     assert made.dropped == 1
     assert made.values == pytest.approx(np.delete((holed + KNOWN["recall"])[:30], 3, axis=0))

@@ -34,12 +34,12 @@ def exact_limit(answered: int, n: int) -> float:
 def test_a_promise_is_the_lowest_threshold_whose_exact_limit_is_within_the_rate(
     inside: list[float], outside: list[float], rate: float
 ) -> None:
-    found, n = promise(inside, outside, rate), len(outside)
+    found, n = promise(inside, outside, rate, scale="cosine", among=1), len(outside)
     every = [0.0, *sorted({*inside, *outside})]
     keeping = [t for t in every if exact_limit(sum(score >= t for score in outside), n) <= rate + 1e-9]
     useful = [t for t in keeping if any(score >= t for score in inside)]
     wanted = f"at most {100 * rate:.3g}% wrong answers"
-    assert (found.rate, found.queries) == (rate, queries_that_promise(rate))
+    assert (found.rate, found.queries) == (rate, queries_that_promise(rate, among=1))
     if found.threshold is None:
         assert not useful and found.silent is None
         can = rate == 1 or exact_limit(0, n) <= rate + 1e-9
@@ -72,13 +72,13 @@ def test_a_promise_is_the_lowest_threshold_whose_exact_limit_is_within_the_rate(
 def test_a_promise_is_a_short_number_and_says_what_it_costs(
     inside: list[float], outside: list[float], threshold: float | None, statement: str
 ) -> None:
-    found = promise(inside, outside, 0.1)
+    found = promise(inside, outside, 0.1, scale="cosine", among=1)
     assert (found.threshold, found.statement, found.queries) == (threshold, statement, 29)
 
 
 @pytest.mark.parametrize(("rate", "needed"), [(0.5, 5), (0.25, 11), (0.1, 29), (0.05, 59), (0.01, 299), (1.0, 1)])
 def test_silent_queries_promise_the_exact_limit(rate: float, needed: int) -> None:
-    assert queries_that_promise(rate) == needed
+    assert queries_that_promise(rate, among=1) == needed
     assert exact_limit(0, needed) <= rate
     assert needed == 1 or exact_limit(0, needed - 1) > rate
 
@@ -90,7 +90,7 @@ def test_the_best_of_eight_retrievals_keeps_its_promise_with_an_eighth_of_the_do
         max(n for n in range(40) if binomtest(n, 100, alternative="less").proportion_ci(1 - 0.05 / among).high <= 0.25)
         for among in (1, 8)
     ]
-    found = [promise([1.0], outside, 0.25, among=among) for among in (1, 8)]
+    found = [promise([1.0], outside, 0.25, among=among, scale="cosine") for among in (1, 8)]
     assert [round(100 - 100 * (one.threshold or 0)) for one in found] == answered == [17, 14]
     assert [one.queries for one in found] == [11, 18] == [queries_that_promise(0.25, among) for among in (1, 8)]
 
@@ -117,7 +117,7 @@ def auroc(area: float, m: int, n: int) -> str:
     ],
 )
 def test_it_says_whether_a_threshold_separates(inside: list[float], outside: list[float], said: str) -> None:
-    assert separation(inside, outside) == said
+    assert separation(inside, outside, scale="cosine") == said
 
 
 @given(low=st.floats(0, 1), high=st.floats(0, 1))
