@@ -30,13 +30,13 @@ class GridCell:
     """One way to retrieve, threshold and cut.
 
     Attributes:
-        configuration: The number of the way to retrieve.
+        variant: The number of the way to retrieve.
         threshold: None where none is in force.
         parameters: All settings that tell cells apart.
     """
 
     index: int
-    configuration: int
+    variant: int
     top_k: int
     threshold: float | None
     parameters: Mapping[str, Any]
@@ -90,13 +90,13 @@ class CellScores:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Grid:
-    """The cells of a plan, numbered by configuration, then threshold, then `top_k`, which changes fastest.
+    """The cells of a plan, numbered by variant, then threshold, then `top_k`, which changes fastest.
 
     Attributes:
         plan: Ways to retrieve, thresholds and cuts.
         pool: The candidates.
-        observed: By configuration: candidates at full depth; latency and repetitions.
-        summaries: By configuration, the metrics that belong to it and not to a cell: latency, determinism, separation.
+        observed: By variant: candidates at full depth; latency and repetitions.
+        summaries: By variant, the metrics that belong to it and not to a cell: latency, determinism, separation.
         metrics: What every cell scored, by metric.
         notes: Remarks that a reader must know beside the figures.
         whole: What `laid_out` returned, once it did; grids that are made of this one share it.
@@ -111,10 +111,10 @@ class Grid:
     whole: list[tuple[Results, Integers]] = field(default_factory=list, repr=False, compare=False)
 
     def __len__(self) -> int:
-        return len(self.configurations) * self.size
+        return len(self.variants) * self.size
 
     @property
-    def configurations(self) -> tuple[Variant, ...]:
+    def variants(self) -> tuple[Variant, ...]:
         """The ways to retrieve, for each of which the search ran once."""
         return self.plan.variants
 
@@ -125,33 +125,33 @@ class Grid:
 
     @property
     def size(self) -> int:
-        """The number of cells of each configuration."""
-        return len(self.configurations[0].thresholds) * len(self.top_ks)
+        """The number of cells of each variant."""
+        return len(self.variants[0].thresholds) * len(self.top_ks)
 
     @property
     def threshold_of(self) -> Floats:
         """[cells], the threshold of each; 0 where none is in force."""
-        return np.repeat([each.thresholds for each in self.configurations], len(self.top_ks)).astype(float)
+        return np.repeat([each.thresholds for each in self.variants], len(self.top_ks)).astype(float)
 
     def cell(self, index: int) -> GridCell:
         """Return the cell of a number."""
         number, (threshold, cut) = index // self.size, divmod(index % self.size, len(self.top_ks))
-        configuration, cuts = self.configurations[number], dict[str, Any](top_k=self.top_ks[cut])
-        if configuration.settings.threshold is not None:
-            cuts["threshold"] = configuration.thresholds[threshold]
-        parameters = {**configuration.parameters, **cuts}
-        return GridCell(index=index, configuration=number, parameters=parameters, **{"threshold": None, **cuts})
+        variant, cuts = self.variants[number], dict[str, Any](top_k=self.top_ks[cut])
+        if variant.settings.threshold is not None:
+            cuts["threshold"] = variant.thresholds[threshold]
+        parameters = {**variant.parameters, **cuts}
+        return GridCell(index=index, variant=number, parameters=parameters, **{"threshold": None, **cuts})
 
     def settings(self, index: int) -> RetrieverConfig:
         """Return the retriever's settings of a cell, as for a run of its own."""
         cell = self.cell(index)
         cuts = {"top_k": cell.top_k, **({} if cell.threshold is None else {"threshold": cell.threshold})}
-        return self.configurations[cell.configuration].settings.model_copy(update=cuts)
+        return self.variants[cell.variant].settings.model_copy(update=cuts)
 
     def results(self, index: int) -> Results:
         """Return the results of one cell, one a query in their order."""
         cell, settings = self.cell(index), self.settings(index)
-        lists = self.pool.lists([cell.configuration])
+        lists = self.pool.lists([cell.variant])
         order, reach = _select(lists, slice(None), settings, (settings.least,), cell.top_k)
         return Results(lists, np.arange(len(lists)), _cut(order[0], reach[0]))
 
@@ -162,12 +162,12 @@ class Grid:
         return self.whole[0]
 
     def _laid_out(self, start: int, end: int | None) -> tuple[Results, Integers]:
-        lists = self.pool.lists(range(len(self.configurations)), start, end)
-        return lay_out(lists, self.configurations, self.top_ks)
+        lists = self.pool.lists(range(len(self.variants)), start, end)
+        return lay_out(lists, self.variants, self.top_ks)
 
     def blocks(self) -> Iterator[tuple[Results, Integers]]:
         """Yield `laid_out` for consecutive blocks of queries, so that memory stays bounded."""
-        depths = sum(table.codes.shape[1] for table in self.pool.tables) * len(self.configurations[0].thresholds)
+        depths = sum(table.codes.shape[1] for table in self.pool.tables) * len(self.variants[0].thresholds)
         count, step = len(self.pool.cases), max(1, BLOCK // max(1, depths))
         for start in range(0, count, step):
             yield self.laid_out() if step >= count else self._laid_out(start, min(start + step, count))

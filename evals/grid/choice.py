@@ -296,8 +296,9 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -
     scores = combine(objective.metrics, values, is_bounded=is_bounded)
     if not samples:
         return scores
-    is_alone, judged = [*objective.metrics.values()] == [1.0], min(grid.metrics[name].n_common for name in samples)
-    return replace(scores, judged=judged, ends=next(iter(samples.values())).ends if is_alone else None)
+    [first, *_] = samples.values()
+    ends = first.ends if [*objective.metrics.values()] == [1.0] else None
+    return replace(scores, judged=min(grid.metrics[name].n_common for name in samples), ends=ends)
 
 
 def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bounded: bool) -> ObjectiveScores:

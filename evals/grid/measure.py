@@ -45,9 +45,9 @@ class Swept:
         grid: Its cells.
         ranking: The cells by the objective.
         choice: Which cell to use, and what is known of it; None where cells cannot be ranked, and the first is shown.
-        decision: The cells to take for what one can bear; None where cells cannot be ranked, or the golden data has
-            queries of one kind alone.
-        abstaining: What thresholds can do under the cell's configuration.
+        decision: The cell to take for each share of wrong answers that a user accepts; None where cells cannot be
+            ranked, or the golden data has no query in scope or none out of scope.
+        abstaining: What thresholds can do under the cell's variant.
         held_out: The recommended cell on queries that had no part in the choice; None without any.
         proof: What the verdicts that were bought prove of the cells, where judging ends once a cell is proved near the
             best (`judge.stop`); else None.
@@ -120,14 +120,19 @@ def measure_pool(
     metrics = metrics_of(config, sweep)
     plan, notes = fitted(config, pool, sweep or alone(config))
     required = config.retriever.metadata.required
-    required, sources = usual_in(pool) if required is None else required, collaborators.sources
-    context = Context(required=required, sources=sources, relevant_texts=pool.texts, seed=config.seed)
+    context = Context(
+        required=usual_in(pool) if required is None else required,
+        sources=collaborators.sources,
+        relevant_texts=pool.texts,
+        seed=config.seed,
+    )
     grid = grid_of(plan, pool)
     if sweep is None:
         config = config.model_copy(update={"retriever": plan.variants[0].settings})
     measured_first = config.objective.constraints if sweep else metrics
     grid = _with_passes(grid, range(len(plan.variants)), config, measured_first, collaborators)
-    judge, proof, swept, shown = collaborators.judge, None, None, 0
+    judge = collaborators.judge
+    proof = None
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
         if sweep and judge.config.stop.margin is not None:
             judging, proof = judge_until_proved(judge, metrics, config.objective, grid, context)
@@ -136,14 +141,17 @@ def measure_pool(
         context = replace(context, judging=judging)
     if sweep or (context.judging and context.judging.drawn):
         grid = _scored(grid, metrics, context, proof)
+    swept = None
+    shown = 0
     if sweep:
         swept = _chosen(config, grid, context, proof)
         shown = swept.chosen or 0
-        grid = _with_passes(swept.grid, [grid.cell(shown).configuration], config, metrics, collaborators)
+        grid = _with_passes(swept.grid, [grid.cell(shown).variant], config, metrics, collaborators)
         swept = replace(swept, grid=_summarised(grid, metrics, context))
     if judge and context.judging:
         # After the first pass, so that a budget buys first verdicts before second ones.
-        results, judging = list(grid.results(shown).observations()), context.judging
+        judging = context.judging
+        results = list(grid.results(shown).observations())
         if config.judge.rejudge:  # not of held-out queries
             judging = judge.again(judging, metrics, results, config.seed)
         context = replace(context, judging=judging, trust=measure_trust(judging, results, config.seed))
@@ -263,11 +271,11 @@ def grid_of(plan: Plan, pool: Pool) -> Grid:
 def _with_passes(
     grid: Grid, numbers: Collection[int], config: ExperimentConfig, metrics: Collection[str], bench: Collaborators
 ) -> Grid:
-    """Time single calls and repeat queries of some configurations, as far as metrics need it and it was not done.
+    """Time single calls and repeat queries of some variants, as far as metrics need it and it was not done.
 
     Args:
         grid: The grid.
-        numbers: The configurations.
+        numbers: The variants.
         config: The numbers of calls.
         metrics: Names of metrics.
         bench: The retrievers.
@@ -280,7 +288,7 @@ def _with_passes(
     observed, cases = list(grid.observed), grid.pool.cases
     for number in numbers:
         retriever, seen = bench.retrievers[number], observed[number]
-        progress = _with_name(bench.progress, grid.configurations[number].name if len(numbers) > 1 else "")
+        progress = _with_name(bench.progress, grid.variants[number].name if len(numbers) > 1 else "")
         if needs(metrics, "latency") and not seen.latency:
             seen = replace(seen, latency=passes.measure_latency(retriever, cases, config.latency, progress))
         if needs(metrics, "determinism") and not seen.repetitions:
@@ -291,7 +299,7 @@ def _with_passes(
 
 
 def _scored(grid: Grid, metrics: Mapping[str, Metric], context: Context, proof: CellProof | None) -> Grid:
-    """Score every cell, and of every configuration what belongs to it alone."""
+    """Score every cell, and of every variant what belongs to it alone."""
     by_query = {name: metric for name, metric in metrics.items() if isinstance(metric, QueryMetric)}
     scored = replace(_summarised(grid, metrics, context), metrics=score_cells(grid, by_query, context))
     if context.judging is None or context.judging.drawn is None:
@@ -301,7 +309,7 @@ def _scored(grid: Grid, metrics: Mapping[str, Metric], context: Context, proof: 
 
 
 def _summarised(grid: Grid, metrics: Mapping[str, Metric], context: Context) -> Grid:
-    """Return a grid whose configurations have the metrics that belong to them, as far as they were measured.
+    """Return a grid whose variants have the metrics that belong to them, as far as they were measured.
 
     The cost of the judge belongs to the whole grid.
     """
@@ -345,7 +353,7 @@ def _cell(
         whole: True for a run, whose metrics are those of the cell.
     """
     own = config if whole else config.model_copy(update={"retriever": grid.settings(index)})
-    results, observed = grid.results(index), grid.observed[grid.cell(index).configuration]
+    results, observed = grid.results(index), grid.observed[grid.cell(index).variant]
     observed = replace(observed, observations=tuple(results.observations()))
     named = _asked_for(config)
     scores, summaries, proxies = {}, [], {}
@@ -409,7 +417,7 @@ def _notes(run: Measured, swept: Swept) -> Iterator[str]:
         which = "in-scope" if weight else "out-of-scope"
         yield f"objective.out_of_scope is {weight:g}: {which} queries have no part in the choice"
     elif (grid.size > len(grid.top_ks) and len(kinds) > 1 and ABSTENTION not in objective.metrics) and with_utility(
-        objective, grid.configurations[0].thresholds, cases
+        objective, grid.variants[0].thresholds, cases
     ) == objective:
         yield "objective.out_of_scope has no part in the choice: objective.metrics weigh such queries themselves"
 

@@ -40,7 +40,7 @@ from evals.stats.bands import mean_bands, share_bands
 MOST_CELLS = 10_000
 # Weights at which the choice changes that are named.
 MOST_WEIGHTS = 6
-OF_A_CELL = ("index", "configuration", "top_k", "threshold")
+OF_A_CELL = ("index", "top_k", "threshold")
 # Thresholds × queries × configurations, and chunks of all lists, beyond which the page has no room.
 MOST_PLACES, MOST_LISTED = 250_000, 500_000
 FOUND, FALSE_ANSWER, FALSE_ABSTENTION = "found", "scope/false_answer", "scope/false_abstention"
@@ -82,10 +82,11 @@ def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
         signals=able.signals,
         configurations=[
             ConfigurationEntry.of(vars(one) | {"metrics": {each.metric: each for each in summaries}})
-            for one, summaries in zip(grid.configurations, grid.summaries, strict=True)
+            for one, summaries in zip(grid.variants, grid.summaries, strict=True)
         ],
         cells=CellColumns.of(
-            {"count": len(grid)} | {name: [getattr(cell, name) for cell in cells] for name in OF_A_CELL}
+            {"count": len(grid), "configuration": [cell.variant for cell in cells]}
+            | {name: [getattr(cell, name) for cell in cells] for name in OF_A_CELL}
         ),
         metrics={
             name: GridMetric(
@@ -109,7 +110,7 @@ def results_by_cell(result: Measured) -> ResultsByCell | None:
     gains = {name: weights[name] for name, metric in metrics.items() if metric.scope == "in_scope"}
     if not any(gains.values()):  # what is found has no part in the choice, and is shown nevertheless
         gains = dict.fromkeys(gains, 1.0)
-    if not gains or len(grid.pool.cases) * sum(len(each.thresholds) for each in grid.configurations) > MOST_PLACES:
+    if not gains or len(grid.pool.cases) * sum(len(each.thresholds) for each in grid.variants) > MOST_PLACES:
         return None
     results, row_of = grid.laid_out()
     # [thresholds of all configurations, top_ks, queries]; the longest result of a threshold is a list of its own
@@ -146,7 +147,7 @@ def results_by_cell(result: Measured) -> ResultsByCell | None:
             for chunk in chunks
         },
         lists=[np.searchsorted(codes, each).tolist() for each in lists],
-        list_of=[each.tolist() for each in np.split(list_of, len(grid.configurations))],
+        list_of=[each.tolist() for each in np.split(list_of, len(grid.variants))],
         scores=scores[~np.isnan(scores)].tolist(),
         found=by_list(np.where(np.isnan(gain), -1, found)),
         passes=by_list(np.where(np.isnan(passes), -1, passes).astype(int)),
@@ -271,7 +272,7 @@ def _bands(
     values = gain[:, inside].T
     values = values[np.isfinite(values).all(axis=1)]
     if len(values) and values.min() >= 0 and values.max() <= 1:
-        of_configurations = np.split(values, len(grid.configurations), axis=1)
+        of_configurations = np.split(values, len(grid.variants), axis=1)
         low, high = np.concatenate([mean_bands(each, seed) for each in of_configurations], axis=1)
         yield FOUND, (low.tolist(), high.tolist())
     for name, side in ((FALSE_ABSTENTION, is_silent[:, inside]), (FALSE_ANSWER, is_silent[:, ~inside])):

@@ -42,8 +42,10 @@ LEAST = 2.0
 SMALLEST = 1.4
 # Variances of differences below this are rounding.
 NOTHING = 1e-14
-# Queries before the first look, as fewer say too little of a variance; each look takes an eighth more.
-FIRST, GROWTH = 20, 1.12
+# Queries before the first look, as fewer say too little of a variance.
+FIRST = 20
+# Each look takes an eighth more.
+GROWTH = 1.12
 # Numbers of a block that stays in a processor's cache.
 CACHED = 250_000
 
@@ -118,7 +120,8 @@ def compare_with_best(
     mean, root = values.mean(axis=0), _root(values, strata)
     freedom = max(1, (judged or n) - int(strata.max()) - 1)
     deviations = _deviations(root / np.sqrt(n), looks, np.random.default_rng(seed))
-    everyone, best = np.arange(cells), np.array([mean.argmax()])
+    everyone = np.arange(cells)
+    best = np.array([mean.argmax()])
 
     def beaten(rows: Places, columns: Places, quantiles: Floats | float) -> Bools:
         moved, error = with_unseen(*_between(mean, root, n, rows, columns), n, loss, open_share)

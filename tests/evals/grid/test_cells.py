@@ -71,20 +71,18 @@ def hits(found: list[Found]) -> list[RetrievedChunk]:
 @settings(max_examples=100)
 @given(grids())
 def test_every_cell_keeps_what_a_search_with_its_settings_returns_and_each_result_is_laid_out_once(grid: Grid) -> None:
-    lists, queries = grid.pool.lists(range(len(grid.configurations))), range(len(grid.pool.cases))
-    results, row_of = lay_out(lists, grid.configurations, grid.top_ks)
+    lists, queries = grid.pool.lists(range(len(grid.variants))), range(len(grid.pool.cases))
+    results, row_of = lay_out(lists, grid.variants, grid.top_ks)
     assert row_of.shape == (len(grid), len(queries))
     for cell in [*map(grid.cell, range(len(grid)))]:
-        expected = [
-            select(grid.pool.tables[cell.configuration][query], grid.settings(cell.index))[0] for query in queries
-        ]
+        expected = [select(grid.pool.tables[cell.variant][query], grid.settings(cell.index))[0] for query in queries]
         kept = results.at(row_of[cell.index])
-        assert lists.variant[kept.list_of].tolist() == [cell.configuration] * len(queries)
+        assert lists.variant[kept.list_of].tolist() == [cell.variant] * len(queries)
         assert lists.query[kept.list_of].tolist() == list(queries)
         for each in (kept, grid.results(cell.index)):
             assert [[place for place in places if place >= 0] for places in each.places.tolist()] == expected
     assert {*row_of.ravel().tolist()} == {*range(len(results))}
-    if all(list(each.thresholds) == sorted(each.thresholds) for each in grid.configurations):
+    if all(list(each.thresholds) == sorted(each.thresholds) for each in grid.variants):
         laid = [(number, *places) for number, places in zip(results.list_of, results.places.tolist(), strict=True)]
         assert len(laid) == len(set(laid))
 
