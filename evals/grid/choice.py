@@ -248,13 +248,13 @@ def _compared(scores: ObjectiveScores, best: int, is_tied: Bools, seed: int) -> 
         is_tied: [cells], whether further cells have the same scores.
         seed: Seed of the simulated deviations.
     """
-    loss, span, n = _usual_loss(scores, best), scores.span, len(scores.values)
+    loss, values = _usual_loss(scores, best), scores.values
     compared = compare_with_best(
-        scores.values, loss=loss, span=span, strata=scores.strata, judged=scores.judged, seed=seed
+        values, loss=loss, span=scores.span, strata=scores.strata, judged=scores.judged, seed=seed
     )
     # Cells with equal scores here may differ on other queries: their bound is that of a query more, not seen.
     nothing = np.zeros(len(is_tied))
-    moved, error = with_unseen(nothing, nothing, n, span, times=compared.bounds.unseen)
+    moved, error = with_unseen(nothing, nothing, len(values), scores.span, times=compared.bounds.unseen)
     alike = np.where(is_tied & compared.members, moved - compared.bounds.quantiles * error, np.nan)
     return compared.members, np.fmin(compared.bounds.lower, alike)
 

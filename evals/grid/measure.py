@@ -21,7 +21,7 @@ from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_s
 from evals.grid.thresholds import Abstaining, abstaining, fitted
 from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
-from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, needs, reach
+from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, needs
 from evals.metrics import criteria as gates
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.declaration import Context, Metric, QueryMetric, RunMetric
@@ -120,12 +120,8 @@ def measure_pool(
     metrics = metrics_of(config, sweep)
     plan, notes = fitted(config, pool, sweep or alone(config))
     required = config.retriever.metadata.required
-    context = Context(
-        required=usual_in(pool) if required is None else required,
-        sources=collaborators.sources,
-        relevant_texts=pool.texts,
-        seed=config.seed,
-    )
+    required = usual_in(pool) if required is None else required
+    context = Context(required=required, sources=collaborators.sources, relevant_texts=pool.texts, seed=config.seed)
     grid = grid_of(plan, pool)
     if sweep is None:
         config = config.model_copy(update={"retriever": plan.variants[0].settings})
@@ -191,8 +187,11 @@ def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
             raise ExperimentError(
                 f"objective: less is better of {name!r}, expected a negative weight: objective.metrics: {{{name}: -1}}"
             )
-    length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
-    chosen = {*choose(patterns, levels, judged=judged, reach=length)}
+    # Lists as long as the longest result of a cell, and the least depth.
+    top_k = max(config.sweep.top_k, default=config.retriever.top_k)
+    depth = min(config.sweep.candidates, default=config.retriever.candidates)
+    longest = config.retriever.model_copy(update={"top_k": top_k, "candidates": depth})
+    chosen = {*choose(patterns, levels, judged=judged, reach=longest)}
     chosen |= {VERDICT_METRIC} if any(fnmatchcase(VERDICT_METRIC, pattern) for pattern in patterns) else set()
     return {name: metric for name, metric in every.items() if name in chosen}
 

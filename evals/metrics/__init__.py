@@ -109,18 +109,6 @@ def needs(names: Iterable[str], need: Need) -> bool:
     return any(need in declared(name).needs for name in names)
 
 
-def reach(config: RetrieverConfig, top_ks: Sequence[int], depths: Sequence[int]) -> RetrieverConfig:
-    """Return a retriever whose lists are as long as those of the cells of a sweep: the longest result, least depth.
-
-    Args:
-        config: The retriever, whose settings hold where the sweep names none.
-        top_ks: Values of `top_k` that are swept.
-        depths: Values of `candidates` that are swept.
-    """
-    longest = {"top_k": max(top_ks, default=config.top_k), "candidates": min(depths, default=config.candidates)}
-    return config.model_copy(update=longest)
-
-
 def choose(
     patterns: Sequence[str],
     concurrency: Sequence[int],
@@ -200,5 +188,5 @@ def _values(metric: Declaration) -> str:
 
 __all__ = [
     "METRICS", "NEED_A_JUDGE", "OWN", "PASS_RATE", "VERDICT_METRIC", "Declaration", "Metric", "QueryMetric",
-    "RunMetric", "adopt", "choose", "declared", "listing", "markdown", "metric_named", "needs", "reach", "remember",
+    "RunMetric", "adopt", "choose", "declared", "listing", "markdown", "metric_named", "needs", "remember",
 ]  # fmt: skip
