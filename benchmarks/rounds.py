@@ -53,7 +53,7 @@ def main() -> None:
 
 def judged(cells: Cells, margin: float, seed: int) -> tuple[float, float, bool]:
     """Return the shares of queries and of verdicts that were judged, and whether every bound held."""
-    from evals.sampling.rounds import judge_in_rounds
+    from evals.sampling.rounds import Unjudged, judge_in_rounds
 
     order, bought = np.random.default_rng(seed).permutation(len(cells.judged)), 0
     codes: dict[frozenset[str], int] = {}
@@ -64,10 +64,12 @@ def judged(cells: Cells, margin: float, seed: int) -> tuple[float, float, bool]:
         bought += sum(len(_asked(cells.chunks[row], alive)) for row in order[rows])
         return cells.judged[order[rows]][:, alive], True
 
-    rounds = judge_in_rounds(ask, cells.proxy[order], margin=margin, results=results[order], seed=seed)
+    proxy = cells.proxy[order]
+    queries = Unjudged(proxy=proxy, results=results[order], alone=np.zeros_like(proxy), span=1.0)
+    looks = [*judge_in_rounds(ask, queries, margin=margin, most=len(order), seed=seed)]
     means, everything = cells.judged.mean(axis=0), np.ones(cells.judged.shape[1], dtype=np.bool_)
-    held = all(means.max() - means[look.chosen] <= look.within + 1e-9 for look in rounds.looks)
-    return rounds.n / len(order), bought / sum(len(_asked(row, everything)) for row in cells.chunks), held
+    held = all(means.max() - means[look.chosen] <= look.within[look.chosen] + 1e-9 for look in looks)
+    return looks[-1].n / len(order), bought / sum(len(_asked(row, everything)) for row in cells.chunks), held
 
 
 def _asked(row: list[frozenset[str]], alive: NDArray[np.bool_]) -> frozenset[str]:

@@ -1,7 +1,8 @@
 """What an evaluation deals in: scores, what was observed of a query, summaries, verdicts. All frozen."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -60,6 +61,13 @@ class Observation:
     def ranked_ids(self) -> tuple[str, ...]:
         """The ids of the returned chunks in rank order, a repeated one counted once."""
         return tuple(dict.fromkeys(self.selection.chunk_ids))
+
+    @property
+    def first_relevant(self) -> int | None:
+        """The rank of the first relevant candidate, before threshold and cut; None where none is relevant."""
+        # By the ids alone: making a hit of every candidate takes long.
+        ranks = enumerate(self.candidates.chunk_ids if self.relevance.grades else (), 1)
+        return next((rank for rank, chunk_id in ranks if chunk_id in self.relevance.grades), None)
 
     @property
     def top_score(self) -> float | None:
@@ -205,15 +213,32 @@ class Gate:
         return "pass" if self.passed else "undecided" if self.undecided else "FAIL"
 
 
+class Validation(NamedTuple):
+    """Totals of the queries' outcomes: those that pass, those that fail, and those in scope without labels."""
+
+    passed: int
+    failed: int
+    unlabelled: int
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome]) -> "Validation":
+        """Return the totals of outcomes; a partial success fails."""
+        passed, unlabelled = outcomes.count("SUCCESS"), outcomes.count("UNLABELLED")
+        return cls(passed, len(outcomes) - passed - unlabelled, unlabelled)
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Passed over passed and failed; None where there are none."""
+        decided = self.passed + self.failed
+        return self.passed / decided if decided else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class ValidationReport:
-    """Verdicts on the answers to queries, as columns in the order of the queries, and totals; partial successes fail.
+    """Outcomes of queries, as columns in the order of the queries.
 
     Attributes:
-        unlabelled: Number of queries in scope without labels, which neither pass nor fail.
-        pass_rate: Share of the others that passed, None where there are none.
-        query_ids: The query of each verdict.
-        outcomes: The verdicts.
+        outcomes: The outcomes.
         reasons: Of each, why it is not SUCCESS.
         metadata_accuracy: Share of metadata fields that are right, None when not checked or nothing was returned.
         content_relevance: Share of the first five results that are relevant; out of scope, 1 when abstained; None for
@@ -222,14 +247,6 @@ class ValidationReport:
         times_ms: Mean wall time of the query's serial calls.
     """
 
-    total: int
-    passed: int
-    failed: int
-    unlabelled: int = 0
-    pass_rate: float | None
-    average_latency_ms: float | None
-    p95_latency_ms: float | None
-    query_ids: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
     reasons: tuple[tuple[str, ...], ...]
     metadata_accuracy: tuple[float | None, ...]

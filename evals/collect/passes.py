@@ -17,8 +17,10 @@ from retrievers.search.candidates import Candidates, Hits, joined
 Progress = Callable[[str, int, int], None]
 # Models that compute on several threads give scores that differ by some 1e-7 between calls.
 ROUNDING = 1e-6
-# Calls before latency is measured, and times that each query is asked again.
-WARMUP, REPEATS = 5, 2
+# Calls before latency is measured.
+WARMUP = 5
+# Times that each query is asked again.
+REPEATS = 2
 # Seconds that an interrupted run waits for calls under way.
 PATIENCE_S = 1.0
 

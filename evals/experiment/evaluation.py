@@ -135,7 +135,9 @@ class Sweep(Evaluation):
     @property
     def reason(self) -> str:
         """Reason for the recommendation, or why there is none."""
-        return self.swept.choice.reason if self.swept.choice else self.swept.ranking.reason
+        from evals.grid.choice import reason
+
+        return reason(self.swept.choice) if self.swept.choice else self.swept.ranking.reason
 
     @cached_property
     def cells(self) -> "DataFrame":

@@ -18,11 +18,11 @@ VARIANT_AXES = tuple(name for name in SweepConfig.model_fields if name not in CE
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One way to retrieve.
+    """One way to retrieve, a configuration of the report.
 
     Attributes:
         name: Its settings in a few words, such as `hybrid weighted mmr`.
-        parameters: The settings that are swept or tell it apart, and mean something in it.
+        parameters: The settings that are swept and those that are in its name, without any that change nothing in it.
         settings: All settings, with the largest `top_k` and the threshold of the sweep that leaves most.
         thresholds: Of its cells, as they are shown, as many as every other has; a single 0 where none is in force.
     """
@@ -39,7 +39,7 @@ class Plan:
 
     Attributes:
         axes: Each axis that was given values, with them.
-        notes: Combinations that were left out or are one, and why.
+        notes: Combinations that were left out, and those that find the same as another one, with the reason.
     """
 
     variants: tuple[Variant, ...]
@@ -58,7 +58,8 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
     Raises:
         ExperimentError: A combination cannot be, with what to do.
     """
-    top_ks, (thresholds, widest) = sweep.top_k or (base.top_k,), _thresholds(base, sweep)
+    top_ks = sweep.top_k or (base.top_k,)
+    thresholds, widest = _thresholds(base, sweep)
     cut = {"top_k": max(top_ks), **({} if widest is None else {"threshold": widest})}
     found, notes = dict[tuple[tuple[str, Any], ...], RetrieverConfig](), dict[str, None]()
     for changes in _combinations(base, sweep):

@@ -30,13 +30,13 @@ class GridCell:
     """One way to retrieve, threshold and cut.
 
     Attributes:
-        configuration: The number of the way to retrieve.
+        variant: The number of the way to retrieve.
         threshold: None where none is in force.
         parameters: All settings that tell cells apart.
     """
 
     index: int
-    configuration: int
+    variant: int
     top_k: int
     threshold: float | None
     parameters: Mapping[str, Any]
@@ -71,7 +71,7 @@ class CellScores:
     Attributes:
         mean: Over the scored queries, NaN where there is none.
         n: Number of these queries.
-        n_unscored: Number of values that could not be scored; `n_failed`, of those that failed.
+        n_failed: Number of values that failed.
         common: The mean over the queries that are scored in all cells: what cells are ranked by.
         n_common: Number of these queries.
         n_dropped: Number of queries scored in some cells and not in all, or failed; those without a score in any
@@ -81,7 +81,6 @@ class CellScores:
 
     mean: Floats
     n: Integers
-    n_unscored: Integers
     n_failed: Integers
     common: Floats
     n_common: int
@@ -91,13 +90,13 @@ class CellScores:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Grid:
-    """The cells of a plan, numbered by configuration, then threshold, then `top_k`, which changes fastest.
+    """The cells of a plan, numbered by variant, then threshold, then `top_k`, which changes fastest.
 
     Attributes:
         plan: Ways to retrieve, thresholds and cuts.
         pool: The candidates.
-        observed: By configuration: candidates at full depth; latency and repetitions.
-        summaries: By configuration, the metrics that belong to it and not to a cell: latency, determinism, separation.
+        observed: By variant: candidates at full depth; latency and repetitions.
+        summaries: By variant, the metrics that belong to it and not to a cell: latency, determinism, separation.
         metrics: What every cell scored, by metric.
         notes: Remarks that a reader must know beside the figures.
         whole: What `laid_out` returned, once it did; grids that are made of this one share it.
@@ -112,10 +111,10 @@ class Grid:
     whole: list[tuple[Results, Integers]] = field(default_factory=list, repr=False, compare=False)
 
     def __len__(self) -> int:
-        return len(self.configurations) * self.size
+        return len(self.variants) * self.size
 
     @property
-    def configurations(self) -> tuple[Variant, ...]:
+    def variants(self) -> tuple[Variant, ...]:
         """The ways to retrieve, for each of which the search ran once."""
         return self.plan.variants
 
@@ -126,33 +125,33 @@ class Grid:
 
     @property
     def size(self) -> int:
-        """The number of cells of each configuration."""
-        return len(self.configurations[0].thresholds) * len(self.top_ks)
+        """The number of cells of each variant."""
+        return len(self.variants[0].thresholds) * len(self.top_ks)
 
     @property
     def threshold_of(self) -> Floats:
         """[cells], the threshold of each; 0 where none is in force."""
-        return np.repeat([each.thresholds for each in self.configurations], len(self.top_ks)).astype(float)
+        return np.repeat([each.thresholds for each in self.variants], len(self.top_ks)).astype(float)
 
     def cell(self, index: int) -> GridCell:
         """Return the cell of a number."""
         number, (threshold, cut) = index // self.size, divmod(index % self.size, len(self.top_ks))
-        configuration, cuts = self.configurations[number], dict[str, Any](top_k=self.top_ks[cut])
-        if configuration.settings.threshold is not None:
-            cuts["threshold"] = configuration.thresholds[threshold]
-        parameters = {**configuration.parameters, **cuts}
-        return GridCell(index=index, configuration=number, parameters=parameters, **{"threshold": None, **cuts})
+        variant, cuts = self.variants[number], dict[str, Any](top_k=self.top_ks[cut])
+        if variant.settings.threshold is not None:
+            cuts["threshold"] = variant.thresholds[threshold]
+        parameters = {**variant.parameters, **cuts}
+        return GridCell(index=index, variant=number, parameters=parameters, **{"threshold": None, **cuts})
 
     def settings(self, index: int) -> RetrieverConfig:
         """Return the retriever's settings of a cell, as for a run of its own."""
         cell = self.cell(index)
         cuts = {"top_k": cell.top_k, **({} if cell.threshold is None else {"threshold": cell.threshold})}
-        return self.configurations[cell.configuration].settings.model_copy(update=cuts)
+        return self.variants[cell.variant].settings.model_copy(update=cuts)
 
     def results(self, index: int) -> Results:
         """Return the results of one cell, one a query in their order."""
         cell, settings = self.cell(index), self.settings(index)
-        lists = self.pool.lists([cell.configuration])
+        lists = self.pool.lists([cell.variant])
         order, reach = _select(lists, slice(None), settings, (settings.least,), cell.top_k)
         return Results(lists, np.arange(len(lists)), _cut(order[0], reach[0]))
 
@@ -163,12 +162,12 @@ class Grid:
         return self.whole[0]
 
     def _laid_out(self, start: int, end: int | None) -> tuple[Results, Integers]:
-        lists = self.pool.lists(range(len(self.configurations)), start, end)
-        return lay_out(lists, self.configurations, self.top_ks)
+        lists = self.pool.lists(range(len(self.variants)), start, end)
+        return lay_out(lists, self.variants, self.top_ks)
 
     def blocks(self) -> Iterator[tuple[Results, Integers]]:
         """Yield `laid_out` for consecutive blocks of queries, so that memory stays bounded."""
-        depths = sum(table.codes.shape[1] for table in self.pool.tables) * len(self.configurations[0].thresholds)
+        depths = sum(table.codes.shape[1] for table in self.pool.tables) * len(self.variants[0].thresholds)
         count, step = len(self.pool.cases), max(1, BLOCK // max(1, depths))
         for start in range(0, count, step):
             yield self.laid_out() if step >= count else self._laid_out(start, min(start + step, count))
@@ -193,7 +192,7 @@ def score_cells(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context
     # 50 ms that a run without a grid spares.
     from scipy.sparse import csr_array
 
-    sums = {name: np.zeros((7, len(grid))) for name in metrics}
+    sums = {name: np.zeros((6, len(grid))) for name in metrics}
     for results, row_of in grid.blocks():
         # Ones where a cell keeps a result: sums over queries are products.
         starts = np.arange(0, row_of.size + 1, row_of.shape[1])
@@ -205,10 +204,10 @@ def score_cells(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context
 
 
 def _sums(values: Values, inside: Bools, query: Integers, keeps: Any) -> Floats:
-    """Return sums over some queries, [7, cells].
+    """Return sums over some queries, [6, cells].
 
-    Sum and number of scores, failures, sum and number of the scores of queries that all cells score, queries that only
-    some do, and all queries.
+    Sum and number of scores, failures, sum and number of the scores of queries that all cells score, and queries that
+    only some do.
 
     Args:
         values: By result.
@@ -216,27 +215,22 @@ def _sums(values: Values, inside: Bools, query: Integers, keeps: Any) -> Floats:
         query: The query of each result.
         keeps: [cells, results], 1 where a cell keeps a result. Each is kept by some cell.
     """
-    queries = len(np.unique(query[inside]))
     if (values.issue < 0).all():
-        total = keeps @ np.where(inside, values.values, 0.0)
-        return np.stack(np.broadcast_arrays(total, queries, 0, total, queries, 0, queries))
+        total, queries = keeps @ np.where(inside, values.values, 0.0), len(np.unique(query[inside]))
+        return np.stack(np.broadcast_arrays(total, queries, 0, total, queries, 0))
     scored, failing = inside & (values.issue < 0), np.asarray([*(isinstance(i, Failure) for i in values.issues), False])
     failed = inside & failing[values.issue]
     lacking, told = (np.bincount(query, rows) > 0 for rows in (inside & ~scored, scored | failed))
     in_all = scored & ~lacking[query]
     columns = [np.where(scored, values.values, 0.0), scored, failed, np.where(in_all, values.values, 0.0)]
     total, n, lost, common = (keeps @ np.column_stack(columns)).T
-    counts = len(np.unique(query[in_all])), (lacking & told).sum(), queries
-    return np.stack(np.broadcast_arrays(total, n, lost, common, *counts))
+    return np.stack(np.broadcast_arrays(total, n, lost, common, len(np.unique(query[in_all])), (lacking & told).sum()))
 
 
-def _scores(
-    total: Floats, n: Floats, failed: Floats, common: Floats, in_all: Floats, dropped: Floats, queries: Floats
-) -> CellScores:
+def _scores(total: Floats, n: Floats, failed: Floats, common: Floats, in_all: Floats, dropped: Floats) -> CellScores:
     return CellScores(
         mean=total / np.where(n > 0, n, np.nan),
         n=n.astype(np.int64),
-        n_unscored=(queries - n - failed).astype(np.int64),
         n_failed=failed.astype(np.int64),
         common=common / np.where(in_all > 0, in_all, np.nan),
         n_common=int(in_all[0]),

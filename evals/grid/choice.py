@@ -5,7 +5,7 @@ what was measured, else what judging in rounds proved. *Of all that users may as
 far each may be below it, both at 95% for all cells together (`evals.stats.best`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -136,40 +136,6 @@ class Choice:
         """The 95% confidence set of best cells, the highest value first; all where it is not computable."""
         return tuple(standing for standing in self.standings if standing.in_set)
 
-    @property
-    def proved(self) -> bool:
-        """True if the recommended cell is within the margin of the best for all that users may ask (95%)."""
-        return self.recommended.is_within(self.margin)
-
-    @property
-    def measured(self) -> str:
-        """By what the best cell is the best."""
-        return "as measured" if self.judged is None else "by corrected verdicts"
-
-    @property
-    def reason(self) -> str:
-        """The reason for the recommendation, a sentence."""
-        best, chosen = self.best, self.recommended
-        if self.note:
-            return f"it is the best {self.measured}; whether a cheaper one is as good is {self.note}"
-        if chosen is not best:
-            by = "of these queries" if self.judged is None else self.measured
-            return (
-                f"it costs {chosen.cost:,.0f} context tokens instead of {best.cost:,.0f}; {by} it is "
-                f"{best.value - chosen.value:.3f} below the best, of all that users may ask at most "
-                f"{-(chosen.lower or 0.0):.3f} (95%)"
-            )
-        behind = f"it is at most {-chosen.lower:.3f} below the best" if chosen.lower else "no cell is better"
-        said = f"it is the best {self.measured} (of all that users may ask {behind}, 95%)"
-        cheaper = [standing for standing in self.standings if standing.cost < best.cost]
-        if not cheaper:
-            return f"{said}, and none is cheaper"
-        if any(standing.is_within(self.margin) for standing in cheaper):
-            return f"{said}; without out-of-scope queries, what a stricter threshold saves is no reason to take it"
-        if max(standing.value for standing in cheaper) <= best.value - self.margin:
-            return f"{said}, and every cheaper cell is behind it by {self.margin:g} or more"
-        return f"{said}; {self.n} queries are not enough to prefer a cheaper one"
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeldOut:
@@ -189,7 +155,7 @@ class HeldOut:
 
 
 def decide(
-    grid: Grid, ranking: Ranking, objective: ObjectiveConfig, context: Context, proof: Rounds | None = None
+    grid: Grid, ranking: Ranking, objective: ObjectiveConfig, context: Context, proof: Rounds | None
 ) -> Choice | None:
     """Choose a cell.
 
@@ -217,9 +183,7 @@ def decide(
     return choose(scores, cells, margin=objective.margin, seed=context.seed, proof=proof)
 
 
-def choose(
-    scores: ObjectiveScores, cells: Cells, *, margin: float = 0.02, seed: int = 0, proof: Rounds | None = None
-) -> Choice:
+def choose(scores: ObjectiveScores, cells: Cells, *, margin: float, seed: int, proof: Rounds | None) -> Choice:
     """Choose the best cell, the confidence set of best cells, and the cheapest cell proved to be within the margin.
 
     Args:
@@ -233,58 +197,78 @@ def choose(
     # saves little and leaves out more among other queries, so of equal cells the least strict is preferred.
     preference = np.lexsort((cells.cost, cells.threshold))
     groups = _alike(scores.values, preference[cells.allowed[preference]])
-    first = np.array([group[0] for group in groups])
+    first = [group[0] for group in groups]
     ends = None if scores.ends is None else (scores.ends[0][first], scores.ends[1][first])
-    own = replace(scores, values=np.take(scores.values, first, axis=1), ends=ends)
-    mean, cost, n = own.values.mean(axis=0), cells.cost[first], own.judged or len(own.values)
-    note = f"not computable: {n} queries are too few, {FEWEST} are needed" if n < FEWEST else ""
+    distinct = replace(scores, values=np.take(scores.values, first, axis=1), ends=ends)
+    mean = distinct.values.mean(axis=0)
     # Within SAME means are equal: rounding must not override the preference.
     best = int((mean >= mean.max() - SAME).argmax())
     if proof is not None:
         best = next((index for index, group in enumerate(groups) if proof.chosen in group), best)
+    queries = distinct.judged or len(distinct.values)
+    note = f"not computable: {queries} queries are too few, {FEWEST} are needed" if queries < FEWEST else ""
     members, lower = np.ones(len(groups), dtype=np.bool_), np.full(len(groups), np.nan)
     if not note:
-        loss = _usual_loss(own, best)
-        compared = compare_with_best(
-            own.values, loss=loss, span=own.span, strata=own.strata, judged=own.judged, seed=seed
-        )
-        members, tied = compared.members, np.array([len(group) > 1 for group in groups])
-        # Cells with equal scores here may differ on other queries: their bound is that of a query more, not seen.
-        moved, error = with_unseen(0 * mean, 0 * mean, len(own.values), own.span, times=compared.bounds.unseen)
-        alike = np.where(tied & members, moved - compared.bounds.quantiles * error, np.nan)
-        lower = np.fmin(compared.bounds.lower, alike)
+        members, lower = _compared(distinct, best, np.array([len(group) > 1 for group in groups]), seed)
     if proof is not None:
         members = np.array([proof.users[list(group)].any() for group in groups])
     standings = [
         Standing(
             cell=group[0],
             members=group,
-            cost=float(cost[index]),
+            cost=float(cells.cost[group[0]]),
             value=float(mean[index]),
             interval=interval,
             in_set=bool(members[index]),
             lower=None if note else float(lower[index]),
         )
-        for index, (group, interval) in enumerate(zip(groups, _intervals(own), strict=True))
+        for index, (group, interval) in enumerate(zip(groups, _intervals(distinct), strict=True))
     ]
     # The best by preference stands first, even if another mean is larger by rounding.
     leader = standings.pop(best)
     standings.sort(key=lambda standing: -standing.value)
-    cheaper = [each for each in standings if each.cost < leader.cost and each.is_within(margin)]
-    if not cells.strict_is_good:
-        cheaper = [each for each in cheaper if cells.threshold[each.cell] <= cells.threshold[leader.cell]]
-    if proof is not None and proof.chosen is not None:
-        cheaper = [each for each in cheaper if (proof.within[list(each.members)] <= proof.margin).any()]
     return Choice(
         margin=margin,
         n=len(scores.values),
         dropped=scores.dropped,
         n_cells=len(cells.cost),
         standings=(leader, *standings),
-        recommended=min(cheaper, key=lambda standing: (standing.cost, -standing.value), default=leader),
+        recommended=_recommended(leader, standings, cells, margin, proof),
         note=note,
         judged=scores.judged,
     )
+
+
+def _compared(scores: ObjectiveScores, best: int, is_tied: Bools, seed: int) -> tuple[Bools, Floats]:
+    """Return which cells may be the best of all that users may ask, and the lower bounds on (cell − best).
+
+    Args:
+        scores: Of cells that differ.
+        best: The best as measured.
+        is_tied: [cells], whether further cells have the same scores.
+        seed: Seed of the simulated deviations.
+    """
+    loss, values = _usual_loss(scores, best), scores.values
+    compared = compare_with_best(
+        values, loss=loss, span=scores.span, strata=scores.strata, judged=scores.judged, seed=seed
+    )
+    # Cells with equal scores here may differ on other queries: their bound is that of a query more, not seen.
+    nothing = np.zeros(len(is_tied))
+    moved, error = with_unseen(nothing, nothing, len(values), scores.span, times=compared.bounds.unseen)
+    alike = np.where(is_tied & compared.members, moved - compared.bounds.quantiles * error, np.nan)
+    return compared.members, np.fmin(compared.bounds.lower, alike)
+
+
+def _recommended(
+    best: Standing, others: Sequence[Standing], cells: Cells, margin: float, proof: Rounds | None
+) -> Standing:
+    """Return the cheapest cell within the margin, of equally cheap ones the better; the best where none is cheaper."""
+    cheaper = [other for other in others if other.cost < best.cost and other.is_within(margin)]
+    if not cells.strict_is_good:
+        cheaper = [other for other in cheaper if cells.threshold[other.cell] <= cells.threshold[best.cell]]
+    if proof is not None and proof.chosen is not None:
+        cheaper = [other for other in cheaper if (proof.within[list(other.members)] <= proof.margin).any()]
+    return min(cheaper, key=lambda standing: (standing.cost, -standing.value), default=best)
 
 
 def held_out(choice: Choice, scores: ObjectiveScores) -> HeldOut:
@@ -312,11 +296,12 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -
     scores = combine(objective.metrics, values, is_bounded=is_bounded)
     if not samples:
         return scores
-    is_alone, judged = [*objective.metrics.values()] == [1.0], min(grid.metrics[name].n_common for name in samples)
-    return replace(scores, judged=judged, ends=next(iter(samples.values())).ends if is_alone else None)
+    [first, *_] = samples.values()
+    ends = first.ends if [*objective.metrics.values()] == [1.0] else None
+    return replace(scores, judged=min(grid.metrics[name].n_common for name in samples), ends=ends)
 
 
-def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bounded: bool = True) -> ObjectiveScores:
+def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bounded: bool) -> ObjectiveScores:
     """Return the weighted sum of the metrics' means as a column of per-query values for every cell.
 
     Metrics may be over different queries (in scope, out of scope): a metric over n of all N queries counts N/n times
@@ -406,12 +391,43 @@ def explain(choice: Choice, name: Callable[[int], str], *, is_set_told: bool = F
     dropped = f", {choice.dropped} not scored in all cells" if choice.dropped else ""
     yield f"Recommended: {_described(choice.recommended, name)} (n={choice.n}{judged}{dropped})"
     if choice.best is not choice.recommended:
-        yield f"Best {choice.measured}: {_described(choice.best, name)}"
-    yield f"Reason: {choice.reason}"
+        yield f"Best {_measured(choice)}: {_described(choice.best, name)}"
+    yield f"Reason: {reason(choice)}"
     if not (is_set_told or choice.note):
-        allowed, count = (sum(len(each.members) for each in some) for some in (choice.standings, choice.best_set))
+        allowed, count = (
+            sum(len(standing.members) for standing in some) for some in (choice.standings, choice.best_set)
+        )
         meet = f" that meet the constraints (of {choice.n_cells:,})" if allowed < choice.n_cells else ""
         yield f"Of all that users may ask, {count:,} of {allowed:,} cells{meet} may be the best (95%)"
+
+
+def reason(choice: Choice) -> str:
+    """Return the reason for the recommendation, a sentence."""
+    best, recommended = choice.best, choice.recommended
+    if choice.note:
+        return f"it is the best {_measured(choice)}; whether a cheaper one is as good is {choice.note}"
+    if recommended is not best:
+        by = "of these queries" if choice.judged is None else _measured(choice)
+        return (
+            f"it costs {recommended.cost:,.0f} context tokens instead of {best.cost:,.0f}; {by} it is "
+            f"{best.value - recommended.value:.3f} below the best, of all that users may ask at most "
+            f"{-(recommended.lower or 0.0):.3f} (95%)"
+        )
+    behind = f"it is at most {-best.lower:.3f} below the best" if best.lower else "no cell is better"
+    is_best = f"it is the best {_measured(choice)} (of all that users may ask {behind}, 95%)"
+    cheaper = [standing for standing in choice.standings if standing.cost < best.cost]
+    if not cheaper:
+        return f"{is_best}, and none is cheaper"
+    if any(standing.is_within(choice.margin) for standing in cheaper):
+        return f"{is_best}; without out-of-scope queries, what a stricter threshold saves is no reason to take it"
+    if max(standing.value for standing in cheaper) <= best.value - choice.margin:
+        return f"{is_best}, and every cheaper cell is behind it by {choice.margin:g} or more"
+    return f"{is_best}; {choice.n} queries are not enough to prefer a cheaper one"
+
+
+def _measured(choice: Choice) -> str:
+    """Return by what the best cell is the best."""
+    return "as measured" if choice.judged is None else "by corrected verdicts"
 
 
 def _described(standing: Standing, name: Callable[[int], str]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from evals.cases.reading import GoldenSet, load_golden
+from evals.cases.reading import GoldenSet
 from evals.cases.relevance import normalise
 from evals.collect.pool import Find, Pool
 from evals.config.experiment import DatasetConfig, ExperimentConfig, ThresholdConfig
@@ -24,7 +24,7 @@ CHOSEN_ON, HELD_OUT = "dev", "test"
 
 
 def load_held_out(
-    config: ExperimentConfig, golden: GoldenSet, load: Callable[[DatasetConfig], GoldenSet] = load_golden
+    config: ExperimentConfig, golden: GoldenSet, load: Callable[[DatasetConfig], GoldenSet]
 ) -> GoldenSet | None:
     """Load the golden queries of the split that is held out, without those that choose; None where there are none.
 
@@ -74,12 +74,13 @@ def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collab
     if swept is None or swept.choice is None:
         return result
     grid, judge = swept.grid, collaborators.judge
-    cell, levels = grid.cell(swept.choice.recommended.cell), swept.decision.levels if swept.decision else ()
-    others = {grid.cell(level.cell).configuration for level in levels if level.cell is not None}
-    numbers = [cell.configuration, *sorted(others - {cell.configuration})]
+    cell = grid.cell(swept.choice.recommended.cell)
+    levels = swept.decision.levels if swept.decision else ()
+    others = {grid.cell(level.cell).variant for level in levels if level.cell is not None}
+    numbers = [cell.variant, *sorted(others - {cell.variant})]
     pool = find(numbers)
     of_chosen = replace(pool, tables=pool.tables[:1], relevance=pool.relevance[:1], notes=pool.notes[:1])
-    only = replace(grid.configurations[cell.configuration], thresholds=(cell.threshold or 0.0,))
+    only = replace(grid.variants[cell.variant], thresholds=(cell.threshold or 0.0,))
     # The metrics of the objective alone, judged once, at the chosen threshold, without criteria and constraints.
     objective = config.objective.model_copy(update={"constraints": {}})
     settings = {
@@ -89,22 +90,23 @@ def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collab
         "judge": config.judge.model_copy(update={"rejudge": 0}),
         "threshold": ThresholdConfig(),
     }
-    own, bench = config.model_copy(update=settings), replace(collaborators, retrievers=())
-    found = measure_pool(own, of_chosen, bench, Plan(variants=(only,), top_ks=(cell.top_k,)))
-    assert found.swept is not None
+    bench = replace(collaborators, retrievers=())
+    plan = Plan(variants=(only,), top_ks=(cell.top_k,))
+    measured = measure_pool(config.model_copy(update=settings), of_chosen, bench, plan)
+    assert measured.swept is not None
     if judge and result.judging:  # what judging cost is the cost of both, and criteria are held against that
         context = replace(result.context, judging=judge.charged(result.judging))
         summaries = respent(result.summaries, context.judging or result.judging)
         result = replace(result, context=context, summaries=summaries, gates=gates.judge(config.criteria, summaries))
-    missing = (found.judging and found.judging.incomplete) or found.swept.ranking.reason
+    missing = (measured.judging and measured.judging.incomplete) or measured.swept.ranking.reason
     if missing:
         return replace(result, notes=[*result.notes, f"there is no figure on the held-out queries: {missing}"])
-    scores = objective_scores(found.swept.grid, objective, found.context)
+    scores = objective_scores(measured.swept.grid, objective, measured.context)
     texts = {normalise(case.query).casefold() for case in grid.pool.cases}
     if repeated := sum(normalise(case.query).casefold() in texts for case in pool.cases):
         note = f"{repeated} of {len(pool.cases)} held-out queries have the text of one on which the cell was chosen"
         result = replace(result, notes=[*result.notes, f"{note}, which flatters the held-out figure"])
-    decision = swept.decision and _with_levels(swept.decision, grid, pool, numbers, found.context)
+    decision = swept.decision and _with_levels(swept.decision, grid, pool, numbers, measured.context)
     return replace(result, swept=replace(swept, held_out=held_out(swept.choice, scores), decision=decision))
 
 
@@ -114,8 +116,8 @@ def _with_levels(decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[i
     Args:
         decision: The levels.
         grid: The cells that they are of.
-        pool: What was found for the held-out queries under some of its configurations.
-        numbers: The numbers of these configurations.
+        pool: What was found for the held-out queries under some of its variants.
+        numbers: The numbers of these variants.
         context: Inputs of the metrics.
     """
     figures = decision.recommended.figures
@@ -127,8 +129,8 @@ def _with_levels(decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[i
         if level.cell is None:
             return level
         cell = grid.cell(level.cell)
-        number = numbers.index(cell.configuration)
-        variant = replace(grid.configurations[cell.configuration], thresholds=(cell.threshold or 0.0,))
+        number = numbers.index(cell.variant)
+        variant = replace(grid.variants[cell.variant], thresholds=(cell.threshold or 0.0,))
         own = replace(pool, tables=(pool.tables[number],), relevance=(pool.relevance[number],))
         alone = Grid(plan=Plan(variants=(variant,), top_ks=(cell.top_k,)), pool=own)
         return replace(level, held_out=figures_of(alone, metric, 0, context))

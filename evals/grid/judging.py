@@ -23,7 +23,7 @@ from evals.metrics.declaration import Context, Metric, QueryMetric
 from evals.metrics.llm import can_be_judged
 from evals.metrics.proxies import foretelling
 from evals.sampling.order import among, judging_order, sample_size
-from evals.sampling.rounds import Rounds, judge_in_rounds, queries_needed
+from evals.sampling.rounds import Rounds, Unjudged, judge_in_rounds, queries_needed
 from evals.stats.best import planned_looks
 
 log = logging.getLogger(__name__)
@@ -87,13 +87,15 @@ def judge_sample(judge: Judge, metrics: Mapping[str, Metric], grid: Grid, contex
 
 def _needed(metrics: Mapping[str, Metric], grid: Grid, context: Context) -> int:
     """Return the number of judged queries that `auto` needs for the metric that needs most."""
-    below, needed = context.judging.below if context.judging else None, [0]
+    below = context.judging.below if context.judging else None
+    needed = 0
     for name, metric in metrics.items():
         if isinstance(metric, QueryMetric) and metric.proxy is not None:
             eligible = [can_be_judged(name, case) for case in grid.pool.cases if case.in_scope]
             scores, foretold = (grid.matrix(m, context)[eligible] for m in (metric, foretelling(metric, below)))
-            needed += [queries_needed(scores, foretold)] if np.isfinite(scores).all(axis=1).any() else []
-    return max(needed)
+            if np.isfinite(scores).all(axis=1).any():
+                needed = max(needed, queries_needed(scores, foretold))
+    return needed
 
 
 def judge_until_proved(
@@ -111,67 +113,71 @@ def judge_until_proved(
     Raises:
         JudgeError: The very first call was refused for a reason that all others would share.
     """
-    margin, sample, cases = judge.config.stop.margin or 0.0, judge.config.sample, grid.pool.cases
     results, row_of = grid.laid_out()
-    observations, places = list(results.observations()), {case.id: row for row, case in enumerate(cases)}
+    observations = list(results.observations())
     ask, cheap = asking(judge, metrics, observations, context.seed)
-    below, weights = cheap(), objective.metrics
-    chosen = {name: metric for name in weights if isinstance(metric := metrics[name], QueryMetric)}
-    judged = {name: metric for name, metric in chosen.items() if metric.proxy is not None}
-    # The objective in what needs no judge, by query; of results in what foretells the judge, as far as it does for all.
-    alone = np.zeros((len(cases), len(grid)))
-    unjudged = {name: metric for name, metric in chosen.items() if name not in judged}
-    for name, metric in unjudged.items():
-        scores = over_all(grid, metric, grid.matrix(metric, context))
-        in_all = np.isfinite(scores).all(axis=1)
-        alone[in_all] += weights[name] * len(cases) / max(1, in_all.sum()) * scores[in_all]
-    foretold, can_be = np.zeros(len(results)), results.by_case(lambda c: all(can_be_judged(name, c) for name in judged))
-    for name, metric in judged.items():
-        values = foretelling(metric, below).values(results, context).values
-        if not np.isnan(values[can_be]).any():
-            foretold += weights[name] * np.nan_to_num(values)
-    order = [places[key] for key in judging_order(cases, context.seed)]
-    order = [row for row in order if all(can_be_judged(name, cases[row]) for name in judged)]
+    below = cheap()
+    cases, weights = grid.pool.cases, objective.metrics
+    optimised = {name: metric for name in weights if isinstance(metric := metrics[name], QueryMetric)}
+    judged = {name: metric for name, metric in optimised.items() if metric.proxy is not None}
+    unjudged = {name: metric for name, metric in optimised.items() if metric.proxy is None}
+    # The queries that can be judged, in the order of judging, and the result that each cell keeps of them.
+    judgeable = [case for case in cases if all(can_be_judged(name, case) for name in judged)]
+    case_ids = judging_order(judgeable, context.seed)
+    places = {case.id: place for place, case in enumerate(cases)}
+    order = [places[case_id] for case_id in case_ids]
     kept = row_of[:, order].T
-    bought = list[Judging]()
+    judging = Judging(model=judge.chat.label, verdicts={}, scores={}, claims={})
 
-    def look(rows: Integers, cells: Bools) -> tuple[Floats, bool]:
+    def buy(rows: Integers, cells: Bools) -> tuple[Floats, bool]:
+        nonlocal judging
         needed, which = np.unique(kept[rows][:, cells], return_inverse=True)
-        said = ask([observations[row] for row in needed.tolist()])
-        bought.append(bought[-1].with_more(said) if bought else said)
-        part, with_verdicts = results.at(needed), replace(context, judging=bought[-1])
-        parts = (weights[name] * metric.values(part, with_verdicts).values for name, metric in judged.items())
-        own = sum(parts, start=np.zeros(len(needed)))[which.reshape(len(rows), -1)]
-        return own, not bought[-1].incomplete
+        judging = judging.with_more(ask([observations[row] for row in needed.tolist()]))
+        asked, with_verdicts = results.at(needed), replace(context, judging=judging)
+        scores = np.sum([weights[name] * m.values(asked, with_verdicts).values for name, m in judged.items()], axis=0)
+        return scores[which.reshape(len(rows), -1)], not judging.incomplete
 
-    total = len(order)
-    rounds = judge_in_rounds(
-        look,
-        foretold[kept],
-        margin=margin,
-        most=sample_size("all" if sample == "auto" else sample, total),
-        results=kept,
-        span=sum(abs(weights[name]) for name in judged),
-        alone=np.concatenate([alone[order], np.delete(alone, order, axis=0)]) if unjudged else None,
-        seed=context.seed,
-    )
+    # What foretells the judge, as far as it does for all results.
+    proxy = np.zeros_like(kept, dtype=float)
+    for name, metric in judged.items():
+        foretold = foretelling(metric, below).values(results, context).values[kept]
+        if np.isfinite(foretold).all():
+            proxy += weights[name] * foretold
+    others = np.delete(np.arange(len(cases)), order).tolist() if unjudged else []
+    alone = _without_judge(grid, unjudged, weights, context)[order + others]
+    span = sum(abs(weights[name]) for name in judged)
+    margin, sample = judge.config.stop.margin or 0.0, judge.config.sample
+    most = sample_size("all" if sample == "auto" else sample, len(order))
+    queries = Unjudged(proxy=proxy, results=kept, alone=alone, span=span)
+    *_, rounds = judge_in_rounds(buy, queries, margin=margin, most=most, seed=context.seed)
     judged_on = np.zeros((len(cases), len(grid)), dtype=np.bool_)
-    judged_on[order] = np.arange(total)[:, None] < rounds.judged_on
-    everything = [observations[row] for row in np.unique(kept).tolist()]
-    drawn = frozenset(cases[row].id for row in order[: rounds.n])
+    judged_on[order] = np.arange(len(order))[:, None] < rounds.judged_on
     # By case and what was returned of it. A budget leaves questions without an answer, and queries without any.
-    answers: dict[tuple[Any, ...], Any] = {**bought[-1].verdicts, **bought[-1].scores}
-    failed = {key for key, answer in answers.items() if isinstance(answer, Failure)}
-    given = {key for key, answer in answers.items() if not isinstance(answer, Unscored)} - failed
-    judging = replace(bought[-1], drawn=drawn, below=below)
-    return judging, CellProof(
+    outcomes: dict[tuple[Any, ...], Any] = {**judging.verdicts, **judging.scores}
+    answers = {key: outcome for key, outcome in outcomes.items() if not isinstance(outcome, Unscored)}
+    failed = sum(isinstance(answer, Failure) for answer in answers.values())
+    proof = CellProof(
         **vars(rounds),
         judge=judging.model,
         judged=judged_on,
-        eligible=total,
-        asked=len({key[-2] for key in given | failed}) if judging.incomplete else rounds.n,
-        verdicts=len(given),
-        failed=len(failed),
-        all_questions=sum(1 for _ in tasks(metrics, everything)),
+        eligible=len(order),
+        asked=len({key[-2] for key in answers}) if judging.incomplete else rounds.n,
+        verdicts=len(answers) - failed,
+        failed=failed,
+        all_questions=sum(1 for _ in tasks(metrics, [observations[row] for row in np.unique(kept).tolist()])),
         stopped=judging.incomplete,
     )
+    return replace(judging, drawn=frozenset(case_ids[: rounds.n]), below=below), proof
+
+
+def _without_judge(
+    grid: Grid, metrics: Mapping[str, QueryMetric], weights: Mapping[str, float], context: Context
+) -> Floats:
+    """Return the objective in metrics that need no judge as numbers [queries, cells], whose means are its part."""
+    cases = len(grid.pool.cases)
+    part = np.zeros((cases, len(grid)))
+    for name, metric in metrics.items():
+        scores = over_all(grid, metric, grid.matrix(metric, context))
+        in_all = np.isfinite(scores).all(axis=1)
+        part[in_all] += weights[name] * cases / max(1, in_all.sum()) * scores[in_all]
+    return part

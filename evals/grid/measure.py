@@ -21,7 +21,7 @@ from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_s
 from evals.grid.thresholds import Abstaining, abstaining, fitted
 from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
-from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, metric_named, needs, reach
+from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, needs
 from evals.metrics import criteria as gates
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.declaration import Context, Metric, QueryMetric, RunMetric
@@ -45,9 +45,9 @@ class Swept:
         grid: Its cells.
         ranking: The cells by the objective.
         choice: Which cell to use, and what is known of it; None where cells cannot be ranked, and the first is shown.
-        decision: The cells to take for what one can bear; None where cells cannot be ranked, or the golden data has
-            queries of one kind alone.
-        abstaining: What thresholds can do under the cell's configuration.
+        decision: The cell to take for each share of wrong answers that a user accepts; None where cells cannot be
+            ranked, or the golden data has no query in scope or none out of scope.
+        abstaining: What thresholds can do under the cell's variant.
         held_out: The recommended cell on queries that had no part in the choice; None without any.
         proof: What the verdicts that were bought prove of the cells, where judging ends once a cell is proved near the
             best (`judge.stop`); else None.
@@ -120,14 +120,15 @@ def measure_pool(
     metrics = metrics_of(config, sweep)
     plan, notes = fitted(config, pool, sweep or alone(config))
     required = config.retriever.metadata.required
-    required, sources = usual_in(pool) if required is None else required, collaborators.sources
-    context = Context(required=required, sources=sources, relevant_texts=pool.texts, seed=config.seed)
+    required = usual_in(pool) if required is None else required
+    context = Context(required=required, sources=collaborators.sources, relevant_texts=pool.texts, seed=config.seed)
     grid = grid_of(plan, pool)
     if sweep is None:
         config = config.model_copy(update={"retriever": plan.variants[0].settings})
     measured_first = config.objective.constraints if sweep else metrics
     grid = _with_passes(grid, range(len(plan.variants)), config, measured_first, collaborators)
-    judge, proof, swept, shown = collaborators.judge, None, None, 0
+    judge = collaborators.judge
+    proof = None
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
         if sweep and judge.config.stop.margin is not None:
             judging, proof = judge_until_proved(judge, metrics, config.objective, grid, context)
@@ -136,14 +137,17 @@ def measure_pool(
         context = replace(context, judging=judging)
     if sweep or (context.judging and context.judging.drawn):
         grid = _scored(grid, metrics, context, proof)
+    swept = None
+    shown = 0
     if sweep:
         swept = _chosen(config, grid, context, proof)
         shown = swept.chosen or 0
-        grid = _with_passes(swept.grid, [grid.cell(shown).configuration], config, metrics, collaborators)
+        grid = _with_passes(swept.grid, [grid.cell(shown).variant], config, metrics, collaborators)
         swept = replace(swept, grid=_summarised(grid, metrics, context))
     if judge and context.judging:
         # After the first pass, so that a budget buys first verdicts before second ones.
-        results, judging = list(grid.results(shown).observations()), context.judging
+        judging = context.judging
+        results = list(grid.results(shown).observations())
         if config.judge.rejudge:  # not of held-out queries
             judging = judge.again(judging, metrics, results, config.seed)
         context = replace(context, judging=judging, trust=measure_trust(judging, results, config.seed))
@@ -169,8 +173,8 @@ def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
         ExperimentError: A name or pattern fits no metric, or the objective is none over queries, or one to lower.
     """
     judged, levels = config.judge.model is not None, config.latency.concurrency
-    patterns, own = _asked_for(config), filter(metric_named, OWN)
-    every = {**choose(["*", *own], levels, judged=True), VERDICT_METRIC: PASS_RATE}
+    patterns = _asked_for(config)
+    every = {**choose(["*", *OWN], levels, judged=True), VERDICT_METRIC: PASS_RATE}
     for name in needed(config.objective):
         if name not in every:
             raise ExperimentError(f"objective: no metric {name!r}{nearest(name, every)} (--list-metrics shows all)")
@@ -183,8 +187,11 @@ def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
             raise ExperimentError(
                 f"objective: less is better of {name!r}, expected a negative weight: objective.metrics: {{{name}: -1}}"
             )
-    length = reach(config.retriever, config.sweep.top_k, config.sweep.candidates)
-    chosen = {*choose(patterns, levels, judged=judged, reach=length)}
+    # Lists as long as the longest result of a cell, and the least depth.
+    top_k = max(config.sweep.top_k, default=config.retriever.top_k)
+    depth = min(config.sweep.candidates, default=config.retriever.candidates)
+    longest = config.retriever.model_copy(update={"top_k": top_k, "candidates": depth})
+    chosen = {*choose(patterns, levels, judged=judged, reach=longest)}
     chosen |= {VERDICT_METRIC} if any(fnmatchcase(VERDICT_METRIC, pattern) for pattern in patterns) else set()
     return {name: metric for name, metric in every.items() if name in chosen}
 
@@ -263,11 +270,11 @@ def grid_of(plan: Plan, pool: Pool) -> Grid:
 def _with_passes(
     grid: Grid, numbers: Collection[int], config: ExperimentConfig, metrics: Collection[str], bench: Collaborators
 ) -> Grid:
-    """Time single calls and repeat queries of some configurations, as far as metrics need it and it was not done.
+    """Time single calls and repeat queries of some variants, as far as metrics need it and it was not done.
 
     Args:
         grid: The grid.
-        numbers: The configurations.
+        numbers: The variants.
         config: The numbers of calls.
         metrics: Names of metrics.
         bench: The retrievers.
@@ -280,7 +287,7 @@ def _with_passes(
     observed, cases = list(grid.observed), grid.pool.cases
     for number in numbers:
         retriever, seen = bench.retrievers[number], observed[number]
-        progress = _with_name(bench.progress, grid.configurations[number].name if len(numbers) > 1 else "")
+        progress = _with_name(bench.progress, grid.variants[number].name if len(numbers) > 1 else "")
         if needs(metrics, "latency") and not seen.latency:
             seen = replace(seen, latency=passes.measure_latency(retriever, cases, config.latency, progress))
         if needs(metrics, "determinism") and not seen.repetitions:
@@ -291,7 +298,7 @@ def _with_passes(
 
 
 def _scored(grid: Grid, metrics: Mapping[str, Metric], context: Context, proof: CellProof | None) -> Grid:
-    """Score every cell, and of every configuration what belongs to it alone."""
+    """Score every cell, and of every variant what belongs to it alone."""
     by_query = {name: metric for name, metric in metrics.items() if isinstance(metric, QueryMetric)}
     scored = replace(_summarised(grid, metrics, context), metrics=score_cells(grid, by_query, context))
     if context.judging is None or context.judging.drawn is None:
@@ -301,7 +308,7 @@ def _scored(grid: Grid, metrics: Mapping[str, Metric], context: Context, proof: 
 
 
 def _summarised(grid: Grid, metrics: Mapping[str, Metric], context: Context) -> Grid:
-    """Return a grid whose configurations have the metrics that belong to them, as far as they were measured.
+    """Return a grid whose variants have the metrics that belong to them, as far as they were measured.
 
     The cost of the judge belongs to the whole grid.
     """
@@ -345,7 +352,7 @@ def _cell(
         whole: True for a run, whose metrics are those of the cell.
     """
     own = config if whole else config.model_copy(update={"retriever": grid.settings(index)})
-    results, observed = grid.results(index), grid.observed[grid.cell(index).configuration]
+    results, observed = grid.results(index), grid.observed[grid.cell(index).variant]
     observed = replace(observed, observations=tuple(results.observations()))
     named = _asked_for(config)
     scores, summaries, proxies = {}, [], {}
@@ -409,7 +416,7 @@ def _notes(run: Measured, swept: Swept) -> Iterator[str]:
         which = "in-scope" if weight else "out-of-scope"
         yield f"objective.out_of_scope is {weight:g}: {which} queries have no part in the choice"
     elif (grid.size > len(grid.top_ks) and len(kinds) > 1 and ABSTENTION not in objective.metrics) and with_utility(
-        objective, grid.configurations[0].thresholds, cases
+        objective, grid.variants[0].thresholds, cases
     ) == objective:
         yield "objective.out_of_scope has no part in the choice: objective.metrics weigh such queries themselves"
 

@@ -51,7 +51,7 @@ def needed(objective: ObjectiveConfig) -> list[str]:
     return [*objective.metrics, *objective.constraints, TOKENS]
 
 
-def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "", remaining: Bools | None = None) -> Ranking:
+def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str, remaining: Bools | None) -> Ranking:
     """Order the cells of a grid.
 
     Args:
@@ -64,10 +64,9 @@ def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str = "", remaining
         ExperimentError: No cell meets the constraints; the nearest are named.
     """
     values = np.sum([weight * grid.metrics[name].common for name, weight in objective.metrics.items()], axis=0)
-    allowed, read = meeting(grid, objective.constraints), dict.fromkeys(objective.metrics)
-    if incomplete:
-        read |= dict.fromkeys(name for name in objective.constraints if name in grid.metrics)
-    reasons = [_unrankable(name, grid.metrics[name]) for name in read]
+    allowed = meeting(grid, objective.constraints)
+    constrained = [name for name in objective.constraints if name in grid.metrics] if incomplete else []
+    reasons = [_unrankable(name, grid.metrics[name]) for name in dict.fromkeys([*objective.metrics, *constrained])]
     if not allowed.any():
         if not incomplete:
             raise ExperimentError(_none_left(grid, objective.constraints))
@@ -127,7 +126,7 @@ def meeting(grid: Grid, constraints: Mapping[str, str]) -> Bools:
 def figures(grid: Grid, metric: str, symbol: str) -> Floats:
     """Return the figure of every cell for a comparison: the mean, or where scores failed the worse bound, at worst ∞.
 
-    A metric that belongs to configurations has the same figure in all their cells. NaN where there is none.
+    A metric that belongs to variants has the same figure in all their cells. NaN where there is none.
     """
     if metric not in grid.metrics:
         values = [{s.metric: s.value for s in each}.get(metric) for each in grid.summaries]
@@ -155,7 +154,7 @@ def describe(grid: Grid, index: int) -> str:
 def range_of(grid: Grid, cells: Sequence[int]) -> str:
     """Return the settings that cells cover, such as `hybrid weighted, top_k 6 … 10, threshold 0.27 … 0.33`."""
     those = [grid.cell(index) for index in cells]
-    names = {grid.configurations[cell.configuration].name for cell in those}
+    names = {grid.variants[cell.variant].name for cell in those}
     thresholds = [cell.threshold for cell in those if cell.threshold is not None]
     parts = [names.pop() if len(names) == 1 else f"{len(names)} retrievals"]
     for name, values in (("top_k", [cell.top_k for cell in those]), ("threshold", thresholds)):

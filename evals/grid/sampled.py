@@ -12,14 +12,14 @@ from evals.grid.cells import CellSample, Grid
 from evals.judge.verdicts import NOT_JUDGED
 from evals.metrics.declaration import Context, QueryMetric, summarise
 from evals.metrics.llm import can_be_judged
-from evals.metrics.proxies import foretelling, serving
+from evals.metrics.proxies import foretelling
 from evals.metrics.results import Results, Values
 from evals.sampling.corrected import corrected
 from evals.sampling.order import NOT_DRAWN
 
 
 def with_samples(
-    grid: Grid, metrics: Mapping[str, QueryMetric], context: Context, judged_on: Bools | None = None, looks: int = 1
+    grid: Grid, metrics: Mapping[str, QueryMetric], context: Context, judged_on: Bools | None, looks: int
 ) -> Grid:
     """Correct the means of judged metrics in every cell.
 
@@ -35,7 +35,8 @@ def with_samples(
     """
     cases = [case for case in grid.pool.cases if case.in_scope]
     inside = np.array([case.in_scope for case in grid.pool.cases], dtype=np.bool_)
-    below, cells = context.judging.below if context.judging else None, dict(grid.metrics)
+    below = context.judging.below if context.judging else None
+    metrics_of_grid = dict(grid.metrics)
     for name, metric in metrics.items():
         if metric.proxy is None:
             continue
@@ -44,34 +45,37 @@ def with_samples(
         asked = np.broadcast_to(eligible[:, None], matrix.shape)
         asked = asked if judged_on is None else asked & judged_on[inside]
         scores, foretold = np.where(asked, matrix, np.nan)[eligible], grid.matrix(proxy, context)[eligible]
-        (means, low, high), weight = np.full((3, len(grid)), np.nan), np.zeros(len(grid))
-        counts, dropped = np.zeros(len(grid), dtype=np.int64), 0
-        judged, values = np.zeros(matrix.shape, dtype=np.bool_), np.full(matrix.shape, np.nan)
+        means, low, high = np.full((3, len(grid)), np.nan)
+        weight = np.zeros(len(grid))
+        counts = np.zeros(len(grid), dtype=np.int64)
+        dropped = 0
+        judged, comparable = np.zeros(matrix.shape, dtype=np.bool_), np.full(matrix.shape, np.nan)
         groups = np.unique(asked, axis=1, return_inverse=True)[1].ravel()
         for alike in (np.flatnonzero(groups == group) for group in np.unique(groups)):
-            known, places = np.isfinite(scores[:, alike]), np.ix_(eligible, alike)
-            if not known.all(axis=1).any():
+            has_score, places = np.isfinite(scores[:, alike]), np.ix_(eligible, alike)
+            if not has_score.all(axis=1).any():
                 continue
-            own = corrected(scores[:, alike], foretold[:, alike])
-            judged[places], weight[alike], counts[alike] = own.judged[:, None], own.weight, own.n
-            dropped = max(dropped, int((~own.judged & known.any(axis=1)).sum()))
-            low[alike], high[alike] = own.interval()
-            if own.n > 1:  # A single query compares nothing. Rounding must not lead out of the range of shares.
-                means[alike], values[places] = np.clip(own.means, 0.0, 1.0), own.pseudo
-        sample = CellSample(
-            judged=judged, weight=weight, comparable=values, ends=(low, high), name=serving(proxy, cases), looks=looks
-        )
-        cells[name] = replace(
-            cells[name],
-            sample=sample,
+            sample = corrected(scores[:, alike], foretold[:, alike])
+            judged[places] = sample.judged[:, None]
+            weight[alike] = sample.weight
+            counts[alike] = sample.n
+            dropped = max(dropped, int((~sample.judged & has_score.any(axis=1)).sum()))
+            low[alike], high[alike] = sample.interval()
+            if sample.n > 1:  # A single query compares nothing. Rounding must not lead out of the range of shares.
+                means[alike] = np.clip(sample.means, 0.0, 1.0)
+                comparable[places] = sample.pseudo
+        metrics_of_grid[name] = replace(
+            metrics_of_grid[name],
+            sample=CellSample(
+                judged=judged, weight=weight, comparable=comparable, ends=(low, high), name=proxy.name, looks=looks
+            ),
             mean=means,
             n=counts,
-            n_unscored=np.full(len(grid), int((~eligible).sum())),
             common=means,
             n_common=int(counts[counts > 1].max(initial=0)),
             n_dropped=dropped,
         )
-    return replace(grid, metrics=cells)
+    return replace(grid, metrics=metrics_of_grid)
 
 
 def figures_of(grid: Grid, metric: QueryMetric, index: int, context: Context) -> Summary:
@@ -121,7 +125,7 @@ def sampled_summary(
     scores: Sequence[Score],
     proxies: Sequence[Score],
     name: str,
-    weight: float | None = None,
+    weight: float | None,
     looks: int = 1,
 ) -> Summary:
     """Average the scores of a sample of the queries, corrected by the proxy's scores of all.

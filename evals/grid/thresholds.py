@@ -34,23 +34,21 @@ class Abstaining:
 
 
 def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> Abstaining:
-    """Return what thresholds can do under the configuration of a cell.
+    """Return what thresholds can do under the variant of a cell.
 
     Args:
         grid: The grid.
         index: The cell.
         rates: False-answer rates to promise; one of 0 no number of queries promises, and is left out.
     """
-    number = grid.cell(index).configuration
-    settings = grid.configurations[number].settings
+    number = grid.cell(index).variant
+    settings = grid.variants[number].settings
     if settings.threshold is None:
         return Abstaining()
-    read = [_best_scores(grid.pool, place, one.settings) for place, one in enumerate(grid.configurations)]
+    read = [_best_scores(grid.pool, place, one.settings) for place, one in enumerate(grid.variants)]
     inside, outside = read[number]
-    scale, wanted = (
-        settings.threshold_scale,
-        sorted({rate for rate in rates if rate and inside and outside}, reverse=True),
-    )
+    scale = settings.threshold_scale
+    wanted = sorted({rate for rate in rates if rate and inside and outside}, reverse=True)
     return Abstaining(
         separation=separation(inside, outside, scale),
         promised=tuple(promise(inside, outside, rate, scale, _distinct(read)) for rate in wanted),

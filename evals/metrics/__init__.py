@@ -61,22 +61,23 @@ def _declared(name: str, row: dict[str, Any]) -> Metric:
 
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _table()}
 PASS_RATE = cast(QueryMetric, METRICS[VERDICT_METRIC])
-# Metrics of the user's own by name, and the declarations of those that a report was read with.
-OWN: dict[str, Declaration] = {}
+# Metrics of the user's own that were given to this process, by name.
+OWN: dict[str, QueryMetric] = {}
+# Declarations that reports were read with, of metrics that this process may lack.
+_READ: dict[str, Declaration] = {}
 # The metrics that there are only with a judge.
 NEED_A_JUDGE = frozenset(name for name, metric in METRICS.items() if metric.is_judged)
 
 
 def declared(name: str) -> Declaration:
     """Return a metric's declaration; for an unknown name (an older report), one with default values."""
-    metric = metric_named(name) or timing.metric_named(name) or OWN.get(name)
+    metric = metric_named(name) or timing.metric_named(name) or _READ.get(name)
     return metric or Declaration(name=name, about="", headline="never")
 
 
 def metric_named(name: str) -> Metric | None:
     """Return a metric of the table, or one of the user's own; None where there is none of that name."""
-    own = OWN.get(name)
-    return METRICS.get(name) or (own if isinstance(own, QueryMetric) else None)
+    return METRICS.get(name) or OWN.get(name)
 
 
 def adopt(given: Sequence[Any]) -> list[str]:
@@ -99,26 +100,13 @@ def adopt(given: Sequence[Any]) -> list[str]:
 
 
 def remember(declaration: Declaration) -> None:
-    """Keep the declaration of a metric that this process does not know, as a report has it."""
-    if metric_named(declaration.name) is None:
-        OWN[declaration.name] = declaration
+    """Keep the declaration that a report has of a metric, for a process that lacks the metric."""
+    _READ[declaration.name] = declaration
 
 
 def needs(names: Iterable[str], need: Need) -> bool:
     """Return True if at least one of the metrics declares the need, such as `judge` or `latency`."""
     return any(need in declared(name).needs for name in names)
-
-
-def reach(config: RetrieverConfig, top_ks: Sequence[int] = (), depths: Sequence[int] = ()) -> RetrieverConfig:
-    """Return a retriever whose lists are as long as those of the cells of a sweep: the longest result, least depth.
-
-    Args:
-        config: The retriever, whose settings hold where the sweep names none.
-        top_ks: Values of `top_k` that are swept.
-        depths: Values of `candidates` that are swept.
-    """
-    longest = {"top_k": max(top_ks, default=config.top_k), "candidates": min(depths, default=config.candidates)}
-    return config.model_copy(update=longest)
 
 
 def choose(
@@ -144,7 +132,7 @@ def choose(
     patterns = adopt(patterns)
     timed = {metric.name: metric for level in concurrency for metric in timing.metrics_at(level)}
     selectable = {name: m for name, m in METRICS.items() if name in timed or not timing.CONCURRENT.fullmatch(name)}
-    selectable |= timed | {n: m for n in patterns if isinstance(m := OWN.get(n), QueryMetric)}
+    selectable |= timed | {name: OWN[name] for name in patterns if name in OWN}
     chosen = set[str]()
     for pattern in patterns:
         fitting = [name for name in selectable if fnmatchcase(name, pattern)]
@@ -200,5 +188,5 @@ def _values(metric: Declaration) -> str:
 
 __all__ = [
     "METRICS", "NEED_A_JUDGE", "OWN", "PASS_RATE", "VERDICT_METRIC", "Declaration", "Metric", "QueryMetric",
-    "RunMetric", "adopt", "choose", "declared", "listing", "markdown", "metric_named", "needs", "reach", "remember",
+    "RunMetric", "adopt", "choose", "declared", "listing", "markdown", "metric_named", "needs", "remember",
 ]  # fmt: skip

@@ -30,8 +30,8 @@ from retrievers.config import RetrieverConfig, factory
 from retrievers.records import Chunk
 
 Direction = Literal["higher", "lower", "neither"]
-# `labels`: what golden data call relevant; `latency`: timed single calls; `determinism`: repeated queries; `index`:
-# exact searches; `judge`: verdicts; `judge usage`: the calls that they took; `sources`: the source pages.
+# `labels`: what golden data call relevant; `latency`: timed single calls; `determinism`: repeated queries;
+# `judge`: verdicts; `judge usage`: the calls that they took; `sources`: the source pages.
 Need = Literal["labels", "latency", "determinism", "judge", "judge usage", "sources"]
 Headline = Literal["always", "at the deepest", "never"]
 Scope = Literal["in_scope", "out_of_scope", "all"]

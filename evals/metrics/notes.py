@@ -19,7 +19,7 @@ MOST_ASKED = 1_000
 
 
 def notes(
-    observed: Observed, pool: Pool, settings: RetrieverConfig, judging: Judging | None, sources: Sources | None = None
+    observed: Observed, pool: Pool, settings: RetrieverConfig, judging: Judging | None, sources: Sources | None
 ) -> Iterator[str]:
     """Yield all notes on a run, the most important first.
 

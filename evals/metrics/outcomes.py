@@ -19,7 +19,6 @@ from evals.metrics.declaration import NO_LABELS, Context, Scorer
 from evals.metrics.metadata import accuracy, missing_fields, wrong_fields
 from evals.metrics.results import Results
 from evals.metrics.texts import found_in_source, topic_match
-from evals.stats import intervals as stats
 from retrievers.records import Chunk
 
 FIRST = 5
@@ -86,8 +85,8 @@ def pass_rate(r: Results, context: Context) -> Floats:
     return outcomes_of(r, context).passed.astype(float)
 
 
-def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: int = FIRST) -> ValidationReport:
-    """Return the verdicts on the answers to queries, with reasons, and their totals.
+def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: int) -> ValidationReport:
+    """Return the outcomes of queries, with reasons.
 
     Args:
         r: The results, one a query.
@@ -98,21 +97,11 @@ def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: i
     times: dict[str, list[float]] = {}
     for query_id, timings in zip(latency.query_ids, latency.timings, strict=True) if latency else ():
         times.setdefault(query_id, []).append(timings.total_ms)
-    every = [time for of_query in times.values() for time in of_query]
     flaws, observations = outcomes_of(r, context), list(r.observations())
     outcomes, metadata, relevance = flaws.outcomes, accuracy(r, context).values, content_relevance(r)
     count = np.sum([~np.isnan(metadata), ~np.isnan(relevance)], axis=0)
     both = np.where(count > 0, np.nansum([metadata, relevance], axis=0) / np.maximum(count, 1), np.nan)
-    passed, decided = outcomes.count("SUCCESS"), len(outcomes) - outcomes.count("UNLABELLED")
     return ValidationReport(
-        total=len(outcomes),
-        passed=passed,
-        failed=decided - passed,
-        unlabelled=len(outcomes) - decided,
-        pass_rate=passed / decided if decided else None,
-        average_latency_ms=fmean(every) if every else None,
-        p95_latency_ms=stats.percentile(every, 0.95) if every else None,
-        query_ids=tuple(o.case.id for o in observations),
         outcomes=outcomes,
         reasons=tuple(tuple(_reasons(o, flaws, row, context, top_k)) for row, o in enumerate(observations)),
         metadata_accuracy=_or_none(metadata),
@@ -176,10 +165,9 @@ def _flaws(chunk: Chunk, context: Context) -> list[str]:
 
 
 def _first_relevant(observation: Observation, top_k: int) -> str:
-    grades, ids = observation.relevance.grades, observation.candidates.chunk_ids
-    rank = next((rank for rank, chunk_id in enumerate(ids, 1) if chunk_id in grades), None)
+    rank = observation.first_relevant
     if rank is None:
-        return f"none among the {len(ids)} candidates either"
+        return f"none among the {len(observation.candidates)} candidates either"
     if is_cut_by_threshold(rank, top_k):
         return f"the threshold cut the first relevant one, candidate {rank}"
     return f"the first relevant one is candidate {rank}"

@@ -33,7 +33,6 @@ USEFUL = 1 / 3
 # Share of the words of a sentence of it from which on a result without labels counts as supporting the sentence.
 SUPPORTED = 3 / 4
 NO_REFERENCE = Unscored(reason="the case has no reference answer")
-WORDED_PRECISION = "words/context_precision"
 
 
 def foretelling(metric: QueryMetric, below: Judging | None) -> QueryMetric:
@@ -58,24 +57,6 @@ def foretelling(metric: QueryMetric, below: Judging | None) -> QueryMetric:
     return replace(proxy, name=f"{metric.name} by {below.model}", score=score)
 
 
-def serving(proxy: QueryMetric, cases: Sequence[Case]) -> str:
-    """Return what serves as a proxy for these queries.
-
-    Args:
-        proxy: Proxy of a judged metric (`foretelling`).
-        cases: Queries in scope; those that the metric's judge cannot score have no part in it.
-    """
-    if proxy.name == RELEVANCE_PROXY.name:
-        return _for_all(cases)[0]
-    answered = [case for case in cases if _is_answered(case)]
-    if proxy.name == RECALL_PROXY.name:
-        return _for_all(answered)[0]
-    worded = 0 if proxy.name != PRECISION_PROXY.name else sum(not case.is_labelled for case in answered)
-    if 0 < worded < len(answered):
-        return f"{PRECISION_PROXY.name}, of {worded} queries {WORDED_PRECISION}"
-    return WORDED_PRECISION if worded else proxy.name
-
-
 def _precision(r: Results, _: Context) -> Values:
     """Return context precision by the labels, or by the words of the reference answer, in place of verdicts."""
 
@@ -95,18 +76,16 @@ def _recall(r: Results, _: Context) -> Values:
     """Return what foretells how complete a result is, by the one way that all queries with a reference answer have."""
     answered = r.by_case(_is_answered).astype(np.bool_)
     rows = np.flatnonzero(answered)
-    found = _for_all([case for case in r.lists.pool.cases if case.in_scope and _is_answered(case)])[1]
+    found = _for_all([case for case in r.lists.pool.cases if case.in_scope and _is_answered(case)])
     values = np.full(len(r), np.nan)
     values[rows] = found(r.at(rows))
     return Values.of(values, (~answered, NO_REFERENCE))
 
 
-def _for_all(cases: Sequence[Case]) -> tuple[str, Callable[[Results], Floats]]:
+def _for_all(cases: Sequence[Case]) -> Callable[[Results], Floats]:
     if all(case.is_labelled for case in cases):
-        return "labels/evidence_recall", evidence_recall
-    if all(map(_is_answered, cases)):
-        return "words/sentence_recall", _sentences_found
-    return "nothing", lambda r: np.full(len(r), np.nan)
+        return evidence_recall
+    return _sentences_found if all(map(_is_answered, cases)) else lambda r: np.full(len(r), np.nan)
 
 
 def _sentences_found(r: Results) -> Floats:
@@ -138,15 +117,15 @@ def _is_answered(case: Case) -> bool:
 
 
 PRECISION_PROXY = QueryMetric(
-    name="labels/context_precision", score=_precision,
+    name="labels or words/context_precision", score=_precision,
     about="context precision by the golden labels, or else by the words of the reference answer",
 )  # fmt: skip
 RECALL_PROXY = QueryMetric(
-    name="labels/evidence_recall", score=_recall,
+    name="labels or words/recall", score=_recall,
     about="share of the evidence items found, or else of the sentences of the reference answer",
 )  # fmt: skip
 # Of a metric that needs no reference answer: by the one way that all queries have.
 RELEVANCE_PROXY = QueryMetric(
-    name="labels/evidence_recall of all queries", about=RECALL_PROXY.about,
-    score=lambda r, _: _for_all([case for case in r.lists.pool.cases if case.in_scope])[1](r),
+    name="labels or words/recall of all queries", about=RECALL_PROXY.about,
+    score=lambda r, _: _for_all([case for case in r.lists.pool.cases if case.in_scope])(r),
 )  # fmt: skip

@@ -78,7 +78,7 @@ def id_recall(r: Results, _: Context) -> Floats:
     return _hits(r) / np.maximum(r.relevant, 1)
 
 
-def _relevant(r: Results, k: int | None = None) -> Bools:
+def _relevant(r: Results, k: int | None) -> Bools:
     relevant: Bools = r.ranked.grades[:, :k] > 0
     return relevant
 

@@ -213,16 +213,16 @@ def proxies(result: Measured) -> dict[str, list[float | None]]:
     }
 
 
-def cause_of(observation: Observation, outcome: Outcome, first_relevant: int | None, top_k: int) -> Cause:
+def cause_of(observation: Observation, outcome: Outcome, top_k: int) -> Cause:
     """Return the cause of an outcome.
 
     Args:
         observation: The query.
         outcome: Whether it passed.
-        first_relevant: Rank of its first relevant candidate, before threshold and cut; None where there is none.
         top_k: Number of chunks asked for.
     """
     in_scope, grades = observation.case.in_scope, observation.relevance.grades
+    first_relevant = observation.first_relevant
     rules: tuple[tuple[bool, Cause], ...] = (
         (outcome == "PARTIAL_SUCCESS", "details wrong"),
         (outcome == "UNLABELLED", "not labelled"),
@@ -239,9 +239,6 @@ def cause_of(observation: Observation, outcome: Outcome, first_relevant: int | N
 def _row(observation: Observation, number: int, timings: StageTimings, result: Measured) -> QueryRow:
     judging, validation, outcome = result.judging, result.validation, result.validation.outcomes[number]
     case, relevance, best = observation.case, observation.relevance, observation.top_score
-    # By the ids alone: making a hit of every candidate takes longer than all else here.
-    ranks = enumerate(observation.candidates.chunk_ids if relevance.grades else (), 1)
-    first_relevant = next((rank for rank, chunk_id in ranks if chunk_id in relevance.grades), None)
     stages = {name: getattr(timings, f"{name}_ms") for name in ("embed", "search", "rerank", "total")}
     evidence = sorted(case.relevant_evidence, key=lambda evidence: -evidence.grade)
     return QueryRow.of(
@@ -252,14 +249,14 @@ def _row(observation: Observation, number: int, timings: StageTimings, result: M
             "relevant": dict(relevance.grades),
             "irrelevant": sorted(relevance.irrelevant),
             "missing": sorted(relevance.missing),
-            "first_relevant": first_relevant,
+            "first_relevant": observation.first_relevant,
             "top_score": best if best is not None and isfinite(best) else None,
             "retrieved": [_hit(hit, observation, judging) for hit in observation.selection],
             "best_below_threshold": [_hit(hit, observation, None) for hit in _below(observation)],
             "claims": list(judging.claims.get((case.id, observation.selection.chunk_ids), ())) if judging else [],
             "outcome": outcome,
             "reasons": list(validation.reasons[number]),
-            "cause": cause_of(observation, outcome, first_relevant, result.config.retriever.top_k),
+            "cause": cause_of(observation, outcome, result.config.retriever.top_k),
             "metadata_accuracy": validation.metadata_accuracy[number],
             "content_relevance": validation.content_relevance[number],
             "accuracy_score": validation.accuracy_scores[number],

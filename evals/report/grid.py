@@ -41,8 +41,8 @@ from evals.stats.bands import mean_bands, share_bands
 MOST_CELLS = 10_000
 # Weights at which the choice changes that are named.
 MOST_WEIGHTS = 6
-OF_A_CELL = ("index", "configuration", "top_k", "threshold")
-# Thresholds × queries × configurations, beyond which the page has no room.
+OF_A_CELL = ("index", "top_k", "threshold")
+# Thresholds × queries × variants, beyond which the page has no room.
 MOST_PLACES = 250_000
 # Chunks of all lists, likewise.
 MOST_LISTED = 500_000
@@ -84,10 +84,11 @@ def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
         signals=able.signals,
         configurations=[
             ConfigurationEntry.of(vars(variant) | {"metrics": {summary.metric: summary for summary in summaries}})
-            for variant, summaries in zip(grid.configurations, grid.summaries, strict=True)
+            for variant, summaries in zip(grid.variants, grid.summaries, strict=True)
         ],
         cells=CellColumns.of(
-            {"count": len(grid)} | {name: [getattr(cell, name) for cell in cells] for name in OF_A_CELL}
+            {"count": len(grid), "configuration": [cell.variant for cell in cells]}
+            | {name: [getattr(cell, name) for cell in cells] for name in OF_A_CELL}
         ),
         metrics={
             name: GridMetric(
@@ -107,7 +108,7 @@ def results_by_cell(result: Measured) -> ResultsByCell | None:
     if result.swept is None or result.swept.choice is None:
         return None
     grid, shares = result.swept.grid, _shares(result.swept.ranking.weights)
-    thresholds = sum(len(configuration.thresholds) for configuration in grid.configurations)
+    thresholds = sum(len(variant.thresholds) for variant in grid.variants)
     if not shares or len(grid.pool.cases) * thresholds > MOST_PLACES:
         return None
     results, row_of = grid.laid_out()
@@ -136,7 +137,7 @@ def results_by_cell(result: Measured) -> ResultsByCell | None:
             for chunk in chunks
         },
         lists=[np.searchsorted(codes, row).tolist() for row in lists],
-        list_of=[part.tolist() for part in np.split(list_of, len(grid.configurations))],
+        list_of=[part.tolist() for part in np.split(list_of, len(grid.variants))],
         scores=scores[~np.isnan(scores)].tolist(),
         found=[score_of[rows].tolist() for rows in beginnings],
         passes=[passes[rows].tolist() for rows in beginnings],
@@ -278,8 +279,8 @@ def _bands(
     values = gain[:, inside].T
     values = values[np.isfinite(values).all(axis=1)]
     if len(values) and values.min() >= 0 and values.max() <= 1:
-        of_configurations = np.split(values, len(grid.configurations), axis=1)
-        low, high = np.concatenate([mean_bands(cells, seed) for cells in of_configurations], axis=1)
+        of_variants = np.split(values, len(grid.variants), axis=1)
+        low, high = np.concatenate([mean_bands(cells, seed) for cells in of_variants], axis=1)
         yield FOUND, (low.tolist(), high.tolist())
     for name, side in ((FALSE_ABSTENTION, is_silent[:, inside]), (FALSE_ANSWER, is_silent[:, ~inside])):
         if side.shape[1]:

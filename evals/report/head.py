@@ -5,9 +5,10 @@ from collections.abc import Collection, Iterator, Mapping
 from importlib.resources import files
 from typing import get_args
 
+from evals.collect.observations import Validation
 from evals.grid.measure import Measured
 from evals.metrics import declared
-from evals.report.model import Cause, Report, Validation
+from evals.report.model import Cause, Report
 from retrievers.records import UNBOUNDED
 
 # The metrics that say most about a run, the first ones first; `_at_K` at the deepest that the run has.

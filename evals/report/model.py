@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import inf, isinf
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
-from evals.collect.observations import Gate, Outcome, Summary, Unscored
+from evals.collect.observations import Gate, Outcome, Summary, Unscored, Validation
 from evals.grid.choice import HeldOut
 from evals.grid.decision import Level
 from evals.judge.budget import Usage
@@ -343,26 +343,6 @@ class SliceEntry(Part):
     name: str
     n: int = Field(ge=1)
     metrics: dict[str, Summary]
-
-
-class Validation(NamedTuple):
-    """Totals of queries by their outcome: those that pass, those that do not, and those in scope without labels."""
-
-    passed: int
-    failed: int
-    unlabelled: int
-
-    @classmethod
-    def of(cls, outcomes: Sequence[Outcome]) -> Self:
-        """Count the outcomes of queries."""
-        passed, unlabelled = outcomes.count("SUCCESS"), outcomes.count("UNLABELLED")
-        return cls(passed, len(outcomes) - passed - unlabelled, unlabelled)
-
-    @property
-    def pass_rate(self) -> float | None:
-        """Passed over passed and failed; None where there are none."""
-        decided = self.passed + self.failed
-        return self.passed / decided if decided else None
 
 
 class OwnMetric(Part):

@@ -84,7 +84,7 @@ class Sample:
         pseudo[self.judged] += scale * (self.residuals - self.residuals.mean(axis=0))
         return pseudo
 
-    def of_these(self, looks: int = 1) -> Pair:
+    def of_these(self, looks: int) -> Pair:
         """Return the 95% bounds of the means that judging all of these queries would give; NaN where there are none.
 
         After a single look no distance is longer than those of `interval` may be: all queries are nearer than all
@@ -201,8 +201,8 @@ def difference(judged: Pair, proxies: Pair, seed: int) -> tuple[Paired, float]:
         The comparison, whose n and wins are of the queries judged in both runs; and λ. It is that of these queries
         alone, with λ = 0, where all were judged, and where the correction would make the interval wider.
     """
-    own, foretold = ((second - first)[:, None] for first, second in (judged, proxies))
-    sample = corrected(own, foretold)
+    by_judge, by_proxy = ((second - first)[:, None] for first, second in (judged, proxies))
+    sample = corrected(by_judge, by_proxy)
     first, second = (scores[sample.judged] for scores in judged)
     alone = paired.compare(first.tolist(), second.tolist(), seed)
     if not sample.weight or alone.interval.note:
@@ -211,7 +211,9 @@ def difference(judged: Pair, proxies: Pair, seed: int) -> tuple[Paired, float]:
     numbers[sample.judged] += sample.total / sample.n * r[:, 0]
     p_test, test = sign_flip(numbers, seed)
     low, high = difference_intervals(d, 1.0)
-    ties, mean, largest = (np.abs(d) <= SAME).mean(axis=0), r.mean(axis=0), np.maximum(1.0, np.abs(r).max(axis=0))
+    ties = (np.abs(d) <= SAME).mean(axis=0)
+    mean = r.mean(axis=0)
+    largest = np.maximum(1.0, np.abs(r).max(axis=0))
     share = sample.n / sample.total
     rest = _left_open(r, largest + mean, largest - mean, ties**2, 1 - share, 1 - LEVEL)
     below, above = _joined(share, (d.mean(axis=0) - low, high - d.mean(axis=0)), rest)
@@ -241,7 +243,9 @@ def _left_open(residuals: Floats, below: Floats, above: Floats, weight: Floats, 
         share: Of all queries, those that were not judged.
         alpha: Probability that an interval misses.
     """
-    n, centred, nothing = len(residuals), residuals - residuals.mean(axis=0), np.zeros(residuals.shape[1])
+    n = len(residuals)
+    centred = residuals - residuals.mean(axis=0)
+    nothing = np.zeros(residuals.shape[1])
     variance, sizes = centred.var(axis=0), np.abs(centred)
     usual = sizes.sum(axis=0) / np.maximum(1, (sizes > SAME).sum(axis=0))
     quantile = student_quantile(n - 1, alpha / 2)

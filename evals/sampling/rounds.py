@@ -9,15 +9,14 @@ for users only by the comparison for users, at its last look, over pseudo-values
 Scores are corrected by a proxy that every query has, with one weight λ for all cells (`evals.sampling.corrected`).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.sampling.corrected import corrected, shrunk_weight, weight_of_differences
+from evals.sampling.corrected import Sample, corrected, shrunk_weight, weight_of_differences
 from evals.stats.best import Bools, Floats, compare_with_best, planned_looks
 from evals.stats.intervals import FEWEST, SAME
 
@@ -30,12 +29,23 @@ where a verdict failed, and whether all that was asked for was judged."""
 WIDER = 0.25
 
 
-class Look(NamedTuple):
-    """One look: of these queries, the chosen cell is at most `within` below the best by all verdicts."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unjudged:
+    """What is known of N queries before any is judged, in the order of judging.
 
-    n: int
-    chosen: int
-    within: float
+    Attributes:
+        proxy: [N, cells], what foretells the scores, finite.
+        results: [N, cells], which result a cell keeps of a query. Where all remaining cells keep the same of every
+            further query, their scores differ by exactly 0 there.
+        alone: [N queries, then those that are never judged; cells], what an objective has besides, which needs no
+            judge: its mean is added to that of the scores. Zeros [N, cells] where there is nothing else.
+        span: The largest difference of two cells' scores on one query.
+    """
+
+    proxy: Floats
+    results: Integers
+    alone: Floats
+    span: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,7 +61,6 @@ class Rounds:
             and looks; NaN of cells that are not in `remaining`.
         users: [cells], those that may be the best of all that users may ask (95%).
         judged_on: [cells], the number of queries, from the first, that a cell was judged on.
-        looks: What each look said.
     """
 
     margin: float
@@ -61,89 +70,106 @@ class Rounds:
     within: Floats
     users: Bools
     judged_on: Integers
-    looks: tuple[Look, ...]
 
 
-def judge_in_rounds(
-    ask: Ask,
-    proxy: Floats,
-    *,
-    margin: float,
-    most: int | None = None,
-    results: Integers | None = None,
-    span: float = 1.0,
-    alone: Floats | None = None,
-    seed: int = 0,
-) -> Rounds:
-    """Judge until a cell is proved within a margin of the best, or nothing is left to judge.
+def judge_in_rounds(ask: Ask, queries: Unjudged, *, margin: float, most: int, seed: int) -> Iterator[Rounds]:
+    """Judge until a cell is proved within a margin of the best, or nothing is left to judge; yield it after each look.
 
     The same verdicts and seed go through the same looks, so that a run that was killed goes through them again.
 
     Args:
         ask: Gets scores; rows are numbered in the order of judging.
-        proxy: [N, cells], finite.
+        queries: What is known of them.
         margin: The wanted bound, at least 0.
-        most: Number of queries that are judged at most; all when left out.
-        results: [N, cells], which result a cell keeps of a query. Where all remaining cells keep the same of every
-            further query, their scores differ by exactly 0 there. None where that is not known.
-        span: The largest difference of two cells on one query.
-        alone: [queries, cells], what an objective has besides, which needs no judge: its mean is added to that of the
-            scores. The N queries come first. None where there is nothing else.
+        most: Number of queries that are judged at most.
         seed: Seed of the simulated deviations.
     """
-    total, count = proxy.shape
-    known = np.zeros(count) if alone is None else alone.mean(axis=0)
-    most = total if most is None else min(most, total)
+    total, cells = queries.proxy.shape
+    most = min(most, total)
     looks = sorted({look for look in planned_looks(total) if look < most} | {most, total})
-    scores, left = np.full(proxy.shape, np.nan), np.arange(count)
-    users, judged_on = np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.int64)
-    within, chosen, done, weight, said = np.full(count, np.nan), None, 0, None, list[Look]()
-    for n in (look for look in looks if look <= most):
-        alive = np.isin(np.arange(count), left)
-        given, complete = ask(np.arange(done, n), alive)
-        if not complete and done:
-            break  # a part of a look is no random sample: what was bought of it stays in the store for the next run
-        scores[done:n, alive], judged_on[alive], done = given, n, n
-        own, foretold = _filled(scores[:n, left], proxy[:n, left]), proxy[:, left]
-        if not complete or n < 2 or own is None:
-            break
-        decided = n == total or (results is not None and bool((results[n:, left] == results[n:, left[:1]]).all()))
-        if weight is None:  # once: what all looks estimate rests on one proxy
-            weight = weight_of_differences(own, foretold[:n])
-        sample = corrected(np.vstack([own, np.full((total - n, len(left)), np.nan)]), foretold, weight)
-        values = sample.residuals + sample.foretold.mean(axis=0) + known[left]
-        loss = _usual_loss(own)
-        # The largest difference seen on a query: on one not seen a cell loses no more, nor more than it could.
-        widest = max(loss, float(np.ptp(values, axis=1).max()))
-        if decided:
-            # On the others all cells have the same score, so that only what was judged tells them apart.
-            means = own.sum(axis=0) / total + known[left]
-            regret, members = means.max() - means, means >= means.max() - SAME
-        else:
-            here = compare_with_best(values, loss=loss, span=min(span, widest), looks=looks, seed=seed)
-            means, regret, members = values.mean(axis=0), -here.bounds.lower, here.members
-        # What ends being bought is not thereby out for users: there the largest loss seen counts.
-        everything, strata, lost = _with_alone(sample.pseudo, None if alone is None else alone[:, left], widest)
-        users[left] = compare_with_best(everything, loss=lost, span=span, strata=strata, judged=n, seed=seed).members
-        near = regret <= max(margin, float(regret.min()))
-        chosen = int(left[np.where(near, means, -np.inf).argmax()])
-        within = np.full(count, np.nan)
-        within[left[members]] = regret[members]
-        within[chosen] = regret[left == chosen][0]
-        said.append(Look(n, chosen, float(within[chosen])))
-        left = left[members | (left == chosen)]
-        if within[chosen] <= margin or decided:
-            break
-    return Rounds(
+    scores = np.full((total, cells), np.nan)
+    weight = None
+    rounds = Rounds(
         margin=margin,
-        n=done,
-        remaining=np.isin(np.arange(count), left),
-        chosen=chosen,
-        within=within,
-        users=users,
-        judged_on=judged_on,
-        looks=tuple(said),
+        n=0,
+        remaining=np.ones(cells, dtype=np.bool_),
+        chosen=None,
+        within=np.full(cells, np.nan),
+        users=np.ones(cells, dtype=np.bool_),
+        judged_on=np.zeros(cells, dtype=np.int64),
     )
+    for n in (look for look in looks if look <= most):
+        given, is_complete = ask(np.arange(rounds.n, n), rounds.remaining)
+        if rounds.n and not is_complete:
+            return  # a part of a look is no random sample: what was bought of it stays in the store for the next run
+        scores[rounds.n : n, rounds.remaining] = given
+        rounds = replace(rounds, n=n, judged_on=np.where(rounds.remaining, n, rounds.judged_on))
+        proxy = queries.proxy[:n, rounds.remaining]
+        judged = _filled(scores[:n, rounds.remaining], proxy)
+        if judged is None or n < 2 or not is_complete:
+            yield rounds
+            return
+        if weight is None:  # once: what all looks estimate rests on one proxy
+            weight = weight_of_differences(judged, proxy)
+        rounds = _look(rounds, queries, judged, weight, looks, seed)
+        yield rounds
+        if np.nanmin(rounds.within) <= margin:
+            return
+
+
+def _look(rounds: Rounds, queries: Unjudged, judged: Floats, weight: float, looks: Sequence[int], seed: int) -> Rounds:
+    """Return what the scores of the remaining cells prove of these queries, and of all that users may ask.
+
+    Args:
+        rounds: What was proved before.
+        queries: What is known of them.
+        judged: [n, remaining cells], finite.
+        weight: Weight of the correction by the proxy.
+        looks: The planned numbers of judged queries, the last one all of them.
+        seed: Seed of the simulated deviations.
+    """
+    total, n = len(queries.proxy), rounds.n
+    left = np.flatnonzero(rounds.remaining)
+    beside = queries.alone.mean(axis=0)[left]
+    unseen = np.full((total - n, len(left)), np.nan)
+    sample = corrected(np.vstack([judged, unseen]), queries.proxy[:, left], weight)
+    values = sample.residuals + sample.foretold.mean(axis=0) + beside
+    loss = _usual_loss(judged)
+    # The largest difference seen on a query: on one not seen a cell loses no more, nor more than it could.
+    widest = max(loss, float(np.ptp(values, axis=1).max()))
+    if (queries.results[n:, left] == queries.results[n:, left[:1]]).all():
+        # On the others all cells have the same score, so that only what was judged tells them apart.
+        means = judged.sum(axis=0) / total + beside
+        regret = means.max() - means
+        members = regret <= SAME
+    else:
+        compared = compare_with_best(values, loss=loss, span=min(queries.span, widest), looks=looks, seed=seed)
+        means, regret, members = values.mean(axis=0), -compared.bounds.lower, compared.members
+    near = regret <= max(rounds.margin, float(regret.min()))
+    chosen = left[np.where(near, means, -np.inf).argmax()]
+    kept = members | (left == chosen)
+    within = np.full_like(rounds.within, np.nan)
+    within[left[kept]] = regret[kept]
+    # What ends being bought is not thereby out for users: there the largest loss seen counts.
+    users = rounds.users.copy()
+    users[left] = _best_for_users(sample, queries.alone[:, left], widest, queries.span, seed)
+    return replace(rounds, remaining=np.isfinite(within), chosen=int(chosen), within=within, users=users)
+
+
+def _best_for_users(sample: Sample, alone: Floats, loss: float, span: float, seed: int) -> Bools:
+    """Return the cells that may be the best of all that users may ask, by the objective of all queries.
+
+    What needs no judge is a mean over a sample of users' queries as well. A query that was not seen is as likely of
+    each kind as those that were.
+    """
+    everyone = len(alone)
+    values = np.copy(alone)
+    values[: sample.total] += sample.pseudo * (everyone / sample.total)
+    strata = np.zeros(everyone, dtype=np.int64)
+    if everyone - sample.total >= FEWEST:
+        strata[sample.total :] = 1
+    loss += float(np.ptp(alone, axis=1).mean())
+    return compare_with_best(values, loss=loss, span=span, strata=strata, judged=sample.n, seed=seed).members
 
 
 def queries_needed(scores: Floats, proxy: Floats) -> int:
@@ -171,20 +197,6 @@ def _filled(scores: Floats, proxy: Floats) -> Floats | None:
     weight = shrunk_weight(scores[whole], proxy[whole])
     expected = scores[whole].mean(axis=0) + weight * (proxy - proxy[whole].mean(axis=0))
     return np.where(np.isnan(scores), expected, scores)
-
-
-def _with_alone(pseudo: Floats, alone: Floats | None, widest: float) -> tuple[Floats, Integers | None, float]:
-    """Return the objective of all queries in the unit of its mean, their strata, and what a cell loses on one unseen.
-
-    What needs no judge is a mean over a sample of users' queries as well. A query that was not seen is as likely of
-    each kind as those that were.
-    """
-    if alone is None:
-        return pseudo, None, widest
-    values, total, count = alone.copy(), len(pseudo), len(alone)
-    values[:total] += pseudo * count / total
-    strata = np.where(np.arange(count) < total, 0, 1 if count - total >= FEWEST else 0)
-    return values, strata, widest + float(np.ptp(alone, axis=1).mean())
 
 
 def _usual_loss(scores: Floats) -> float:

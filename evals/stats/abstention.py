@@ -12,7 +12,6 @@ from math import ceil, isfinite, log
 import numpy as np
 
 from evals.stats import intervals as stats
-from evals.stats.intervals import Floats
 from retrievers.records import UNBOUNDED
 
 # AUROC of a random order.
@@ -70,7 +69,7 @@ class Promise:
     silent: float | None = None
 
 
-def separation(inside: Sequence[float], outside: Sequence[float], scale: str = "cosine") -> str:
+def separation(inside: Sequence[float], outside: Sequence[float], scale: str) -> str:
     """Return how far a threshold on the best score can tell queries in scope from others, as a sentence.
 
     Args:
@@ -95,15 +94,7 @@ def signal(name: str, inside: Sequence[float], outside: Sequence[float]) -> Sign
     return Signal(name=name, auroc=area, low=interval.low, high=interval.high)
 
 
-def rates(inside: Sequence[float], outside: Sequence[float], thresholds: Sequence[float]) -> tuple[Floats, Floats]:
-    """Return of each threshold the share of false answers, and that of false abstentions; 0 where there is no query."""
-    silent, right = (np.searchsorted(np.sort(side), thresholds, side="left") for side in (inside, outside))
-    return (len(outside) - right) / max(1, len(outside)), silent / max(1, len(inside))
-
-
-def promise(
-    inside: Sequence[float], outside: Sequence[float], rate: float, scale: str = "cosine", among: int = 1
-) -> Promise:
+def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scale: str, among: int) -> Promise:
     """Return the least strict threshold that promises a rate of false answers for questions like these, at 95%.
 
     Thresholds are tested from the strictest on, each by the exact binomial test of its rate, up to the first that is
@@ -135,16 +126,16 @@ def promise(
         return replace(broken, statement=f"no threshold promises {wanted} and answers an in-scope query")
     lowest = scores[0] if scale in UNBOUNDED and isfinite(scores[0]) else 0.0
     threshold = lowest if reaching[0] == scores[0] else shortest_between(highest, reaching[0])
-    (wrong,), (silent,) = rates(inside, outside, [threshold])
+    wrong = sum(score >= threshold for score in outside)
+    silent = sum(score < threshold for score in inside) / len(inside)
     said = (
-        f"threshold {threshold} promises {wanted} of questions like these (95%): it answers "
-        f"{round(wrong * n)} of {n} out of scope"
-        + (f", and gives up {silent:.1%} of {len(inside)} in scope" if inside else "")
+        f"threshold {threshold} promises {wanted} of questions like these (95%): it answers {wrong} of {n} out of "
+        f"scope, and gives up {silent:.1%} of {len(inside)} in scope"
     )
-    return replace(broken, threshold=threshold, silent=float(silent) if inside else None, statement=said)
+    return replace(broken, threshold=threshold, silent=silent, statement=said)
 
 
-def queries_that_promise(rate: float, among: int = 1) -> int:
+def queries_that_promise(rate: float, among: int) -> int:
     """Return the number of out-of-scope queries, none of them answered, that promise a rate: (1 − rate)ⁿ ≤ 0.05 / m.
 
     Args:

@@ -22,8 +22,10 @@ from evals.stats.intervals import SAME, Pair, bounded_intervals
 Floats = NDArray[np.float64]
 EACH = 1 - 0.05 / 3
 DRAWS = 4_000
-# Drawn scores in all, and cells at once: of many queries the draws of all would be gigabytes.
-SCORES, BLOCK = 2_000_000, 256
+# Drawn scores in all: of many queries as many draws as of few would be gigabytes.
+SCORES = 2_000_000
+# Cells at once, for the same reason.
+BLOCK = 256
 FEW = 10
 
 

@@ -29,22 +29,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.stats.intervals import student_quantile
+from evals.stats.intervals import LEVEL, SAME, student_quantile
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Singles = NDArray[np.float32]
 Places = NDArray[np.intp]
-LEVEL = 0.95
 DRAWS = 2_000
 # With no difference seen on n queries a bound is then about −3/n of the span: rule of three.
 LEAST = 2.0
 # No simulated quantile of the largest of several deviations is below: one deviation's is 1.64, within 0.05 by chance.
 SMALLEST = 1.4
-# Differences below the first are rounding, and variances of them below the second.
-SAME, NOTHING = 1e-9, 1e-14
-# Queries before the first look, as fewer say too little of a variance; each look takes an eighth more.
-FIRST, GROWTH = 20, 1.12
+# Variances of differences below this are rounding.
+NOTHING = 1e-14
+# Queries before the first look, as fewer say too little of a variance.
+FIRST = 20
+# Each look takes an eighth more.
+GROWTH = 1.12
 # Numbers of a block that stays in a processor's cache.
 CACHED = 250_000
 
@@ -97,7 +98,7 @@ def compare_with_best(
     strata: NDArray[np.int64] | None = None,
     looks: Sequence[int] = (),
     judged: int | None = None,
-    seed: int = 0,
+    seed: int,
 ) -> Compared:
     """Find the cells that may be the best, and bound how far each is below it.
 
@@ -119,7 +120,8 @@ def compare_with_best(
     mean, root = values.mean(axis=0), _root(values, strata)
     freedom = max(1, (judged or n) - int(strata.max()) - 1)
     deviations = _deviations(root / np.sqrt(n), looks, np.random.default_rng(seed))
-    everyone, best = np.arange(cells), np.array([mean.argmax()])
+    everyone = np.arange(cells)
+    best = np.array([mean.argmax()])
 
     def beaten(rows: Places, columns: Places, quantiles: Floats | float) -> Bools:
         moved, error = with_unseen(*_between(mean, root, n, rows, columns), n, loss, open_share)

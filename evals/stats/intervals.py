@@ -32,9 +32,10 @@ FEWEST = 10
 SAME = 1e-9
 # Columns at once: of many queries copies of all would be gigabytes.
 BLOCK = 64
-# Newton's method takes fewer than ten; the limit guards against values that are not finite. A last step below CLOSE
-# leaves an error of about its square.
-STEPS, CLOSE = 100, 1e-8
+# Newton's method takes fewer than ten; the limit guards against values that are not finite.
+STEPS = 100
+# A last step of Newton's method below this leaves an error of about its square.
+CLOSE = 1e-8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +76,7 @@ def wilson(successes: float, n: float) -> Interval:
     return Interval(low=low if share > 0 else 0.0, high=high if share < 1 else 1.0)
 
 
-def mean_interval(values: Sequence[float], *, shares: bool = True) -> Interval:
+def mean_interval(values: Sequence[float], *, shares: bool) -> Interval:
     """Return the interval of a mean.
 
     Args:

@@ -93,7 +93,7 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
     )
 
 
-def difference_intervals(differences: Floats, span: float, alpha: float = ALPHA) -> Pair:
+def difference_intervals(differences: Floats, span: float) -> Pair:
     """Return the intervals of mean differences before they agree with the test: lower and upper ends.
 
     (1 − t²) · Student's + t² · the interval by the bounds ±span, where t is the share of ties; the latter alone where
@@ -102,10 +102,9 @@ def difference_intervals(differences: Floats, span: float, alpha: float = ALPHA)
     Args:
         differences: [n, columns], n at least 2.
         span: The largest difference possible.
-        alpha: Probability that an interval misses the mean, between 0 and 1.
     """
     weight = np.where(_is_all_or_nothing(differences, span), 1.0, (np.abs(differences) <= SAME).mean(axis=0) ** 2)
-    own, bounded = student_intervals(differences, alpha), bounded_intervals(differences, -span, span, alpha)
+    own, bounded = student_intervals(differences), bounded_intervals(differences, -span, span)
     low, high = ((1 - weight) * a + weight * b for a, b in zip(own, bounded, strict=True))
     return low, high
 
@@ -143,7 +142,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
-def obstacle(differences: Floats, span: float = 1.0) -> str:
+def obstacle(differences: Floats, span: float) -> str:
     """Return the reason why there is no interval; empty where there is one."""
     n, is_tied = len(differences), bool((np.abs(differences) <= SAME).all())
     if n < 2:

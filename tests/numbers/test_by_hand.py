@@ -7,7 +7,7 @@ from scipy.stats import t as student
 
 from evals.grid.choice import combine
 from evals.sampling.corrected import corrected, difference
-from evals.sampling.rounds import judge_in_rounds
+from evals.sampling.rounds import Unjudged, judge_in_rounds
 from evals.stats.abstention import promise
 from evals.stats.bands import mean_bands, share_bands
 from evals.stats.best import compare_with_best, with_unseen
@@ -36,13 +36,13 @@ def test_a_band_of_shares_holds_for_all_ordered_scores_of_a_sample() -> None:
 
 @pytest.mark.parametrize(("scale", "lowest"), [("cosine", 0.0), ("dot", -4.0)])
 def test_a_promise_that_all_keep_is_the_lowest_threshold_of_its_scale(scale: str, lowest: float) -> None:
-    assert promise([-3.0, 0.6], [-4.0, 0.5], 1.0, scale).threshold == lowest
+    assert promise([-3.0, 0.6], [-4.0, 0.5], 1.0, scale, among=1).threshold == lowest
 
 
 def test_the_more_differences_are_as_large_as_can_be_the_more_queries_are_counted_that_were_not_seen() -> None:
     values = np.full((30, 2), 0.5)
     values[:3], values[3] = (1.0, 0.0), (1.0, 0.5)
-    assert compare_with_best(values, loss=0.5, span=1.0).bounds.unseen == 1 + 3 / 4
+    assert compare_with_best(values, loss=0.5, span=1.0, seed=0).bounds.unseen == 1 + 3 / 4
 
 
 @pytest.mark.parametrize(("known", "looks"), [(True, [20]), (False, [20, 23, 26, 30, 34, 39, 40])])
@@ -52,21 +52,22 @@ def test_judging_ends_where_the_cells_that_are_left_return_the_same_on_all_that_
     """Three cells of which the last two are alike, the first one wins less; they return the same from the tenth on."""
     scores = np.full((40, 3), 0.5)
     scores[:3, 0], scores[3:6, 1:] = 0.6, 0.65
-    results = np.zeros((40, 3), dtype=np.int64)
+    results = np.zeros((40, 3), dtype=np.int64) if known else np.arange(120).reshape(40, 3)
     results[:10] = 1, 2, 2
-    rounds = judge_in_rounds(
-        lambda rows, cells: (scores[rows][:, cells], True), scores, margin=0.0, results=results if known else None
-    )
-    assert [look.n for look in rounds.looks] == looks and rounds.chosen == 1
+    queries = Unjudged(proxy=scores, results=results, alone=np.zeros_like(scores), span=1.0)
+    rounds = [
+        *judge_in_rounds(lambda rows, cells: (scores[rows][:, cells], True), queries, margin=0.0, most=40, seed=0)
+    ]
+    assert [look.n for look in rounds] == looks and rounds[-1].chosen == 1
     if known:
-        assert rounds.within[1] == 0.0 and rounds.remaining.tolist() == [False, True, True]
+        assert rounds[-1].within[1] == 0.0 and rounds[-1].remaining.tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize(("outside", "strata"), [(9, 1), (10, 2)])
 def test_fewer_than_ten_queries_of_a_kind_go_with_the_others(outside: int, strata: int) -> None:
     inside = np.arange(40 + outside)[:, None] < 40
     scores = {"found": np.where(inside, [0.5, 0.6], np.nan), "silent": np.where(inside, np.nan, [1.0, 0.0])}
-    assert len({*combine({"found": 0.8, "silent": 0.2}, scores).strata.tolist()}) == strata
+    assert len({*combine({"found": 0.8, "silent": 0.2}, scores, is_bounded=True).strata.tolist()}) == strata
 
 
 @pytest.mark.parametrize("shares", [True, False])
@@ -86,7 +87,7 @@ def test_where_labels_agree_with_all_verdicts_one_that_was_not_seen_is_as_far_of
     """Labels of 0.2 to 0.6 on 60 queries, 20 of them judged: a verdict is at most 0.6 below, or 0.8 above its label."""
     proxy = np.linspace(0.2, 0.6, 60)[:, None]
     sample = corrected(np.where(np.arange(60)[:, None] % 3 == 0, proxy, np.nan), proxy, 1.0)
-    low, high = sample.of_these()
+    low, high = sample.of_these(looks=1)
     for end, distance in ((proxy.mean() - low[0], 0.6), (high[0] - proxy.mean(), 0.8)):
         moved, error = with_unseen(np.zeros(1), np.zeros(1), 20, distance, 40 / 60)
         assert end == pytest.approx(student.ppf(0.975, 19) * error[0] - moved[0])
@@ -96,7 +97,7 @@ def test_where_labels_agree_with_all_verdicts_one_that_was_not_seen_is_as_far_of
 def test_bounds_of_few_verdicts_stay_within_those_of_a_score(ones: int) -> None:
     judged = np.full((60, 1), np.nan)
     judged[:10] = np.arange(10)[:, None] < ones
-    low, high = corrected(judged, np.zeros((60, 1))).of_these()
+    low, high = corrected(judged, np.zeros((60, 1))).of_these(looks=1)
     assert (low[0] == 0.0, high[0] == 1.0) == (ones == 1, ones == 9)
 
 

@@ -47,10 +47,10 @@ def test_a_promise_holds_for_questions_like_these(shape: str, n: int, rate: floa
     for seed in range(number):
         rng = np.random.default_rng([n, seed])
         known = rng.choice(inside, 80)
-        found = promise(known.tolist(), rng.choice(outside, n).tolist(), rate)
+        found = promise(known.tolist(), rng.choice(outside, n).tolist(), rate, scale="cosine", among=1)
         # Where nothing is promised, nothing is said that could be wrong.
         held += found.threshold is None or bool((outside >= found.threshold).mean() <= rate)
-        more = promise(known.tolist(), rng.choice(outside, 10 * n).tolist(), rate)
+        more = promise(known.tolist(), rng.choice(outside, 10 * n).tolist(), rate, scale="cosine", among=1)
         if found.threshold is not None and more.threshold is not None:
             promised += 1
             silent.append((inside < found.threshold).mean())
@@ -78,7 +78,8 @@ def test_the_promise_of_the_best_of_several_retrievals_holds(retrievals: int, n:
         rng = np.random.default_rng([n, seed])
         strange, known = rng.choice(outside, n), rng.choice(inside, 80)
         found = [
-            promise(i.tolist(), o.tolist(), rate, among=retrievals) for i, o in zip(known.T, strange.T, strict=True)
+            promise(i.tolist(), o.tolist(), rate, among=retrievals, scale="cosine")
+            for i, o in zip(known.T, strange.T, strict=True)
         ]
         able = [(one.silent or 0.0, place) for place, one in enumerate(found) if one.threshold is not None]
         best = min(able)[1] if able else 0

@@ -327,12 +327,19 @@ def judge(
     judged: Floats, proxy: Floats, *, margin: float, seed: int, alone: Floats | None = None
 ) -> tuple[list[Look], Bools]:
     """Judge queries in rounds: what each look says, and which cells may be the best for all users."""
-    from evals.sampling.rounds import judge_in_rounds
+    from evals.sampling.rounds import Unjudged, judge_in_rounds
 
-    rounds = judge_in_rounds(
-        lambda rows, cells: (judged[rows][:, cells], True), proxy, margin=margin, alone=alone, seed=seed
-    )
-    return [Look(*look) for look in rounds.looks], rounds.users
+    results = np.arange(proxy.size).reshape(proxy.shape)
+    beside = np.zeros_like(proxy) if alone is None else alone
+    queries = Unjudged(proxy=proxy, results=results, alone=beside, span=1.0)
+    looks = [
+        *judge_in_rounds(
+            lambda rows, cells: (judged[rows][:, cells], True), queries, margin=margin, most=len(proxy), seed=seed
+        )
+    ]
+    return [
+        Look(look.n, look.chosen, float(look.within[look.chosen])) for look in looks if look.chosen is not None
+    ], looks[-1].users
 
 
 def chosen(world: World, rows: NDArray[np.intp], *, margin: float, seed: int) -> tuple[Bools, Floats, int, bool]:
@@ -344,16 +351,17 @@ def chosen(world: World, rows: NDArray[np.intp], *, margin: float, seed: int) ->
     weights = {"found": 1.0, "false": -world.wrong} if out.any() else {"found": 1.0}
     scores = {"found": np.where(out, np.nan, values), "false": np.where(out, values, np.nan)}
     choice = choose(
-        combine(weights, scores),
+        combine(weights, scores, is_bounded=True),
         Cells(cost=world.cost, threshold=world.threshold, allowed=np.ones(cells, dtype=np.bool_)),
         margin=margin,
         seed=seed,
+        proof=None,
     )
     members, lower = np.zeros(cells, dtype=np.bool_), np.zeros(cells)
     for standing in choice.standings:
         members[list(standing.members)] = standing.in_set
         lower[list(standing.members)] = standing.lower
-    return members, lower, choice.recommended.cell, choice.proved
+    return members, lower, choice.recommended.cell, choice.recommended.is_within(margin)
 
 
 def choices_hold(world: World, setting: str, n: int, number: int, *, margin: float) -> None:

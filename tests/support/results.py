@@ -60,10 +60,9 @@ def observation(
     )
 
 
-def verdict(name: str, outcome: Outcome, *reasons: str, relevance: float = 0.0) -> dict[str, Any]:
+def verdict(outcome: Outcome, *reasons: str, relevance: float = 0.0) -> dict[str, Any]:
     """Return the verdict on a query, by the columns of a validation report."""
     return {
-        "query_ids": name,
         "outcomes": outcome,
         "reasons": reasons,
         "metadata_accuracy": None,
@@ -74,17 +73,8 @@ def verdict(name: str, outcome: Outcome, *reasons: str, relevance: float = 0.0) 
 
 
 def report_of(verdicts: Sequence[Mapping[str, Any]]) -> ValidationReport:
-    passed = sum(one["outcomes"] == "SUCCESS" for one in verdicts)
-    columns: dict[str, Any] = {name: tuple(one[name] for one in verdicts) for name in verdict("", "SUCCESS")}
-    return ValidationReport(
-        total=len(verdicts),
-        passed=passed,
-        failed=len(verdicts) - passed,
-        pass_rate=passed / max(1, len(verdicts)),
-        average_latency_ms=1.5,
-        p95_latency_ms=None,
-        **columns,
-    )
+    columns: dict[str, Any] = {name: tuple(one[name] for one in verdicts) for name in verdict("SUCCESS")}
+    return ValidationReport(**columns)
 
 
 RIGHT = observation("right", [hit(1, 0.9, "a"), hit(2, 0.5, "b"), hit(3, 0.2, "c")], 2, {"a": 2, "c": 1})
@@ -151,9 +141,9 @@ def result(**changes: Any) -> Measured:
         gates=GATES,
         validation=report_of(
             [
-                verdict("right", "SUCCESS", relevance=0.5),
-                verdict("wrong", "FAILURE", "out of scope, but 1 chunk was returned"),
-                verdict("empty", "FAILURE", "returned 0 chunks, expected at least 1", "and more", "and yet more"),
+                verdict("SUCCESS", relevance=0.5),
+                verdict("FAILURE", "out of scope, but 1 chunk was returned"),
+                verdict("FAILURE", "returned 0 chunks, expected at least 1", "and more", "and yet more"),
             ]
         ),
         notes=("one thing to know",),
@@ -210,7 +200,7 @@ def sampled_result(
     assert isinstance(metric, QueryMetric)
     ids = [f"q{place}" for place in range(len(labels))]
     scores = [*judged, *[NOT_DRAWN] * (len(labels) - len(judged))]
-    summary = sampled_summary(metric, scores, labels, "labels/context_precision")
+    summary = sampled_summary(metric, scores, labels, "labels/context_precision", weight=None)
     cases = [
         observation(name, [hit(1, 0.9, "x")], 1, {"x": 1}, query_type=types[place % len(types)])
         for place, name in enumerate(ids)
@@ -221,5 +211,5 @@ def sampled_result(
         proxies={PRECISION: dict(zip(ids, labels, strict=True))},
         summaries=(summary,),
         gates=judge(criteria or {}, [summary]),
-        validation=report_of([verdict(name, "SUCCESS") for name in ids]),
+        validation=report_of([verdict("SUCCESS") for _ in ids]),
     )

@@ -47,7 +47,7 @@ def differing(found: Measured, bench: Bench, config: ExperimentConfig, cells: in
     """Return the differences between a random sample of the cells of every configuration and runs of their own."""
     rng = random.Random(seed)
     grid, made = swept_of(found).grid, list[Any]()
-    for number in range(len(grid.configurations)):
+    for number in range(len(grid.variants)):
         cells_of = range(number * grid.size, (number + 1) * grid.size)
         for index in rng.sample(cells_of, k=min(cells, len(cells_of))):
             made += differences(found, index, bench.run(config, grid.settings(index)))
@@ -67,10 +67,10 @@ def differences(found: Measured, index: int, alone: Measured) -> list[Any]:
                 made.append((cell, name, column, scores))
         summary = own[name]
         mean = None if known.n[index] == 0 else pytest.approx(known.mean[index], abs=1e-12)
-        here = (mean, known.n[index], known.n_unscored[index], known.n_failed[index])
-        if here != (summary.value, summary.n, summary.n_unscored, summary.n_failed):
+        here = (mean, known.n[index], known.n_failed[index])
+        if here != (summary.value, summary.n, summary.n_failed):
             made.append((cell, here, summary))
-    whole = grid.summaries[cell.configuration]
+    whole = grid.summaries[cell.variant]
     made += [(cell, summary, own[summary.metric]) for summary in whole if summary != own[summary.metric]]
     of_the_judge = NEED_A_JUDGE - grid.metrics.keys()  # what it cost and how far it is to be trusted: of the whole grid
     known_here = {*grid.metrics, *(s.metric for s in grid.summaries[0])}
@@ -85,7 +85,7 @@ def test_in_every_mode_and_reranker(
 ) -> None:
     config = experiment(world, server, sweep={**EVERY_WAY, "top_k": "1:8", "threshold": "0:0.9:0.1"})
     found = bench.grid(config)
-    assert len(swept_of(found).grid.configurations) == VARIANTS
+    assert len(swept_of(found).grid.variants) == VARIANTS
     assert len(swept_of(found).grid) == VARIANTS * 8 * 10
     assert differing(found, bench, config, cells, seed) == []
 
@@ -97,7 +97,6 @@ def test_with_queries_that_have_no_labels(world: Experiment, server: CohereChatS
     found = bench.grid(config)
     assert differing(found, bench, config, cells=4, seed=6) == []
     for name in ("ranking/ndcg_at_3", "candidates/recall_at_10", "ragas/nonllm_context_recall", "queries/pass_rate"):
-        assert swept_of(found).grid.metrics[name].n_unscored[0] == 3
         assert swept_of(found).grid.metrics[name].n_dropped == 0
     scores = found.scores["ranking/ndcg_at_3"]
     assert {key for key, score in scores.items() if score == NO_LABELS} == {"in0", "in1", "in2"}

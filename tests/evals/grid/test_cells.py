@@ -71,20 +71,18 @@ def hits(found: list[Found]) -> list[RetrievedChunk]:
 @settings(max_examples=100)
 @given(grids())
 def test_every_cell_keeps_what_a_search_with_its_settings_returns_and_each_result_is_laid_out_once(grid: Grid) -> None:
-    lists, queries = grid.pool.lists(range(len(grid.configurations))), range(len(grid.pool.cases))
-    results, row_of = lay_out(lists, grid.configurations, grid.top_ks)
+    lists, queries = grid.pool.lists(range(len(grid.variants))), range(len(grid.pool.cases))
+    results, row_of = lay_out(lists, grid.variants, grid.top_ks)
     assert row_of.shape == (len(grid), len(queries))
     for cell in [*map(grid.cell, range(len(grid)))]:
-        expected = [
-            select(grid.pool.tables[cell.configuration][query], grid.settings(cell.index))[0] for query in queries
-        ]
+        expected = [select(grid.pool.tables[cell.variant][query], grid.settings(cell.index))[0] for query in queries]
         kept = results.at(row_of[cell.index])
-        assert lists.variant[kept.list_of].tolist() == [cell.configuration] * len(queries)
+        assert lists.variant[kept.list_of].tolist() == [cell.variant] * len(queries)
         assert lists.query[kept.list_of].tolist() == list(queries)
         for each in (kept, grid.results(cell.index)):
             assert [[place for place in places if place >= 0] for places in each.places.tolist()] == expected
     assert {*row_of.ravel().tolist()} == {*range(len(results))}
-    if all(list(each.thresholds) == sorted(each.thresholds) for each in grid.configurations):
+    if all(list(each.thresholds) == sorted(each.thresholds) for each in grid.variants):
         laid = [(number, *places) for number, places in zip(results.list_of, results.places.tolist(), strict=True)]
         assert len(laid) == len(set(laid))
 
@@ -114,8 +112,7 @@ def test_means_and_counts_of_a_cell_are_those_of_its_results_alone(block: int, s
         values = metric.values(grid.results(cell.index), context)
         columns.append([values[query] for query in inside])
         alone = summarise(metric, columns[-1])
-        n = alone.n, alone.n_unscored, alone.n_failed
-        assert (found.n[cell.index], found.n_unscored[cell.index], found.n_failed[cell.index]) == n
+        assert (found.n[cell.index], found.n_failed[cell.index]) == (alone.n, alone.n_failed)
         expected = np.nan if alone.value is None else alone.value
         np.testing.assert_allclose(found.mean[cell.index], expected, atol=1e-12)
     scored = np.asarray([[score if isinstance(score, float) else np.nan for score in each] for each in columns]).T

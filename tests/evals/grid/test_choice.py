@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import norm, t
 
-from evals.grid.choice import Cells, Choice, ObjectiveScores, choose, combine, explain
+from evals.grid import choice as grid_choice
+from evals.grid.choice import Cells, Choice, ObjectiveScores, combine, explain, reason
 from evals.stats import intervals as stats
 
 Floats = NDArray[np.float64]
@@ -37,6 +38,14 @@ def cells(cost: object, *, allowed: object = True, threshold: object = 0.0) -> C
 
 def chosen(values: object, cost: object, *, margin: float = 0.02, **others: object) -> Choice:
     return choose(shares(values), cells(cost, **others), margin=margin, seed=1)
+
+
+def choose(scores: ObjectiveScores, rivals: Cells, *, margin: float = 0.02, seed: int = 0, proof: Any = None) -> Choice:
+    return grid_choice.choose(scores, rivals, margin=margin, seed=seed, proof=proof)
+
+
+def is_proved(found: Choice) -> bool:
+    return found.recommended.is_within(found.margin)
 
 
 def graded(queries: int, count: int, seed: int = 0) -> Floats:
@@ -64,11 +73,11 @@ def test_a_choice_has_its_standings_set_and_recommendation() -> None:
     below = [standing.value - found.best.value for standing in found.standings]
     assert below == pytest.approx([0, -0.001, -0.6 * BASE.mean()])
     assert [standing.cell for standing in found.best_set] == [3, 1]
-    assert (found.recommended.cell, found.proved) == (1, True)
+    assert (found.recommended.cell, is_proved(found)) == (1, True)
     assert -0.02 <= (found.recommended.lower or -1) < -0.001
     assert (found.n, found.n_cells, found.dropped) == (1_000, 4, 0)
     for standing in found.standings:
-        alone = stats.mean_interval(values[:, standing.cell].tolist())
+        alone = stats.mean_interval(values[:, standing.cell].tolist(), shares=True)
         assert (standing.interval.low, standing.interval.high) == pytest.approx((alone.low, alone.high))
     without = chosen(values, cost, allowed=[True, True, False, False])
     assert ({standing.cell for standing in without.standings}, without.n_cells) == ({0, 1}, 4)
@@ -118,9 +127,9 @@ def test_the_set_is_that_of_a_plain_step_down_with_a_loss_not_seen(count: int, s
 def test_equal_scores_of_few_queries_are_not_equality() -> None:
     values = np.column_stack([BASE - 0.4, BASE, BASE])
     few = chosen(values[:40], [1, 2, 3])
-    assert (few.best.members, few.proved, few.best.in_set) == ((1, 2), False, True)
+    assert (few.best.members, is_proved(few), few.best.in_set) == ((1, 2), False, True)
     assert few.best.lower == pytest.approx(unseen(np.zeros(40), 1.0, 2.0))
-    assert chosen(values, [1, 2, 3]).proved
+    assert is_proved(chosen(values, [1, 2, 3]))
 
 
 def test_of_equal_cells_the_least_strict_is_preferred_then_the_cheapest() -> None:
@@ -145,7 +154,7 @@ def test_a_threshold_that_is_good_for_nothing_seen_is_not_taken_for_the_tokens_i
     strict = cells(cost, threshold=[0, 0.3])
     assert choose(shares(values), strict).recommended.cell == 1
     found = choose(shares(values), replace(strict, strict_is_good=False))
-    assert found.recommended.cell == 0 and "what a stricter threshold saves is no reason" in found.reason
+    assert found.recommended.cell == 0 and "what a stricter threshold saves is no reason" in reason(found)
     assert choose(shares(values), replace(cells(cost), strict_is_good=False)).recommended.cell == 1
 
 
@@ -166,8 +175,10 @@ def test_who_may_be_the_best_for_users_is_taken_as_given() -> None:
 @pytest.mark.parametrize("queries", [1, 2, 9])
 def test_fewer_than_ten_queries_compare_nothing(queries: int) -> None:
     found = chosen(np.hstack([graded(queries, 2), np.full((queries, 1), 0.95)]), [1, 3, 2])
-    assert found.note.startswith(f"not computable: {queries} queries are too few") and found.reason.endswith(found.note)
-    assert (found.best.cell, found.proved) == (2, False)
+    assert found.note.startswith(f"not computable: {queries} queries are too few") and reason(found).endswith(
+        found.note
+    )
+    assert (found.best.cell, is_proved(found)) == (2, False)
     assert len(found.best_set) == 3 and {standing.lower for standing in found.standings} == {None}
     assert [*explain(found, str)][-1].endswith(found.note)
 
@@ -180,8 +191,8 @@ def test_it_always_names_a_cell_and_a_reason(seed: int, queries: int, count: int
     assert found.recommended.cost <= found.best.cost
     assert sorted(m for s in found.standings for m in s.members) == list(range(count))
     assert all(s.value <= found.best.value + 1e-9 for s in found.standings)
-    assert found.recommended is found.best or found.proved
-    assert found.reason and f"Reason: {found.reason}" in explain(found, str)
+    assert found.recommended is found.best or is_proved(found)
+    assert reason(found) and f"Reason: {reason(found)}" in explain(found, str)
 
 
 TWICE = np.column_stack([BASE, BASE, BASE - 0.3])
@@ -209,18 +220,18 @@ def test_what_is_said_ends(scores: ObjectiveScores, cost: Any, line: int, said: 
 def test_what_is_said_keeps_these_queries_and_all_that_users_may_ask_apart() -> None:
     found = chosen(np.column_stack([BASE - 0.3, NEARLY, BASE]), [100, 200, 9_000])
     low, high = found.best.interval.low, found.best.interval.high
-    first, second, reason = explain(found, "cell {}".format, is_set_told=True)
+    first, second, why = explain(found, "cell {}".format, is_set_told=True)
     assert first.startswith("Recommended: cell 1 · objective ") and first.endswith(" · 200 tokens (n=1000)")
     assert second.startswith(f"Best as measured: cell 2 · objective {BASE.mean():.3f} ({low:.3f} … {high:.3f}) · 9,000")
-    assert reason == (
+    assert why == (
         "Reason: it costs 200 context tokens instead of 9,000; of these queries it is 0.001 below the best, of all "
         f"that users may ask at most {-(found.recommended.lower or 0):.3f} (95%)"
     )
     corrected = choose(shares(TWICE, judged=80), cells([1, 1, 1], allowed=[True, True, False]))
-    first, reason, last = explain(corrected, str)
+    first, why, last = explain(corrected, str)
     assert first.startswith("Recommended: 0, and 1 more cell with the same scores · objective ")
     assert last == "Of all that users may ask, 2 of 2 cells that meet the constraints (of 3) may be the best (95%)"
-    assert reason.startswith("Reason: it is the best by corrected verdicts (of all that users may ask it is at most 0.")
+    assert why.startswith("Reason: it is the best by corrected verdicts (of all that users may ask it is at most 0.")
 
 
 # The objective
@@ -248,18 +259,18 @@ def test_the_mean_of_a_column_is_the_weighted_sum_of_the_means_within_their_boun
         scored = ~np.isnan(KNOWN[metric][:, 0])
         least += min(weight, 0) * scored * 42 / scored.sum()
         most += max(weight, 0) * scored * 42 / scored.sum()
-    bounded = combine(weights, KNOWN)
+    bounded = combine(weights, KNOWN, is_bounded=True)
     assert bounded.bounds is not None
     assert np.array(bounded.bounds) == pytest.approx(np.array([least, most]))
 
 
 def test_the_interval_of_a_sum_over_strata_adds_theirs_in_squares() -> None:
-    found = choose(combine({"ndcg": 0.8, "abstention": 0.2}, KNOWN), cells([1, 2, 3, 4]))
+    found = choose(combine({"ndcg": 0.8, "abstention": 0.2}, KNOWN, is_bounded=True), cells([1, 2, 3, 4]))
     for standing in found.standings:
         down = up = 0.0
         for weight, table in ((0.8, KNOWN["ndcg"]), (0.2, KNOWN["abstention"])):
             column = table[:, standing.cell]
-            own = stats.mean_interval(column[~np.isnan(column)].tolist())
+            own = stats.mean_interval(column[~np.isnan(column)].tolist(), shares=True)
             mean = float(np.nanmean(column))
             down += (weight * (mean - (own.low or 0))) ** 2
             up += (weight * ((own.high or 0) - mean)) ** 2
@@ -270,6 +281,6 @@ def test_the_interval_of_a_sum_over_strata_adds_theirs_in_squares() -> None:
 def test_a_query_that_only_some_cells_score_is_dropped_by_all_metrics() -> None:
     holed = KNOWN["ndcg"].copy()
     holed[3, 1] = NAN
-    made = combine({"holed": 1.0, "recall": 1.0}, {"holed": holed, "recall": KNOWN["recall"]})
+    made = combine({"holed": 1.0, "recall": 1.0}, {"holed": holed, "recall": KNOWN["recall"]}, is_bounded=True)
     assert made.dropped == 1
     assert made.values == pytest.approx(np.delete((holed + KNOWN["recall"])[:30], 3, axis=0))

@@ -41,7 +41,7 @@ def test_every_cell_has_the_threshold_that_the_best_scores_promise(rate: float) 
     experiment = Experiment.load(None, {"threshold.false_answer": rate, "metrics": ["scope/*", "ranking/*"]})
     found = sweep(find, golden(40), top_k=[1, 5], experiment=experiment)
     inside, outside = ([scores(f"{kind} {n}")[0] for n in range(count)] for kind, count in (("in", 30), ("out", 40)))
-    expected, grid = promise(inside, outside, rate), found.report.grid
+    expected, grid = promise(inside, outside, rate, scale="cosine", among=1), found.report.grid
     assert grid is not None and expected.threshold is not None
     assert grid.cells.threshold == [expected.threshold] * 2
     wrong = sum(each >= expected.threshold for each in outside) / 40

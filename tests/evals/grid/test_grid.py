@@ -175,7 +175,7 @@ def test_the_chosen_cell_is_a_run_of_its_own(found: Measured, bench: Bench, worl
     own = {summary.metric: summary for summary in alone.summaries}
     assert [s for s in found.summaries if s != own.get(s.metric, s)] == []
     assert found.gates == judge_gates(config.criteria, found.summaries)
-    assert found.validation.pass_rate == alone.validation.pass_rate
+    assert found.validation.outcomes == alone.validation.outcomes
     assert dump(found.config.retriever) == dump(alone.config.retriever)
     returned, expected = ([o.selection.chunk_ids for o in run.observed.observations] for run in (found, alone))
     assert returned == expected

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evals.cases.reading import GoldenSet, golden_set
+from evals.cases.reading import GoldenSet, golden_set, load_golden
 from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
@@ -82,7 +82,7 @@ def test_a_split_without_queries_of_its_own_is_refused_where_it_was_named(tmp_pa
 def grid_and_held_out(config: ExperimentConfig) -> tuple[Bench, Measured, GoldenSet, Measured]:
     """The bench, a grid without its held-out figure, the held-out queries, and the grid with it."""
     bench = Bench(config, {})
-    unseen = load_held_out(config, bench.golden)
+    unseen = load_held_out(config, bench.golden, load=load_golden)
     assert unseen is not None
     planned = plan(config.retriever, config.sweep)
     with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):

@@ -92,13 +92,15 @@ def test_failed_and_impossible_queries_are_counted_apart() -> None:
     labels = rng.choice([0.0, 0.5, 1.0], 60).tolist()
     scores: list[Score] = np.clip(labels + rng.normal(0, 0.1, 60), 0, 1).tolist()
     scores[20:] = [NOT_DRAWN] * 40
-    plain = sampled_summary(metric_of(PRECISION), scores, labels, "labels")
-    summary = sampled_summary(metric_of(PRECISION), [FAILED, *scores[1:], NO_REFERENCE], [*labels, 0.0], "labels")
+    plain = sampled_summary(metric_of(PRECISION), scores, labels, "labels", weight=None)
+    summary = sampled_summary(
+        metric_of(PRECISION), [FAILED, *scores[1:], NO_REFERENCE], [*labels, 0.0], "labels", weight=None
+    )
     assert (summary.n, summary.n_failed, summary.n_unscored) == (19, 1, 1)
     assert summary.sampled is not None and summary.sampled.queries == 60
     known = [end for each in (plain, summary) for end in (each.bound_low, each.bound_high)]
     assert None not in known and np.diff(known[2:]) > np.diff(known[:2])  # type: ignore[arg-type]
     # The bounds are those where the failed one counts 0, and 1.
     for end, score in (("bound_low", 0.0), ("bound_high", 1.0)):
-        as_if = sampled_summary(metric_of(PRECISION), [score, *scores[1:]], labels, "labels")
+        as_if = sampled_summary(metric_of(PRECISION), [score, *scores[1:]], labels, "labels", weight=None)
         assert getattr(summary, end) == pytest.approx(getattr(as_if, end))

@@ -49,7 +49,7 @@ def scores(signal: str, query: str, hits: tuple[RetrievedChunk, ...], corpus: se
 def test_a_cell_keeps_what_reaches_its_threshold(world: Experiment, bench: Bench, signal: str, on: str) -> None:
     made = bench.grid(experiment(world, signal, on, sweep={"top_k": [2, 20], "threshold": THRESHOLDS[signal]}))
     grid, sizes = swept_of(made).grid, set[int]()
-    with bench.opened([grid.configurations[0].settings]) as ([retriever], _):
+    with bench.opened([grid.variants[0].settings]) as ([retriever], _):
         corpus = {term for chunk in retriever.chunks() for term in Bm25Encoder().document(chunk.text).indices}
         found = [tuple(retriever.candidates([case.query])[0]) for case in bench.golden.cases]
     for cell in map(grid.cell, range(len(grid))):

@@ -1,14 +1,12 @@
 """What goes with a judge's scores and costs nothing: labels, words of the reference answer, similarity."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from evals.collect.observations import Observation, Score
 from evals.judge.verdicts import average_precision
 from evals.metrics.declaration import NO_VALUE, QueryMetric
-from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY, serving
+from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
 from tests.support import observed as scored
 from tests.support.observed import make_case, make_chunk, observe, results
 
@@ -63,25 +61,3 @@ LABELLED = asked("two", labels={"two": 1})
 )
 def test_scores_by_hand(proxy: QueryMetric, observations: list[Observation], expected: list[Score]) -> None:
     assert scored.scored(proxy, observations) == expected
-
-
-@pytest.mark.parametrize(
-    ("proxy", "cases", "name"),
-    [
-        (PRECISION_PROXY, "ll", "labels/context_precision"),
-        (PRECISION_PROXY, "lwu", "labels/context_precision, of 1 queries words/context_precision"),
-        (PRECISION_PROXY, "wwu", "words/context_precision"),
-        (RECALL_PROXY, "llu", "labels/evidence_recall"),
-        (RECALL_PROXY, "lw", "words/sentence_recall"),
-        (RELEVANCE_PROXY, "ll", "labels/evidence_recall"),
-        (RELEVANCE_PROXY, "lw", "words/sentence_recall"),
-        (RELEVANCE_PROXY, "wu", "nothing"),
-    ],
-)
-def test_the_report_says_which_one_serves(proxy: QueryMetric, cases: str, name: str) -> None:
-    kinds: dict[str, dict[str, Any]] = {
-        "l": {"relevant_ids": {"a": 1}, "reference_answer": ANSWER},
-        "w": {"relevant_ids": {}, "reference_answer": ANSWER},
-        "u": {"relevant_ids": {}},
-    }
-    assert serving(proxy, [make_case(f"q{number}", **kinds[kind]) for number, kind in enumerate(cases)]) == name

@@ -34,7 +34,7 @@ def test_every_cell_returns_what_it_would_alone(grid: Measured) -> None:
         threshold = number % cells.size // len(cells.top_ks)
         gains, passes = (each.values(results, grid.context).values for each in (metric, PASS_RATE))
         for query, observation in enumerate(results.observations()):
-            which = found.list_of[cell.configuration][threshold][query]
+            which = found.list_of[cell.variant][threshold][query]
             length = min(cell.top_k, len(found.lists[which]))
             assert tuple(ids[code] for code in found.lists[which][:length]) == observation.ranked_ids
             score = found.found[which][length]

@@ -172,7 +172,7 @@ def test_text_from_outside_steers_nothing_and_no_line_is_too_wide(name: str) -> 
 @example(("two\nlines\tand a tab", "two\nlines\tand a tab"))
 def test_whatever_a_reason_holds_the_junit_file_is_valid_utf_8_xml(case: tuple[str, str | None]) -> None:
     reason, shown = case
-    made = result(validation=report_of([verdict("q", "FAILURE", reason)]))
+    made = result(validation=report_of([verdict("FAILURE", reason)]))
     observed = replace(made.observed, observations=(observation("q", [], 0, {"a": 1}),))
     text = junit(report(replace(made, observed=observed)))
     JUNIT.validate(text)

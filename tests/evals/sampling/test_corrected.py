@@ -135,7 +135,7 @@ def test_all_judged_is_plain_judging() -> None:
     sample = corrected(judged, proxy)
     assert sample.weight == 0 and np.array_equal(sample.pseudo, judged)
     assert np.array(sample.interval()) == pytest.approx(np.array(mean_intervals(judged, shares=True)))
-    assert np.array(sample.of_these()) == pytest.approx(np.array([judged.mean(axis=0)] * 2))
+    assert np.array(sample.of_these(looks=1)) == pytest.approx(np.array([judged.mean(axis=0)] * 2))
 
 
 def test_what_lacks_a_query_corrects_nothing_or_counts_in_no_column() -> None:
@@ -151,8 +151,8 @@ def test_nine_queries_have_no_interval_unless_all_are_on_a_bound() -> None:
     judged, proxy = scores(40)
     assert np.isnan(np.array(corrected(first(judged, 9), proxy).interval())).all()
     sample = corrected(first(np.ones((40, 1)), 9), np.ones((40, 1)))
-    assert np.isfinite(np.array([*sample.interval(), *sample.of_these()])).all()
-    assert sample.of_these()[0] < 0.9
+    assert np.isfinite(np.array([*sample.interval(), *sample.of_these(looks=1)])).all()
+    assert sample.of_these(looks=1)[0] < 0.9
 
 
 # Differences

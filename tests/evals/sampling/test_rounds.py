@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from evals.sampling.corrected import corrected, shrunk_weight, weight_of_differences
-from evals.sampling.rounds import Rounds, judge_in_rounds, queries_needed
+from evals.sampling.rounds import Rounds, Unjudged, judge_in_rounds, queries_needed
 from evals.stats.best import compare_with_best, planned_looks
 
 Floats = NDArray[np.float64]
@@ -31,8 +31,19 @@ class Judge:
         self.asked.append((rows.tolist(), np.flatnonzero(cells).tolist()))
         return self.scores[rows][:, cells], int(rows[-1]) < self.most
 
+    def looks(
+        self, proxy: Floats, margin: float = 0.0, most: int = 1_000, seed: int = 0, **others: Any
+    ) -> list[Rounds]:
+        return [*judge_in_rounds(self, unjudged(proxy, **others), margin=margin, most=most, seed=seed)]
+
     def rounds(self, proxy: Floats, margin: float = 0.0, **others: Any) -> Rounds:
-        return judge_in_rounds(self, proxy, margin=margin, **others)
+        return self.looks(proxy, margin, **others)[-1]
+
+
+def unjudged(proxy: Floats, **others: Any) -> Unjudged:
+    """Queries of which each cell keeps another result, and whose objective needs the judge alone."""
+    results = np.arange(proxy.size).reshape(proxy.shape)
+    return Unjudged(**{"proxy": proxy, "results": results, "alone": np.zeros_like(proxy), "span": 1.0, **others})
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.05, 0.2])
@@ -40,7 +51,8 @@ class Judge:
 def test_a_proof_is_true_of_all_verdicts_and_asks_only_about_cells_that_are_left(seed: int, margin: float) -> None:
     scores, proxy = world(seed)
     judge = Judge(scores)
-    found = judge.rounds(proxy, margin)
+    looks = judge.looks(proxy, margin)
+    found = looks[-1]
     assert found.chosen is not None
     below = scores.mean(axis=0).max() - scores.mean(axis=0)
     assert below[found.chosen] <= found.within[found.chosen] + 1e-9
@@ -49,21 +61,21 @@ def test_a_proof_is_true_of_all_verdicts_and_asks_only_about_cells_that_are_left
     assert found.remaining[int(below.argmin())] and found.users[int(below.argmin())]
     assert [row for rows, _ in judge.asked for row in rows] == list(range(found.n))
     ends = [rows[-1] + 1 for rows, _ in judge.asked]
-    assert [look.n for look in found.looks] == ends == planned_looks(len(scores))[: len(ends)]
+    assert [look.n for look in looks] == ends == planned_looks(len(scores))[: len(ends)]
     for cell in range(6):
         assert found.judged_on[cell] == max(rows[-1] + 1 for rows, cells in judge.asked if cell in cells)
     if found.n == len(scores):
         assert (found.within[found.chosen], below[found.chosen]) == (0.0, 0.0)
-    for look in found.looks[:-1]:
-        assert look.within > margin
+    for look in looks[:-1]:
+        assert look.chosen is not None and look.within[look.chosen] > margin
 
 
 @pytest.mark.parametrize(("span", "power"), [(0.2, 1), (1.0, 1), (1.0, 6)])
 def test_a_look_rests_on_the_comparison_of_corrected_scores(span: float, power: int) -> None:
     """By its parts: of these queries with the loss usual among them, of users with the largest that was seen."""
     scores, proxy = (each**power for each in world(4, behind=0.05, cells=20))
-    found = Judge(scores).rounds(proxy, 0.01, most=20, span=span, seed=7)
-    assert (found.n, [look.n for look in found.looks]) == (20, [20])
+    [found] = Judge(scores).looks(proxy, 0.01, most=20, span=span, seed=7)
+    assert found.n == 20
     own = scores[:20]
     sample = corrected(np.vstack([own, np.full((70, 20), np.nan)]), proxy, weight_of_differences(own, proxy[:20]))
     values = sample.residuals + sample.foretold.mean(axis=0)
@@ -75,7 +87,7 @@ def test_a_look_rests_on_the_comparison_of_corrected_scores(span: float, power: 
     assert np.nanmax(here.bounds.quantiles) > 2, "else the seed would have no part in it"
     regret, near = -here.bounds.lower, -here.bounds.lower <= max(0.01, -here.bounds.lower.max())
     chosen = max(np.flatnonzero(near).tolist(), key=lambda cell: values.mean(axis=0)[cell])
-    assert found.chosen == chosen and found.looks[0].within == pytest.approx(regret[chosen])
+    assert found.chosen == chosen and found.within[chosen] == pytest.approx(regret[chosen])
     kept = here.members | (np.arange(20) == chosen)
     assert found.remaining.tolist() == kept.tolist()
     assert found.within[kept] == pytest.approx(regret[kept])
@@ -94,16 +106,17 @@ def test_in_place_of_a_failed_verdict_stands_what_the_labels_let_expect() -> Non
     filled[3, 2], filled[11, :] = expected[3, 2], expected[11]
     made, by_hand = (Judge(each).rounds(proxy, 0.01, most=20) for each in (holed, filled))
     assert made.within == pytest.approx(by_hand.within, nan_ok=True)
-    assert (made.chosen, made.looks) == (by_hand.chosen, by_hand.looks)
-    never = Judge(np.full_like(scores, np.nan)).rounds(proxy)
-    assert (never.chosen, never.looks, never.n) == (None, (), 20)
+    assert (made.chosen, made.n) == (by_hand.chosen, by_hand.n)
+    [never] = Judge(np.full_like(scores, np.nan)).looks(proxy)
+    assert (never.chosen, never.n) == (None, 20)
 
 
 @pytest.mark.parametrize(("most", "looks"), [(10, []), (20, [20]), (24, [20, 23])])
 def test_where_a_budget_ends_the_looks_before_it_count(most: int, looks: list[int]) -> None:
     scores, proxy = world(1, behind=0.02)
-    found = Judge(scores, most).rounds(proxy, 0.001)
-    assert [look.n for look in found.looks] == looks
+    made = Judge(scores, most).looks(proxy, 0.001)
+    found = made[-1]
+    assert [look.n for look in made if look.chosen is not None] == looks
     assert (found.chosen is None) == bool(np.isnan(found.within).all()) == (not looks)
     assert found.n == (looks[-1] if looks else 20)
     assert found.users.all() or looks
@@ -112,8 +125,7 @@ def test_where_a_budget_ends_the_looks_before_it_count(most: int, looks: list[in
 @pytest.mark.parametrize(("most", "looks"), [(7, [7]), (25, [20, 23, 25]), (200, [20, 23, 26, 30])])
 def test_no_more_is_judged_than_was_asked_for(most: int, looks: list[int]) -> None:
     scores, proxy = world(1, total=30, behind=0.01)
-    found = Judge(scores).rounds(proxy, 1e-6, most=most)
-    assert ([look.n for look in found.looks], found.n) == (looks, looks[-1])
+    assert [look.n for look in Judge(scores).looks(proxy, 1e-6, most=most)] == looks
 
 
 def test_the_cell_of_the_least_bound_is_chosen_before_the_one_of_the_best_mean() -> None:
@@ -133,8 +145,8 @@ def test_how_queries_in_scope_and_others_differ_is_no_chance_for_users() -> None
     assert found.users.tolist() == [True, False]
 
 
-@pytest.mark.parametrize(("total", "most"), [(1, None), (90, 1)])
-def test_one_query_compares_nothing(total: int, most: int | None) -> None:
+@pytest.mark.parametrize(("total", "most"), [(1, 90), (90, 1)])
+def test_one_query_compares_nothing(total: int, most: int) -> None:
     scores, proxy = world(1, total)
     found = Judge(scores).rounds(proxy, most=most)
     assert (found.chosen, found.n) == (None, 1) and found.remaining.all() and found.users.all()

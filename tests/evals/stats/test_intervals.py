@@ -57,20 +57,20 @@ def test_of_differences_it_is_students() -> None:
 
 def test_rounding_noise_of_perfect_scores_is_no_spread() -> None:
     """ragas' average precision of a perfect ranking with k relevant is k / (k + 1e-10)."""
-    found = stats.mean_interval([k / (k + 1e-10) for k in (1, 2, 3, 5)] * 10)
+    found = stats.mean_interval([k / (k + 1e-10) for k in (1, 2, 3, 5)] * 10, shares=True)
     assert (found.low, found.high) == pytest.approx((stats.wilson(40, 40).low, 1.0), abs=1e-9)
 
 
 def test_other_constants_have_what_the_bounds_allow() -> None:
     """As if z² of 40 + z² values were 0, or 1."""
-    found = stats.mean_interval([0.25] * 40)
+    found = stats.mean_interval([0.25] * 40, shares=True)
     share = SQUARE / (40 + SQUARE)
     assert (found.low, found.high) == pytest.approx((0.25 * (1 - share), 0.25 + 0.75 * share), abs=1e-12)
 
 
 @given(SHARES)
 def test_of_shares_it_holds_the_mean_within_0_and_1_or_says_why_not(values: list[float]) -> None:
-    found = stats.mean_interval(values)
+    found = stats.mean_interval(values, shares=True)
     if found.low is None or found.high is None:
         assert found.note.startswith("not computable")
     else:
@@ -94,7 +94,7 @@ def test_nothing_warns_on_awkward_values() -> None:
     awkward = [[0.0] * 11 + [1e-300], [0.0] * 39 + [1.0], [0.1] * 20 + [0.1 + 1e-17], [1e-12 * k for k in range(20)]]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        intervals = [stats.mean_interval(values) for values in awkward]
+        intervals = [stats.mean_interval(values, shares=True) for values in awkward]
     assert all(interval.low is not None for interval in intervals)
 
 
@@ -164,8 +164,11 @@ def test_of_the_auroc_it_holds_the_area_and_mirrors_at_one_half(area: float, m: 
     ("found", "note"),
     [
         (stats.wilson(0, 0), "nothing was scored"),
-        (stats.mean_interval([]), "nothing was scored"),
-        *((stats.mean_interval([n / 10] * n + [0.9]), f"{n + 1} values are too few, 10 are needed") for n in (1, 4, 8)),
+        (stats.mean_interval([], shares=True), "nothing was scored"),
+        *(
+            (stats.mean_interval([n / 10] * n + [0.9], shares=True), f"{n + 1} values are too few, 10 are needed")
+            for n in (1, 4, 8)
+        ),
         # No tokens for each of 40 queries does not make 0.09 tokens likely.
         *((stats.mean_interval([value] * 40, shares=False), "all values are equal") for value in (0.0, 1.0)),
         (stats.percentile_interval([], 0.5), "no values"),

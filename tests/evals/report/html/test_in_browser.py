@@ -168,11 +168,11 @@ def test_ranks_within_top_k_are_told_from_deeper_ones(browser: Chromium, tmp_pat
 def test_every_cell_of_the_map_says_its_value(browser: Chromium, page: Path, grid: Measured) -> None:
     open_page(browser, page, width=1280, theme="light")
     swept, choice = swept_of(grid), choice_of(grid)
-    chosen = swept.grid.cell(choice.recommended.cell).configuration
-    name = swept.grid.configurations[chosen].name
+    chosen = swept.grid.cell(choice.recommended.cell).variant
+    name = swept.grid.variants[chosen].name
     inside = {cell for one in choice.standings[:3] for cell in one.members}
     outlined = set()
-    for row, threshold in enumerate(swept.grid.configurations[chosen].thresholds):
+    for row, threshold in enumerate(swept.grid.variants[chosen].thresholds):
         heading, *found = look(browser, "cells")[row]
         assert float(heading[0]) == pytest.approx(threshold)
         for column, (text, label, has_outline) in enumerate(found):
@@ -231,7 +231,7 @@ def test_a_metric_and_a_configuration_are_chosen(browser: Chromium, page: Path, 
     open_page(browser, page, width=1280, theme="light")
     swept = swept_of(grid)
     look(browser, "choose", "metric", "scope/false_answer")
-    for number, configuration in enumerate(swept.grid.configurations):
+    for number, configuration in enumerate(swept.grid.variants):
         look(browser, "choose", "configuration", configuration.name)
         mean = swept.grid.metrics["scope/false_answer"].mean[number * swept.grid.size :]
         labels = [cell[1] for row in look(browser, "cells") for cell in row[1:]]

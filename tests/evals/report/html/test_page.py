@@ -75,7 +75,7 @@ def hostile() -> Report:
         config=config(HOSTILE, mode="semantic"),
         notes=(HOSTILE,),
         observed=replace(base.observed, observations=(asked,)),
-        validation=report_of([verdict("evil", "FAILURE", HOSTILE)]),
+        validation=report_of([verdict("FAILURE", HOSTILE)]),
     )
     return report(made, facts(dataset=HOSTILE))
 
