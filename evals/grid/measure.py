@@ -29,7 +29,6 @@ from evals.metrics.metadata import usual_in
 from evals.metrics.notes import depth_notes, notes
 from evals.metrics.outcomes import validate
 from evals.metrics.results import Results
-from evals.stats.best import planned_looks
 from retrievers.config import RetrieverConfig
 from retrievers.errors import nearest
 from retrievers.search.candidates import Candidates
@@ -303,8 +302,7 @@ def _scored(grid: Grid, metrics: Mapping[str, Metric], context: Context, proof: 
     scored = replace(_summarised(grid, metrics, context), metrics=score_cells(grid, by_query, context))
     if context.judging is None or context.judging.drawn is None:
         return scored
-    looks = len(planned_looks(proof.eligible)) if proof else 1
-    return with_samples(scored, by_query, context, proof.judged if proof else None, looks)
+    return with_samples(scored, by_query, context, proof.judged if proof else None, looks=proof.looks if proof else 1)
 
 
 def _summarised(grid: Grid, metrics: Mapping[str, Metric], context: Context) -> Grid:

@@ -253,15 +253,16 @@ def _proved(result: Swept, proof: CellProof) -> str:
     if bound is None or result.chosen is None:
         failed = f"{proof.failed:,} verdicts failed" if proof.failed else ""
         reason = proof.stopped or failed or "too few queries were judged"
-        outcome = f"Not proved: the {len(result.grid):,} cells cannot be compared, as {reason}"
+        outcome, filled = f"Not proved: the {len(result.grid):,} cells cannot be compared, as {reason}", ""
     else:
         proved = "Proved" if bound <= proof.margin else f"Not proved within {proof.margin:g}"
         cells = f"{len(result.grid):,} cells by all verdicts of {proof.judge}, asked once, on these queries (95%)"
         far = f" at most {bound:.3f} below" if bound else ""
         outcome = f"{proved}: {describe(result.grid, result.chosen)} is{far} the best of {cells}"
+        filled = f"; {proof.failed:,} that failed count as what the proxy lets expect" if proof.failed else ""
     share = proof.verdicts / max(1, proof.all_questions)
     bought = f"{proof.verdicts:,} of {proof.all_questions:,} verdicts ({share:.0%})"
-    return f"{outcome}, with {bought} on {proof.asked} of {proof.eligible} queries"
+    return f"{outcome}, with {bought} on {proof.asked} of {proof.eligible} queries{filled}"
 
 
 def _bands(

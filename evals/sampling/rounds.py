@@ -61,6 +61,7 @@ class Rounds:
             and looks; NaN of cells that are not in `remaining`.
         users: [cells], those that may be the best of all that users may ask (95%).
         judged_on: [cells], the number of queries, from the first, that a cell was judged on.
+        looks: Number of planned looks at any of which judging may end.
     """
 
     margin: float
@@ -70,6 +71,7 @@ class Rounds:
     within: Floats
     users: Bools
     judged_on: Integers
+    looks: int
 
 
 def judge_in_rounds(ask: Ask, queries: Unjudged, *, margin: float, most: int, seed: int) -> Iterator[Rounds]:
@@ -97,8 +99,9 @@ def judge_in_rounds(ask: Ask, queries: Unjudged, *, margin: float, most: int, se
         within=np.full(cells, np.nan),
         users=np.ones(cells, dtype=np.bool_),
         judged_on=np.zeros(cells, dtype=np.int64),
+        looks=sum(look <= most for look in looks),
     )
-    for n in (look for look in looks if look <= most):
+    for n in looks[: rounds.looks]:
         given, is_complete = ask(np.arange(rounds.n, n), rounds.remaining)
         if rounds.n and not is_complete:
             return  # a part of a look is no random sample: what was bought of it stays in the store for the next run

@@ -111,7 +111,6 @@ def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again_on
         (["--threshold.false-answer", "0.3", "--sweep.threshold", "0.1,0.2"], "sweep.threshold"),
         (["--threshold.false-answer", "0.5", "--retriever.threshold", "0.3"], "retriever.threshold"),
         (["--refit", "r.yaml", "--retriever.threshold", "0.3"], "retriever.threshold"),
-        (["--output", "a/" * 1_000 + "report.json"], "report.json"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line_before_the_run(

@@ -62,6 +62,7 @@ def test_a_proof_is_true_of_all_verdicts_and_asks_only_about_cells_that_are_left
     assert [row for rows, _ in judge.asked for row in rows] == list(range(found.n))
     ends = [rows[-1] + 1 for rows, _ in judge.asked]
     assert [look.n for look in looks] == ends == planned_looks(len(scores))[: len(ends)]
+    assert found.looks == len(planned_looks(len(scores)))
     for cell in range(6):
         assert found.judged_on[cell] == max(rows[-1] + 1 for rows, cells in judge.asked if cell in cells)
     if found.n == len(scores):
@@ -75,7 +76,7 @@ def test_a_look_rests_on_the_comparison_of_corrected_scores(span: float, power: 
     """By its parts: of these queries with the loss usual among them, of users with the largest that was seen."""
     scores, proxy = (each**power for each in world(4, behind=0.05, cells=20))
     [found] = Judge(scores).looks(proxy, 0.01, most=20, span=span, seed=7)
-    assert found.n == 20
+    assert (found.n, found.looks) == (20, 1)
     own = scores[:20]
     sample = corrected(np.vstack([own, np.full((70, 20), np.nan)]), proxy, weight_of_differences(own, proxy[:20]))
     values = sample.residuals + sample.foretold.mean(axis=0)
