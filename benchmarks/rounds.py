@@ -65,7 +65,7 @@ def judged(cells: Cells, margin: float, seed: int) -> tuple[float, float, bool]:
         return cells.judged[order[rows]][:, alive], True
 
     proxy = cells.proxy[order]
-    queries = Unjudged(proxy=proxy, results=results[order], alone=np.zeros_like(proxy), span=1.0)
+    queries = Unjudged(proxy=proxy, results=results[order], alone=None, span=1.0)
     looks = [*judge_in_rounds(ask, queries, margin=margin, most=len(order), seed=seed)]
     means, everything = cells.judged.mean(axis=0), np.ones(cells.judged.shape[1], dtype=np.bool_)
     held = all(means.max() - means[look.chosen] <= look.within[look.chosen] + 1e-9 for look in looks)

@@ -143,8 +143,8 @@ def judge_until_proved(
         foretold = foretelling(metric, below).values(results, context).values[kept]
         if np.isfinite(foretold).all():
             proxy += weights[name] * foretold
-    others = np.delete(np.arange(len(cases)), order).tolist() if unjudged else []
-    alone = _without_judge(grid, unjudged, weights, context)[order + others]
+    others = np.delete(np.arange(len(cases)), order).tolist()
+    alone = _without_judge(grid, unjudged, weights, context)[order + others] if unjudged else None
     span = sum(abs(weights[name]) for name in judged)
     margin, sample = judge.config.stop.margin or 0.0, judge.config.sample
     most = sample_size("all" if sample == "auto" else sample, len(order))

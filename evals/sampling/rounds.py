@@ -38,13 +38,13 @@ class Unjudged:
         results: [N, cells], which result a cell keeps of a query. Where all remaining cells keep the same of every
             further query, their scores differ by exactly 0 there.
         alone: [N queries, then those that are never judged; cells], what an objective has besides, which needs no
-            judge: its mean is added to that of the scores. Zeros [N, cells] where there is nothing else.
+            judge: its mean is added to that of the scores. None where there is nothing else.
         span: The largest difference of two cells' scores on one query.
     """
 
     proxy: Floats
     results: Integers
-    alone: Floats
+    alone: Floats | None
     span: float
 
 
@@ -133,7 +133,7 @@ def _look(rounds: Rounds, queries: Unjudged, judged: Floats, weight: float, look
     """
     total, n = len(queries.proxy), rounds.n
     left = np.flatnonzero(rounds.remaining)
-    beside = queries.alone.mean(axis=0)[left]
+    beside = np.zeros(len(left)) if queries.alone is None else queries.alone.mean(axis=0)[left]
     unseen = np.full((total - n, len(left)), np.nan)
     sample = corrected(np.vstack([judged, unseen]), queries.proxy[:, left], weight)
     values = sample.residuals + sample.foretold.mean(axis=0) + beside
@@ -155,24 +155,25 @@ def _look(rounds: Rounds, queries: Unjudged, judged: Floats, weight: float, look
     within[left[kept]] = regret[kept]
     # What ends being bought is not thereby out for users: there the largest loss seen counts.
     users = rounds.users.copy()
-    users[left] = _best_for_users(sample, queries.alone[:, left], widest, queries.span, seed)
+    users[left] = _best_for_users(sample, queries, left, widest, seed)
     return replace(rounds, remaining=np.isfinite(within), chosen=int(chosen), within=within, users=users)
 
 
-def _best_for_users(sample: Sample, alone: Floats, loss: float, span: float, seed: int) -> Bools:
-    """Return the cells that may be the best of all that users may ask, by the objective of all queries.
+def _best_for_users(sample: Sample, queries: Unjudged, left: Integers, loss: float, seed: int) -> Bools:
+    """Return which of some cells may be the best of all that users may ask, by the objective of all queries.
 
     What needs no judge is a mean over a sample of users' queries as well. A query that was not seen is as likely of
     each kind as those that were.
     """
-    everyone = len(alone)
-    values = np.copy(alone)
-    values[: sample.total] += sample.pseudo * (everyone / sample.total)
-    strata = np.zeros(everyone, dtype=np.int64)
-    if everyone - sample.total >= FEWEST:
-        strata[sample.total :] = 1
-    loss += float(np.ptp(alone, axis=1).mean())
-    return compare_with_best(values, loss=loss, span=span, strata=strata, judged=sample.n, seed=seed).members
+    values, strata = sample.pseudo, None
+    if queries.alone is not None:
+        alone = queries.alone[:, left]
+        total, everyone = sample.total, len(alone)
+        values = alone.copy()
+        values[:total] += sample.pseudo * everyone / total
+        strata = np.where(np.arange(everyone) < total, 0, 1 if everyone - total >= FEWEST else 0)
+        loss += float(np.ptp(alone, axis=1).mean())
+    return compare_with_best(values, loss=loss, span=queries.span, strata=strata, judged=sample.n, seed=seed).members
 
 
 def queries_needed(scores: Floats, proxy: Floats) -> int:

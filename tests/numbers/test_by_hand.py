@@ -54,7 +54,7 @@ def test_judging_ends_where_the_cells_that_are_left_return_the_same_on_all_that_
     scores[:3, 0], scores[3:6, 1:] = 0.6, 0.65
     results = np.zeros((40, 3), dtype=np.int64) if known else np.arange(120).reshape(40, 3)
     results[:10] = 1, 2, 2
-    queries = Unjudged(proxy=scores, results=results, alone=np.zeros_like(scores), span=1.0)
+    queries = Unjudged(proxy=scores, results=results, alone=None, span=1.0)
     rounds = [
         *judge_in_rounds(lambda rows, cells: (scores[rows][:, cells], True), queries, margin=0.0, most=40, seed=0)
     ]

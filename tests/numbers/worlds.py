@@ -330,8 +330,7 @@ def judge(
     from evals.sampling.rounds import Unjudged, judge_in_rounds
 
     results = np.arange(proxy.size).reshape(proxy.shape)
-    beside = np.zeros_like(proxy) if alone is None else alone
-    queries = Unjudged(proxy=proxy, results=results, alone=beside, span=1.0)
+    queries = Unjudged(proxy=proxy, results=results, alone=alone, span=1.0)
     looks = [
         *judge_in_rounds(
             lambda rows, cells: (judged[rows][:, cells], True), queries, margin=margin, most=len(proxy), seed=seed

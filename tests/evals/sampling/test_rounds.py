@@ -43,7 +43,7 @@ class Judge:
 def unjudged(proxy: Floats, **others: Any) -> Unjudged:
     """Queries of which each cell keeps another result, and whose objective needs the judge alone."""
     results = np.arange(proxy.size).reshape(proxy.shape)
-    return Unjudged(**{"proxy": proxy, "results": results, "alone": np.zeros_like(proxy), "span": 1.0, **others})
+    return Unjudged(**{"proxy": proxy, "results": results, "alone": None, "span": 1.0, **others})
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.05, 0.2])
