@@ -12,10 +12,10 @@ from evals.errors import DatasetError, ExperimentError
 from retrievers.errors import nearest
 from retrievers.records import Chunk
 
-# Share of a quote that makes a chunk relevant, whatever the chunking: no more than two chunks can each hold half.
+# Share of a quote that makes a chunk relevant, whatever the chunking.
 HALF = 0.5
-# The chunk that holds most of a quote must hold this share of it, and this many characters in one stretch, or the quote
-# counts as missing: an unrelated text shares up to 19 with a page by chance.
+# What a chunk holds of a quote in one stretch, less than all of it, counts from this many characters on: an unrelated
+# text shares up to 19 with a page by chance. The chunk that holds most must hold this share, too.
 LEAST = 0.1
 LEAST_CHARACTERS = 30
 # Share of the `relevant_ids` that a collection may lack.
@@ -49,10 +49,11 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
     """Find the relevant chunks of every case.
 
     A quote makes those chunks relevant that hold at least half of it (white space normalised), or else the one that
-    holds most, provided that this is more than chance; the chunks under the evidence's heading come first, then the
-    whole page. Without a quote all chunks under the heading and its sub-headings are relevant, and without a heading
-    those of the page, as one piece of evidence. `relevant_ids` name chunks, or documents, all of whose chunks are then
-    relevant and one piece of evidence; a missing one still counts as relevant and never retrieved, as in trec_eval.
+    holds most; what is less than the whole must be more than chance. The chunks under the evidence's heading come
+    first, then the whole page. Without a quote all chunks under the heading and its sub-headings are relevant, and
+    without a heading those of the page, as one piece of evidence. `relevant_ids` name chunks, or documents, all of
+    whose chunks are then relevant and one piece of evidence; a missing one still counts as relevant and never
+    retrieved, as in trec_eval.
 
     Args:
         cases: Golden queries.
@@ -210,8 +211,10 @@ def _judged(case: Case, by_id: Mapping[str, Iterable[str]], holders: Sequence[It
             grades |= {key: max(grades.get(key, 0), grade) for key in ids}
         else:
             irrelevant |= ids
-    items = tuple(ids for grade, ids in graded if grade)
-    return Relevance(grades=grades, items=items, irrelevant=frozenset(irrelevant - grades.keys()))
+    # A passage that is named twice is one piece of evidence.
+    passages = [(item.source_url, item.heading, normalise(item.quote or "")) for item in case.evidence]
+    items = {passage: ids for passage, (grade, ids) in zip((*by_id, *passages), graded, strict=True) if grade}
+    return Relevance(grades=grades, items=tuple(items.values()), irrelevant=frozenset(irrelevant - grades.keys()))
 
 
 def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whole: bool) -> frozenset[str]:
@@ -225,8 +228,9 @@ def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whol
         return frozenset(chunk.chunk_id for chunk in under)
     quote = plain(evidence.quote)
     places = (under, page) if evidence.heading else (page,)
+    half = min(len(quote), max(HALF * len(quote), LEAST_CHARACTERS))
     for chunks in places:
-        if holders := [c.chunk_id for c in chunks if share_held(quote, plain(c.text), HALF * len(quote)) >= HALF]:
+        if holders := [c.chunk_id for c in chunks if share_held(quote, plain(c.text), half) >= half / len(quote)]:
             return frozenset(holders)
     least = max(LEAST * len(quote), float(LEAST_CHARACTERS))
     for chunks in places if is_whole else ():

@@ -43,6 +43,7 @@ from tests.support.observed import on_list
 PAGE = "/docs/a"
 QUOTE = "the base frame is fixed to the torso of the robot"  # 49 characters
 LETTERS = "0123456789abcdefghij"
+LONG = "".join(chr(0x100 + number) for number in range(60))
 Find = Callable[..., Relevance]
 
 
@@ -83,10 +84,17 @@ MERGED = chunk("m", chunk_headings=("Intro", "Setup"), section="Intro")
         (passage(f"\n{QUOTE.replace(' ', '  ')}"), [chunk("a", QUOTE)], "a"),
         # Every chunk that holds half in one stretch.
         (
-            passage(LETTERS),
-            [chunk("a", "x " + LETTERS[:10]), chunk("b", LETTERS[10:]), chunk("c", "012345678 bcdefghij")],
+            passage(LONG),
+            [chunk("a", "x " + LONG[:30]), chunk("b", LONG[30:]), chunk("c", LONG[:29] + " " + LONG[31:])],
             "ab",
         ),
+        # Half of a short quote is found by chance, too.
+        (
+            passage("up to 1,000 rpm."),
+            [chunk("a", "It turns at up to 1,000 rpm."), chunk("b", "It turns at up to 2,000 rpm.")],
+            "a",
+        ),
+        (passage(QUOTE), [chunk("a", QUOTE), chunk("b", QUOTE[:29]), chunk("c", QUOTE[:30])], "ac"),
         # The heading decides between chunks that both hold it, but a wrong one hides none.
         (passage(heading="Joints"), [chunk("a", QUOTE), chunk("b", QUOTE, section="Joints")], "b"),
         (passage(), [chunk("a", QUOTE), chunk("b", QUOTE, section="Joints")], "ab"),
@@ -107,12 +115,14 @@ def test_what_evidence_makes_relevant(find: Find, evidence: dict[str, Any], chun
 
 
 @both
-def test_the_highest_grade_counts_and_what_is_judged_irrelevant_is_kept_apart(find: Find) -> None:
+def test_of_a_passage_named_twice_the_highest_grade_counts_and_what_is_judged_irrelevant_is_kept_apart(
+    find: Find,
+) -> None:
     one = case(
         passage(grade=1), passage(grade=3), passage("and more of it", grade=0), relevant_ids={"x": 2, "z": 0, "a": -1}
     )
     found = find(one, chunk("a", QUOTE), chunk("b", "and more of it"), chunk("x"))
-    items = (frozenset("x"), frozenset("a"), frozenset("a"))
+    items = (frozenset("x"), frozenset("a"))
     assert found == Relevance(grades={"x": 2, "a": 3}, items=items, irrelevant=frozenset("bz"))
     assert find(case(in_scope=False), chunk("a", QUOTE)) == Relevance()
 
@@ -124,7 +134,7 @@ def test_where_no_chunk_holds_half_the_one_that_holds_most_is_relevant_in_a_list
     assert set(listed(case(passage(quote)), chunks[2], chunks[0]).grades) == {"1"}, "of equal ones the lower id"
     found = resolve_returned([case(passage(quote))], {"q": chunks}, None)["q"]
     assert found == Relevance(items=(frozenset(),), incomplete=UNLISTED)
-    for letters, others, is_held in ((30, 40, True), (29, 40, False), (30, 280, False)):
+    for letters, others, is_held in ((30, 40, True), (29, 40, False), (29, 5, False), (30, 280, False)):
         one, held = case(passage("a" * letters + "b" * others)), chunk("1", "a" * letters)
         with nullcontext() if is_held else pytest.raises(DatasetError, match="holds the quote"):
             assert set(listed(one, held).grades) == {"1"}, "of 30 characters, and a tenth of the quote"
