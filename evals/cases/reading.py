@@ -20,6 +20,7 @@ from evals.config.experiment import DatasetConfig
 from evals.errors import DatasetError
 from retrievers.config.files import load_json, read_text
 from retrievers.errors import IndexingError, nearest
+from retrievers.indexing.rows import SAVED
 from retrievers.indexing.rows import rows_of as table_rows
 from retrievers.text.quoting import clipped, quoted
 
@@ -125,11 +126,12 @@ def rows_of(source: str | Path, config: DatasetConfig, columns: Mapping[str, str
         yield from _of_table(source, _hub_rows(source, config), columns)
     elif (source / QUERIES).is_file() and (source / QRELS).is_dir():
         yield from _beir_rows(source, config.split)
-    elif any((source / name).is_file() for name in ("state.json", "dataset_dict.json")):
-        yield from _of_table(source, _dataset_rows(source), columns)
+    elif any((source / name).is_file() for name in SAVED):
+        yield from _of_table(source, _saved_rows(source), columns)
     else:
-        inside = (sorted(source.glob(f"*{suffix}")) for suffix in READERS)
-        files = next(filter(None, inside), []) if source.is_dir() else [source]
+        files = [source]
+        if source.is_dir():
+            files = [file for file in sorted(source.iterdir()) if file.suffix.lower() in READERS]
         if not files:
             raise DatasetError(f"{source}: holds no {', '.join(READERS)} file, and is no folder of BEIR or datasets")
         for file in files:
@@ -242,14 +244,14 @@ def cells_of(file: Path) -> Iterator[Row]:
 
 
 def _rows_in_memory(data: Any) -> Iterator[Row]:
-    is_frame = hasattr(data, "iterrows")
-    rows = data.to_dict("records") if is_frame else data
+    rows = data.to_dict("records") if hasattr(data, "iterrows") else data
     if isinstance(rows, Mapping) or not isinstance(rows, Iterable):
         expected = "expected a path, a list of dictionaries, a DataFrame or a dataset"
         raise DatasetError(f"{expected}, got {type(data).__name__}")
-    if is_frame:
-        return _of_table("the table", ((f"row {number}", row) for number, row in enumerate(rows)), None)
-    return ((f"row {number}", row if isinstance(row, Case) else _fields(row)) for number, row in enumerate(rows))
+    placed = ((f"row {number}", row) for number, row in enumerate(rows))
+    if rows is not data or hasattr(data, "column_names"):
+        return _of_table("the table", placed, None)
+    return ((place, row if isinstance(row, Case) else _fields(row)) for place, row in placed)
 
 
 def _json_rows(file: Path) -> Iterator[Row]:
@@ -270,7 +272,8 @@ def _json_rows(file: Path) -> Iterator[Row]:
 
 
 def _csv_rows(file: Path) -> Iterator[Row]:
-    text = re.sub(r"\Asep=.\r?\n", "", read_text(file, "a CSV file", MOST_BYTES, DatasetError))  # a line of Excel's
+    text = read_text(file, "a CSV file", MOST_BYTES, DatasetError)
+    text, skipped = re.subn(r"\Asep=.\r?\n", "", text)  # a line of Excel's
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
     reader = csv.DictReader(io.StringIO(text, newline=None), delimiter=delimiter)
     try:
@@ -283,9 +286,10 @@ def _csv_rows(file: Path) -> Iterator[Row]:
             fault = ValueError(f"has {len(more or ()):,} more cells than the first line has names")
             cells = {name: cell for name, cell in row.items() if name}  # pandas' numbers of rows have no name
             if more or any(cells.values()):
-                yield f"{file}:{reader.line_num}", fault if more else cells
+                line_breaks = sum(cell.count("\n") for cell in cells.values() if cell)
+                yield f"{file}:{skipped + reader.line_num - line_breaks}", fault if more else cells
     except csv.Error as error:
-        yield f"{file}:{reader.line_num}", ValueError(str(error))
+        yield f"{file}:{skipped + reader.line_num}", ValueError(str(error))
 
 
 def _dataset_rows(source: str | Path, revision: str | None = None, split: str | None = None) -> Iterator[Row]:
@@ -294,6 +298,15 @@ def _dataset_rows(source: str | Path, revision: str | None = None, split: str | 
             yield row.place, row.values
     except (IndexingError, OSError) as error:
         raise DatasetError(str(error)) from error
+
+
+def _saved_rows(folder: Path) -> Iterator[Row]:
+    """Yield the rows of a dataset that was saved to disk, or of all its splits, named where a row names none."""
+    if (folder / SAVED[0]).is_file():
+        yield from _dataset_rows(folder)
+    for split in sorted(file.parent for file in folder.glob(f"*/{SAVED[0]}")):
+        for place, row in _dataset_rows(split):
+            yield place, {**row, "split": row.get("split") or split.name}
 
 
 def _hub_rows(name: str, config: DatasetConfig) -> Iterable[Row]:
@@ -368,7 +381,8 @@ def _of_table(source: str | Path, rows: Iterable[Row], columns: Mapping[str, str
                 remedy = f"name them: python -m evals.golden import {source} -o golden.jsonl --column FIELD=COLUMN"
             has = f"{nearest(wrong[0], names)}; it has {', '.join(map(quoted, cells))}"
             raise DatasetError(f"{source}: {kind} column {quoted(wrong[0])}{has}; {remedy}")
-        first, case = cases.setdefault(json.dumps([row.get("id"), row.get("query")], default=str), (place, row))
+        key = "id" if "id" in row else "query"
+        first, case = cases.setdefault(json.dumps([key, row.get(key)], default=str), (place, row))
         if case is not row:
             case["evidence"] = [*case.get("evidence", []), *row.pop("evidence", [])]
             case["relevant_ids"] = {**case.get("relevant_ids", {}), **row.pop("relevant_ids", {})}
@@ -392,7 +406,11 @@ def _fields(cells: Any, columns: Mapping[str, str] | None = None) -> Any:
     values = {name: _value(name, cell) for name, cell in plain.items()}
     passage = {name: values.pop(name) for name in OF_EVIDENCE if name in values}
     passages = [passage] if passage.keys() - {"grade"} else []
-    passages += [{"quote": text} for text in values.pop("contexts", [])]
+    # The grade of a row is that of all that it names.
+    grade = passage.get("grade", 1)
+    passages += [{"quote": text, "grade": grade} for text in values.pop("contexts", [])]
+    if isinstance(ids := values.get("relevant_ids"), list):
+        values["relevant_ids"] = dict.fromkeys(map(str, ids), grade)
     if passages and isinstance(values.get("evidence", []), list):
         values["evidence"] = [*values.get("evidence", []), *passages]
     return values
@@ -411,13 +429,14 @@ def _plain(value: Any) -> Any:
 def _value(name: str, cell: Any) -> Any:
     """Return a cell as its field's kind, where a table holds a list or an object as text."""
     if isinstance(cell, str) and (name in LISTS or name in OBJECTS):
-        is_written = cell.lstrip()[:1] in ("[", "{")
+        # A text may begin with a bracket, but no id does.
+        brackets = ("[",) if name in LISTS and name != "relevant_ids" else ("[", "{")
+        is_written = cell.lstrip().startswith(brackets)
         for read in (load_json, ast.literal_eval) if is_written else ():
             with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
                 return _value(name, read(cell.strip()))
-        # A text may begin with a bracket, but no id does.
         if name in LISTS and not (is_written and name == "relevant_ids"):
             cell = [part for part in re.split(LISTS[name], cell.strip()) if part]
     if name == "id" and isinstance(cell, float) and cell.is_integer():  # a column of pandas with gaps
         return int(cell)
-    return dict.fromkeys(map(str, cell), 1) if name == "relevant_ids" and isinstance(cell, list) else cell
+    return cell
