@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
-from shlex import quote
+from shlex import join
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from evals.config.files import check_writable, experiment_file, named_folders
 from evals.errors import DatasetError
 from evals.experiment.bench import index_if_stale
 from retrievers.config import MAX_QUERY_CHARACTERS, RetrieverConfig
-from retrievers.config.layers import build, environment, environment_layer, file_layer, flag_layer
+from retrievers.config.layers import build, environment, environment_layer, file_layer, flag_layer, leaves
 from retrievers.embedding.models import make_embeddings
 from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import IndexingError
@@ -248,5 +248,7 @@ def check_new(file: Path, *, force: bool) -> None:
 
 def next_check(file: Path, namespace: argparse.Namespace) -> str:
     """Return the command that checks a golden file, in the pages or the collection that this command was given."""
-    flags = [f" --{name} {quote(str(path))}" for name in ("docs", "config") if (path := vars(namespace).get(name))]
-    return f"python -m evals.golden check {quote(str(file))}{''.join(flags[:1])}"
+    given = vars(namespace)
+    names = ("docs", *(["base_url"] if given["docs"] else []), "config", *leaves(RetrieverConfig))
+    flags = [(f"--{name.replace('_', '-')}", str(given[name])) for name in names if given.get(name)]
+    return join(["python", "-m", "evals.golden", "check", str(file), *chain(*flags)])

@@ -8,8 +8,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
+from shlex import join
 from statistics import median_low
 from typing import Any
 
@@ -24,7 +25,7 @@ from evals.collect.saved import read
 from evals.config.experiment import DatasetConfig
 from evals.config.files import check_writable, replacing, write
 from evals.errors import DatasetError
-from evals.golden.chunks import json_lines, retriever_settings, say
+from evals.golden.chunks import json_lines, next_check, retriever_settings, say
 from evals.report.model import Report
 from evals.sampling.order import judging_order, uniform
 from evals.stats.kappa import cohens_kappa
@@ -39,6 +40,8 @@ COLUMNS = (
     *("case", "query", "reference_answer", "chunk", "place", "chunk_text", "grade", "quotes", "note", "annotator"),
     *("source_url", "heading", "asked"),
 )
+# Fields of a row whose passages `evidence` holds once it is written.
+OF_PASSAGES = ("quote", "source_url", "heading", "contexts", "reference_contexts")
 # A cell that begins so is a formula to a spreadsheet; a quotation mark before it makes it text.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
@@ -96,8 +99,11 @@ def label(namespace: argparse.Namespace) -> int:
         labels = standing(every)
         lines = [f"{len(every)} labels by {', '.join(sorted({label.annotator for label in every}))}"]
         lines += [agreement(labels), *([with_judge(labels, report)] if report else [])]
-        again = f"Next: python -m evals.golden label {file} --labels {' '.join(map(str, namespace.labels))} --write"
-        return say(namespace, lines + (write_labels(file, labels) if namespace.write else [again]))
+        if not namespace.write:
+            again = join(["label", str(file), "--labels", *map(str, namespace.labels), "--write"])
+            return say(namespace, [*lines, f"Next: python -m evals.golden {again}"])
+        last = f"Next: {next_check(file, namespace)}, then a run on it (dataset.path)"
+        return say(namespace, [*lines, *write_labels(file, labels), last])
     if namespace.write:
         raise DatasetError("--write: expected the files of labels to write: --labels FILE [FILE ...]")
     out: Path = namespace.out or file.with_suffix(".label.html")
@@ -109,10 +115,12 @@ def label(namespace: argparse.Namespace) -> int:
     with replacing(out) as part:
         # Queries, answers and chunks may be nobody else's business.
         make_private(part)
-        part.write_text(_as_csv(rows) if in_csv else _as_page(rows, namespace), encoding="utf-8")
+        # Without a byte-order mark, Excel takes CSV for the code page of its country.
+        text = _as_csv(rows) if in_csv else _as_page(rows, namespace)
+        part.write_text(text, encoding="utf-8-sig" if in_csv else "utf-8")
     count = f"{len(rows)} chunks of {len({row['case'] for row in rows})} queries to judge"
     how = "fill in its column grade (0 to 3)" if in_csv else "open it in a browser, label, save"
-    then = f"Then: python -m evals.golden label {file} --labels FILE [FILE ...] --write"
+    then = f"Then: python -m evals.golden {join(['label', str(file)])} --labels FILE [FILE ...] --write"
     return say(namespace, [f"{out}: {count}, of {', '.join(systems)}; {how}", then])
 
 
@@ -205,9 +213,10 @@ def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _as_page(rows: Sequence[Mapping[str, Any]], namespace: argparse.Namespace) -> str:
-    # The browser keeps the labels of each pool apart.
-    pool = hashlib.sha256(json.dumps([(row["case"], row["asked"], row["chunk"]) for row in rows]).encode()).hexdigest()
     file, annotator = f"{namespace.file.stem}.labels.jsonl", namespace.annotator or ""
+    # The browser keeps the labels of each pool and person apart.
+    labelled = [annotator, *((row["case"], row["asked"], row["chunk"]) for row in rows)]
+    pool = hashlib.sha256(json.dumps(labelled).encode()).hexdigest()
     data = {"id": pool[:16], "file": file, "annotator": annotator, "rows": rows}
     # In a script, `<` could end it.
     text = json.dumps(data).replace("<", "\\u003c")
@@ -257,8 +266,9 @@ def read_labels(sources: Sequence[Path], annotator: str | None) -> list[Label]:
 
 
 def standing(labels: Sequence[Label]) -> Labels:
-    """Return the last label of each person, query and chunk, but for skipped ones."""
-    last = {(label.case, label.chunk, label.annotator): label for label in labels}
+    """Return the latest label of each person, query and chunk, but for skipped ones."""
+    in_time = sorted(labels, key=attrgetter("at"))
+    last = {(label.case, label.chunk, label.annotator): label for label in in_time}
     by_chunk: dict[str, dict[str, list[Label]]] = {}
     for (case_id, chunk_id, _), label in sorted(last.items(), key=itemgetter(0)):
         if label.grade is not None:
@@ -292,14 +302,14 @@ def write_labels(file: Path, labels: Labels) -> list[str]:
         # The lines of cases without labels stay as they are, to the byte.
         if case.id in labels:
             changes, contradictions = merged(case, labels[case.id])
-            lines[number] = json_lines([json.loads(lines[number]) | changes]).rstrip("\n")
+            row = {name: cell for name, cell in json.loads(lines[number]).items() if name not in OF_PASSAGES}
+            lines[number] = json_lines([row | changes]).rstrip("\n")
             against += [f"  {case.id}: {contradiction}" for contradiction in contradictions]
     write(file, "".join(f"{line}\n" for line in lines))
     both = f"{len(against)} labels contradict the golden data; both are kept, and need a decision:"
     return [
         f"{file}: labels of {len(labels)} cases are written",
         *([both, *against] if against else []),
-        f"Next: python -m evals.golden check {file}, then a run on it (dataset.path)",
     ]
 
 
@@ -307,9 +317,10 @@ def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str,
     """Return the fields of a case that labels of its chunks change, as JSON values, and the labels that contradict it.
 
     A labelled chunk becomes evidence of its grade: by the quotes that were marked in it, else by its whole text; 0 is
-    judged, not relevant.
+    judged, not relevant. What a former label said of the chunk is replaced.
     """
-    passages = {_passage(item): item for item in case.evidence}
+    former = {_passage(item): item for item in case.evidence}
+    passages: dict[tuple[str | None, str], Evidence] = {}
     verdicts = dict(case.human_verdicts)
     contradictions: list[str] = []
     for chunk_id, of_chunk in labels.items():
@@ -318,12 +329,19 @@ def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str,
             contradictions.append(f"chunk {chunk_id} has grade {grade}, and the case is out of scope")
             continue
         text = normalise(chunk.chunk_text)
-        is_evidence = any(item.quote and normalise(item.quote) in text for item in case.relevant_evidence)
+        of_page = [item for item in case.evidence if item.quote and item.source_url in (None, chunk.source_url)]
+        inside = [item for item in of_page if normalise(item.quote or "") in text]
+        whole = [item for item in inside if normalise(item.quote or "") == text]
+        # Verdicts, which need a reference answer, name the chunks that people labelled. A label of 0 left nothing but
+        # the whole text, so that other passages beside it are not of a label.
+        was_labelled = case.labelling and (chunk_id in case.human_verdicts or not case.reference_answer)
+        is_replaced = was_labelled and all(item.grade for item in whole)
+        is_evidence = not is_replaced and any(item.grade for item in inside)
         if not grade and (is_evidence or chunk_id in case.relevant):
             contradictions.append(f"chunk {chunk_id} has grade 0, and is relevant by evidence or relevant_ids")
         marked = [quote for label in of_chunk if label.grade and grade for quote in label.quotes if quote.strip()]
-        # What a former label said of the whole chunk is replaced.
-        passages.pop(_passage(chunk.evidence(chunk.chunk_text, grade)), None)
+        for item in inside if is_replaced else whole:
+            former.pop(_passage(item), None)
         new = [chunk.evidence(quote, grade) for quote in marked or [chunk.chunk_text]]
         passages |= {_passage(evidence): evidence for evidence in new}
         if case.in_scope and case.reference_answer is not None:
@@ -331,7 +349,7 @@ def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str,
     every = [label for of_chunk in labels.values() for label in of_chunk]
     latest = max(label.at for label in every).isoformat(timespec="seconds")
     changes = {
-        "evidence": [item.model_dump(mode="json", exclude_none=True) for item in passages.values()],
+        "evidence": [item.model_dump(mode="json", exclude_none=True) for item in (former | passages).values()],
         **({"human_verdicts": verdicts} if verdicts else {}),
         "labelling": Labelling(by=sorted({label.annotator for label in every}), at=latest).model_dump(mode="json"),
     }

@@ -52,8 +52,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 
 def sheet(file: Path) -> list[dict[str, str]]:
-    """Return the rows of a spreadsheet."""
-    with file.open(newline="") as opened:
+    """Return the rows of a spreadsheet, which Excel knows to be UTF-8 by its mark."""
+    assert file.read_bytes().startswith(b"\xef\xbb\xbf")
+    with file.open(newline="", encoding="utf-8-sig") as opened:
         return list(csv.DictReader(opened))
 
 
@@ -124,6 +125,10 @@ def test_a_person_labels_by_keyboard_mouse_and_touch(folder: Path, run: Golden, 
             press(browser, "0", done=done)
         assert "All done" in browser.evaluate("document.body.innerText")
         assert len(saved_by(browser, tmp_path)) == total
+        assert run(*POOL[:-1], "bob", "--out", "bob.html").code == 0
+        browser.open(folder / "bob.html", width=1200, theme="light")
+        browser.wait_for(f"{SHOWN} && {BAR} === 0")
+        assert browser.evaluate("document.getElementById('who').textContent") == "bob", "in the same browser"
         assert not [problem for problem in browser.problems if "blob:" not in problem]
     [labels] = tmp_path.glob("*.ada.jsonl")
     read_back = run("--labels", labels)
