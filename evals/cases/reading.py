@@ -73,11 +73,12 @@ class GoldenSet:
     fingerprint: str
 
 
-def load_golden(config: DatasetConfig) -> GoldenSet:
+def load_golden(config: DatasetConfig, columns: Mapping[str, str] | None = None) -> GoldenSet:
     """Read, validate and choose cases.
 
     Args:
         config: A file, a folder, or a hub id with a pinned revision (see `rows_of`); which split, ids, how many.
+        columns: Column to field, where a table has other names.
 
     Raises:
         DatasetError: The data has faults, listed with file and line, or no case is left to run.
@@ -85,7 +86,7 @@ def load_golden(config: DatasetConfig) -> GoldenSet:
     source = config.hub or config.path
     if source is None:
         raise DatasetError("no golden data: set dataset.path (a .jsonl file or a folder of them) or dataset.hub")
-    return _chosen(*validate_rows(rows_of(source, config)), str(source), config)
+    return _chosen(*validate_rows(rows_of(source, config, columns)), str(source), config)
 
 
 def golden_set(data: "GoldenData", config: DatasetConfig | None = None) -> GoldenSet:

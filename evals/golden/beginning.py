@@ -2,24 +2,37 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from evals.cases.case import Case
-from evals.cases.reading import FIELDS, rows_of, validate_rows
+from evals.cases.reading import FIELDS, load_golden
 from evals.cases.relevance import normalise
 from evals.config.experiment import DatasetConfig
-from evals.config.files import check_writable, write
+from evals.config.files import write
 from evals.config.telemetry import silence
 from evals.errors import DatasetError
-from evals.golden.chunks import check_new, evidence_of, json_lines, named_chunks, next_check, prose, say, spread
+from evals.golden.check import WORD
+from evals.golden.chunks import (
+    check_new,
+    evidence_of,
+    json_lines,
+    named_chunks,
+    next_check,
+    page_of,
+    prose,
+    say,
+    spread,
+)
 from retrievers.errors import nearest
 from retrievers.records import Chunk
 
 QUOTE_WORDS = 60
 SHOWN = 5
-# Similarity of texts that are equal; and the least of a text and a stretch of a chunk that counts as it (rapidfuzz's
-# `partial_ratio`).
+# Share of a text's words that a chunk or page has where its characters are compared, which takes far longer.
+LEAST_WORDS = 0.5
+# Similarity of texts that are equal; and the least of a text and a stretch that counts as it (rapidfuzz's `ratio`).
 EXACT = 100.0
 ALIKE = 85.0
 
@@ -74,10 +87,12 @@ def import_cases(namespace: argparse.Namespace) -> int:
     if hub and not namespace.revision:
         hint = "of a hub id give --revision, a commit hash, or its data may change"
         raise DatasetError(f"{hub!r}: no such file or folder; {hint}")
-    check_writable(namespace.out)
+    check_new(namespace.out, force=namespace.force)
     silence(hub=bool(hub))
-    config = DatasetConfig(hub=hub, revision=namespace.revision, split=namespace.split)
-    cases, places = validate_rows(rows_of(hub or source, config, parse_columns(namespace.column)))
+    path = None if hub else source
+    config = DatasetConfig(path=path, hub=hub, revision=namespace.revision, split=namespace.split)
+    golden = load_golden(config, parse_columns(namespace.column))
+    cases = golden.cases
     chunks = named_chunks(namespace)
     lines = []
     if quotes := {item.quote for case in cases for item in case.evidence if item.quote and not item.source_url}:
@@ -86,9 +101,9 @@ def import_cases(namespace: argparse.Namespace) -> int:
         else:
             located = locate(sorted(quotes), chunks)
             cases = tuple(placed for case in cases if (placed := _with_pages(case, located)))
-            lost = places.keys() - {case.id for case in cases}
+            lost = sorted({case.id for case in golden.cases} - {case.id for case in cases})
             lines += _how_located(located)
-            lines += [f"  {places[key]}: left out, as none of its passages was found" for key in sorted(lost)]
+            lines += [f"  {golden.places[key]}: left out, as none of its passages was found" for key in lost]
     write(namespace.out, json_lines([case.model_dump(exclude_defaults=True) for case in cases]))
     if judged := sum(len(case.relevant_ids) for case in cases):
         relevant = sum(len(case.relevant) for case in cases)
@@ -96,7 +111,7 @@ def import_cases(namespace: argparse.Namespace) -> int:
             f"  {relevant} relevant documents, {judged - relevant} judged and not relevant; their ids must equal the "
             "chunk_id or the source_document_id of your collection (metadata.map)"
         )
-    lines.append(f"  next: python -m evals.golden check {namespace.out}, and label what has no evidence")
+    lines.append(f"  next: {next_check(namespace.out, namespace)}, and label what has no evidence")
     outside = sum(not case.in_scope for case in cases)
     return say(namespace, [f"{namespace.out}: {len(cases)} cases of {source}, {outside} of them out of scope", *lines])
 
@@ -118,41 +133,47 @@ def parse_columns(flags: Sequence[str]) -> dict[str, str] | None:
 
 
 class Located(NamedTuple):
-    """Where a text was found, None where it was not, and how alike the nearest chunk is, 0 to 100."""
+    """Where a text was found, None where it was not, and how alike it is, 0 to 100."""
 
     evidence: Mapping[str, Any] | None
     score: float
 
 
 def locate(texts: Sequence[str], chunks: Sequence[Chunk]) -> dict[str, Located]:
-    """Find texts in chunks: word for word (white space aside), else the stretch of a chunk that is most alike."""
-    from rapidfuzz import fuzz, process
+    """Find texts in chunks, or across those of a page: word for word (white space aside), else what is most alike."""
+    from rapidfuzz import fuzz
 
-    chunk_texts = [normalise(chunk.text) for chunk in chunks]
+    of_page: dict[str, list[Chunk]] = {}
+    for chunk in sorted(chunks, key=lambda chunk: chunk.chunk_index or 0):
+        of_page.setdefault(page_of(chunk), []).append(chunk)
+    pages = [replace(page[0], heading=None, text="\n".join(chunk.text for chunk in page)) for page in of_page.values()]
+    places = [(place, plain := normalise(place.text), {*WORD.findall(plain)}) for place in (*chunks, *pages)]
 
     def nearest_of(text: str) -> Located:
         plain = normalise(text)
-        if holder := next((chunk for chunk, whole in zip(chunks, chunk_texts, strict=True) if plain in whole), None):
+        if holder := next((place for place, whole, _ in places if plain in whole), None):
             return Located(evidence_of(holder, text.strip() if text.strip() in holder.text else plain), EXACT)
-        _, score, number = process.extractOne(plain, chunk_texts, scorer=fuzz.partial_ratio) or ("", 0.0, -1)
-        stretch = fuzz.partial_ratio_alignment(plain, chunk_texts[number]) if score >= ALIKE else None
-        if stretch is None:
-            return Located(None, score)
-        quote = chunk_texts[number][stretch.dest_start : stretch.dest_end].strip()
-        return Located(evidence_of(chunks[number], quote), score)
+        words, best = {*WORD.findall(plain)}, Located(None, 0.0)
+        for place, whole, known in places:
+            if len(words & known) >= LEAST_WORDS * len(words):
+                stretch = fuzz.partial_ratio_alignment(plain, whole, score_cutoff=ALIKE)
+                quote = whole[stretch.dest_start : stretch.dest_end].strip() if stretch else ""
+                # All of a place that is shorter than the text may stand in it, and be little of it.
+                if (score := fuzz.ratio(plain, quote)) >= ALIKE and score > best.score:
+                    best = Located(evidence_of(place, quote), score)
+        return best
 
     return {text: nearest_of(text) for text in texts}
 
 
 def _how_located(located: Mapping[str, Located]) -> list[str]:
-    lost = {text: score for text, (evidence, score) in located.items() if evidence is None}
+    lost = [text for text, (evidence, _) in located.items() if evidence is None]
     alike = [score for evidence, score in located.values() if evidence and score < EXACT]
     exact = len(located) - len(lost) - len(alike)
     lines = [f"  {len(located)} passages: word for word {exact}, alike {len(alike)}, not found {len(lost)}"]
     if alike:
         lines.append(f"  alike: similarity {min(alike):.0f} to {max(alike):.0f} of 100; read these quotes")
-    examples = [*lost.items()][:SHOWN]
-    return lines + [f"  not found (most alike {score:.0f} of 100): {text[:60]!r}" for text, score in examples]
+    return lines + [f"  not found: {text[:60]!r}" for text in lost[:SHOWN]]
 
 
 def _with_pages(case: Case, located: Mapping[str, Located]) -> Case | None:

@@ -66,7 +66,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
             described = f"file to write (default: {GOLDEN})"
             add("-o", "--out", type=path_argument, default=GOLDEN, metavar="FILE", help=described)
             add("--force", action="store_true", help="replace the file if it exists")
-        if makes_file or name == "label":
+        if name in ("init", "label", "synthesize"):
             add("--seed", type=whole_number(0), default=0, help="of the choice and order (default: 0)")
         return add
 
@@ -86,12 +86,11 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "Tables of other column names, ragas' testsets, BEIR folders and datasets of the hub as golden data; passages "
         "without a page are looked for in --docs or the collection."
     )
-    add = command("import", "import queries and labels", about)
+    add = command("import", "import queries and labels", about, makes_file=True)
     add("source", metavar="SOURCE", help="file, folder, or hub id with --revision")
-    add("-o", "--out", type=path_argument, required=True, metavar="FILE", help="golden file to write")
     add("--column", action="append", default=[], metavar="FIELD=COLUMN", help="such as query=question; repeatable")
     add("--revision", metavar="COMMIT", help="commit hash; required with a hub id")
-    add("--split", help="split of a dataset of the hub (default: train), or judgements of a BEIR folder (test)")
+    add("--split", help="only this split; default: all, of the hub train, of a BEIR folder test")
 
     about = (
         "Pool the best chunks of several systems into a page (HTML) or a spreadsheet (CSV) for people to judge; "

@@ -35,7 +35,7 @@ def docs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def imported(golden: Command, tmp_path: Path) -> Command:
-    return lambda source, *flags: golden("import", source, "--out", tmp_path / "out.jsonl", *flags)
+    return lambda source, *flags: golden("import", source, "--force", "--out", tmp_path / "out.jsonl", *flags)
 
 
 def cases(folder: Path) -> list[dict[str, Any]]:
@@ -104,7 +104,9 @@ def test_what_ragas_reads_comes_back_with_its_pages(imported: Command, handbook:
         (" ".join(RATE.split()), " ".join(RATE.split()), "word for word 1"),
         (f"Intro. {STEPPER} And more.", STEPPER, "alike 1"),
         (STEPPER.replace("up to", "upto").replace("loses", "looses"), STEPPER, "similarity 99 to 99 of 100"),
-        ("Zebras have stripes on all of their legs.", None, "not found (most alike "),
+        ("Zebras have stripes on all of their legs.", None, "not found 1"),
+        # A chunk that stands in a text is not the text.
+        (f"Read more. {STEPPER} {'And much more of it. ' * 5}", None, "not found 1"),
     ],
 )
 def test_passages_are_found_in_the_pages_exactly_or_nearly_or_told_and_left_out(
@@ -120,6 +122,27 @@ def test_passages_are_found_in_the_pages_exactly_or_nearly_or_told_and_left_out(
     assert len(located) == (quote is not None)
     for [evidence] in (case["evidence"] for case in located):
         assert evidence["source_url"].startswith("/docs/") and str(quote)[10:40] in evidence["quote"]
+
+
+@pytest.mark.parametrize("kind", ["pages", "collection"])
+def test_a_passage_longer_than_a_chunk_is_found_in_its_page_whole(
+    golden: Command, imported: Command, tmp_path: Path, docs: Path, kind: str
+) -> None:
+    text = f"## Speed\n\n{STEPPER}\n\n## Rates\n\n{RATE}\n\n## Ends\n\n{STEPPER[::-1]}"
+    (docs / "both.md").write_text(f"---\ntitle: Both\n---\n{text}\n")
+    rows = [{"user_input": "How?", "reference_contexts": [text], "split": name} for name in ("dev", "test")]
+    (tmp_path / "ragas.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    flags = ["--docs", str(docs), "--base-url", "/x"]
+    if kind == "collection":
+        flags = ["--store.path", str(tmp_path / "s"), "--collection", "own"]
+        assert retrievers(["index", str(docs), "--base-url", "/x", *flags, "--quiet"]) == 0
+    done = imported(tmp_path / "ragas.jsonl", "--split", "dev", *flags)
+    assert "word for word 1" in done.out and "left out" not in done.out, done.out
+    [case] = cases(tmp_path)
+    assert case["evidence"] == [{"source_url": "/x/both", "quote": " ".join(text.split())}]
+    *_, command = done.out.strip().partition("next: python -m evals.golden ")
+    assert golden(*command.removesuffix(", and label what has no evidence").split()).code == 0
+    assert "exists already" in golden("import", tmp_path / "ragas.jsonl", "--out", tmp_path / "out.jsonl").err
 
 
 def test_faults_are_named_and_nothing_is_written(
