@@ -9,10 +9,12 @@ from math import sqrt
 from statistics import pstdev
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import binom
 
 from evals.cases.case import Case
 from evals.cases.reading import GoldenSet, case_fingerprint, golden_set
-from evals.cases.relevance import Relevance, missing_chunks, normalise, resolve
+from evals.cases.relevance import HALF, Relevance, missing_chunks, normalise, resolve, share_held
 from evals.config.telemetry import silence
 from evals.errors import ReportError
 from evals.golden.chunks import Floats, embedder, named_chunks, page_of, retriever_settings, say
@@ -20,6 +22,7 @@ from evals.report.head import deepest
 from evals.report.model import QueryRow, Report
 from evals.report.parsing import MOST_BYTES, parse
 from evals.stats.intervals import Z
+from evals.stats.paired import ALPHA
 from retrievers.config.files import read_text
 from retrievers.embedding.models import make_embeddings
 from retrievers.records import Chunk
@@ -42,9 +45,10 @@ MOST_COPIED = 0.3
 COPY = 0.8
 # The scripts after it in Unicode put no space between words, so that each character is one.
 WORD = re.compile(r"[⺀-\uffff]|\w+")
-# 80% of a normal distribution lie below: the power that is usually asked for.
+# The power that is usually asked for: 80% of a normal distribution lie below the quantile.
+POWER = 0.8
 POWER_QUANTILE = 0.8416212335729143
-# Queries that must all change the same way, so that McNemar's exact test (two-sided, 5%) rejects: 2 · 0.5⁶ < 0.05.
+# Queries that must all change the same way, so that an exact test (two-sided, 5%) rejects: 2 · 0.5⁶ < 0.05.
 FEWEST_CHANGED = 6
 # Largest standard deviation of values from 0 to 1.
 LARGEST = 0.5
@@ -97,7 +101,8 @@ def check(namespace: argparse.Namespace) -> int:
         copies(cases),
     ]
     if chunks:
-        parts += [coverage(relevance, chunks), in_the_corpus(cases, chunks), near_copies(cases, relevance, chunks)]
+        parts += [coverage(relevance, chunks), scattered(cases, relevance, chunks)]
+        parts += [in_the_corpus(cases, chunks), near_copies(cases, relevance, chunks)]
     if runs:
         parts.append(unfound(cases, runs))
     return say(namespace, [f"{namespace.file}: {len(cases)} cases are valid ({how})", *parts])
@@ -127,30 +132,43 @@ def power(cases: Sequence[Case], scores: Mapping[str, Scores]) -> str:
 
     At 5% significance, two-sided, and 80% power, paired by query: (1.96 + 0.84) · s / √n, with s the standard deviation
     of the differences: measured between the runs, or that of the one run's scores (√(2 · (1 − r)) times it, at a
-    correlation r of 0.5 between two runs), or the largest that scores from 0 to 1 can have. A difference of hit rates
-    is at least 6 / n (McNemar).
+    correlation r of 0.5 between two runs), or the largest that scores from 0 to 1 can have. Of hit rates, the power of
+    McNemar's exact test.
     """
     groups = Counter(name for case in cases if case.in_scope for name in ("all", case.split) if name)
     lines = []
     for title in METRICS:
         deviation, basis = deviation_of(scores.get(title, ()))
         proved = {n: smallest_difference(deviation, n, binary=title == "hit rate") for n in groups.values()}
-        differences = ", ".join(f"{proved[n]:.3f} ({name}, n {n})" for name, n in sorted(groups.items()))
+        in_words = {n: "none" if least is None else f"{least:.3f}" for n, least in proved.items()}
+        differences = ", ".join(f"{in_words[n]} ({name}, n {n})" for name, n in sorted(groups.items()))
         lines.append(f"{title}: {differences or 'no query in scope'}; deviation {deviation:.3f}, {basis}")
     lines.append("a difference between two runs that is smaller is proved in fewer than 80% of the cases")
     return part("Smallest differences that can be proved", lines)
 
 
-def smallest_difference(deviation: float, n: int, *, binary: bool) -> float:
-    """Return the smallest difference of means that n paired queries prove with 80% power, at most 1.
+def smallest_difference(deviation: float, n: int, *, binary: bool) -> float | None:
+    """Return the smallest difference of means that n paired queries prove with 80% power, at most 1; None if none does.
 
     Args:
         deviation: Standard deviation of the differences.
         n: Number of queries, at least 1.
         binary: True for scores of 0 or 1.
     """
-    least = (Z + POWER_QUANTILE) * deviation / sqrt(n)
-    return min(1.0, max(least, FEWEST_CHANGED / n) if binary else least)
+    if n < FEWEST_CHANGED:
+        return None
+    if not binary:
+        return min(1.0, (Z + POWER_QUANTILE) * deviation / sqrt(n))
+    changed = np.arange(n + 1)
+    # One query fewer that falls than the first number at which the exact test does not reject.
+    most_falls = binom.ppf(ALPHA / 2, changed, 0.5) - 1
+
+    def power_of(difference: float) -> float:
+        share = min(1.0, max(difference, deviation**2 + difference**2))
+        rejected = binom.cdf(most_falls, changed, (1 - difference / share) / 2)
+        return float(binom.pmf(changed, n, share) @ rejected)
+
+    return float(brentq(lambda difference: power_of(difference) - POWER, 1e-9, 1.0))
 
 
 def deviation_of(runs: Scores) -> tuple[float, str]:
@@ -199,14 +217,19 @@ def repeats(cases: Sequence[Case], vectors: Floats) -> str:
 
 
 def both_sides(cases: Sequence[Case]) -> str:
-    """Report quotes, and ids of relevant chunks, that are evidence in more than one split."""
-    by_split = defaultdict[str, dict[str, str]](dict)
+    """Report passages, one of which may hold the other, and ids of relevant chunks that are evidence in two splits."""
+    by_page = defaultdict[str, list[tuple[str, Case]]](list)
     for case in (case for case in cases if case.split):
-        for evidence in (*(normalise(item.quote or "") for item in case.relevant_evidence), *case.relevant):
-            by_split[evidence].setdefault(case.split or "", case.id)
-    shared = {evidence: ids.values() for evidence, ids in by_split.items() if evidence and len(ids) > 1}
+        passages = [(item.source_url, normalise(item.quote or item.place)) for item in case.relevant_evidence]
+        for page, passage in (*passages, *((None, key) for key in case.relevant)):
+            by_page[page or passage].append((passage, case))
+    shared: dict[str, tuple[str, str]] = {}
+    for of_page in by_page.values():
+        for (passage, case), (other_passage, other) in combinations(of_page, 2):
+            if case.split != other.split and (passage in other_passage or other_passage in passage):
+                shared.setdefault(min(passage, other_passage, key=len), (case.id, other.id))
     examples = [f"{' and '.join(ids)}: {evidence[:80]!r}" for evidence, ids in shared.items()]
-    line = f"{len(shared)} quotes or relevant_ids are evidence in several splits"
+    line = f"{len(shared)} passages or relevant_ids are evidence in several splits"
     return part("Evidence on both sides of a split", [line], examples)
 
 
@@ -218,6 +241,20 @@ def copies(cases: Sequence[Case]) -> str:
     examples = [f"{case.id}: {share:.0%} of its stretches of four words: {case.query!r}" for share, case in copied]
     line = f"{len(copied)} of {len(shares)} queries copy more than {MOST_COPIED:.0%} of themselves from it"
     return part("Words copied from the evidence", [line], examples)
+
+
+def scattered(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str:
+    """Return the quotes that no chunk holds half of, such as whole pages."""
+    texts = {chunk.chunk_id: normalise(chunk.text) for chunk in chunks}
+    examples = []
+    for case in cases:
+        held = [texts[key] for key in relevance[case.id].grades if key in texts]
+        for quote in (normalise(item.quote) for item in case.relevant_evidence if item.quote):
+            if all(share_held(quote, text, HALF * len(quote)) < HALF for text in held):
+                examples.append(f"{case.id}: {quote[:80]!r}")
+    hint = ": shorten them to what answers" if examples else ""
+    line = f"{len(examples)} quotes span chunks of which only the one that holds most counts{hint}"
+    return part("Evidence that no chunk holds half of", [line], examples)
 
 
 def in_the_corpus(cases: Sequence[Case], chunks: Sequence[Chunk]) -> str:

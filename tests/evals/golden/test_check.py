@@ -80,6 +80,32 @@ def test_every_doubt_is_told_with_its_queries(check: Check, tmp_path: Path, snap
     assert copied_share("机器人是", "这里机器人是什么") == 1
 
 
+def test_pages_headings_and_quotes_that_hold_one_another_are_on_both_sides_of_a_split(check: Check) -> None:
+    sides: dict[str, tuple[Row, Row]] = {
+        "held": ({"quote": RATE[:40]}, {"quote": RATE}),
+        "heading": ({"heading": "Rates"}, {"heading": "Rates"}),
+        "page": ({}, {}),
+        "apart": ({"quote": RATE[:30]}, {"quote": RATE[30:]}),
+    }
+    rows = [
+        {"id": f"{page}-{split}", "query": split, "split": split, "evidence": [{"source_url": page, **side}]}
+        for page, both in sides.items()
+        for split, side in zip(("dev", "test"), both, strict=True)
+    ]
+    assert "3 passages or relevant_ids are evidence in several splits" in check(*rows, flags=()).out
+
+
+def test_a_quote_of_several_chunks_is_named(check: Check, docs: Path) -> None:
+    sentences = [f"Sentence number {n} of a long page tells of motor {n} and nothing else at all." for n in range(60)]
+    (docs / "long.md").write_text("\n\n".join(sentences))
+    done = check(case("whole", "What of motors?", " ".join(sentences), "long"))
+    assert (
+        "! Evidence that no chunk holds half of\n  1 quotes span chunks of which only the one that holds most counts"
+        in done.out
+    )
+    assert "0 quotes span chunks" in check(case("part", "What of motors?", " ".join(sentences[:3]), "long")).out
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [
@@ -129,15 +155,26 @@ def test_reports_tell_what_is_never_found(check: Check, tmp_path: Path, capsys: 
 @pytest.mark.parametrize(("n", "deviation"), [(40, 0.3), (132, 0.3), (400, 0.15)])
 def test_a_difference_of_that_size_is_proved_in_80_percent_of_simulated_comparisons(n: int, deviation: float) -> None:
     least = smallest_difference(deviation, n, binary=False)
+    assert least is not None
     draws = np.random.default_rng(1).normal(least, deviation, size=(4_000, n))
     assert float((stats.ttest_1samp(draws, 0.0, axis=1).pvalue < 0.05).mean()) == pytest.approx(0.8, abs=0.025)
 
 
 def test_hit_rates_differ_provably_only_where_six_queries_change() -> None:
     assert sign_flip(np.ones(FEWEST_CHANGED), 0)[0] < 0.05 < sign_flip(np.ones(FEWEST_CHANGED - 1), 0)[0]
-    few = [smallest_difference(0.01, 60, binary=binary) for binary in (True, False)]
-    assert few[0] == FEWEST_CHANGED / 60 > few[1]
-    assert smallest_difference(0.5, 4, binary=True) == 1.0
+    assert [smallest_difference(0.5, n, binary=True) is None for n in (1, 5, 6, 7)] == [True, True, False, False]
+    assert smallest_difference(0.5, 5, binary=False) is None
+
+
+@pytest.mark.parametrize(("n", "deviation"), [(8, 0.5), (16, 0.5), (20, 0.5), (60, 0.01), (60, 0.3)])
+def test_a_difference_of_hit_rates_of_that_size_is_proved_in_80_percent_of_runs(n: int, deviation: float) -> None:
+    least = smallest_difference(deviation, n, binary=True)
+    assert least is not None and least >= 6 / n
+    changed = min(1.0, max(least, deviation**2 + least**2))
+    shares = [(changed - least) / 2, 1 - changed, (changed + least) / 2]
+    draws = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], size=(2_000, n), p=shares)
+    proved = [draw.sum() > 0 and sign_flip(draw, 0)[0] < 0.05 for draw in draws]
+    assert np.mean(proved) == pytest.approx(0.8, abs=0.03)
 
 
 def test_the_deviation_is_measured_between_runs_or_derived_from_one_and_told_by_split() -> None:
@@ -147,5 +184,6 @@ def test_the_deviation_is_measured_between_runs_or_derived_from_one_and_told_by_
     assert deviation_of([]) == deviation_of([{"a": 1.0, "b": 1.0}]) and deviation_of([])[0] == LARGEST
     cases = [make_case(f"q{n}", split="dev" if n < 30 else "test") for n in range(40)]
     _, hit_rate, ndcg, _ = power([*cases, make_case("out", in_scope=False, split="dev")], {}).split("\n  ")
-    assert f", {FEWEST_CHANGED / 10:.3f} (test, n 10); " in hit_rate
+    assert f", {smallest_difference(LARGEST, 10, binary=True):.3f} (test, n 10); " in hit_rate
+    assert "hit rate: none (all, n 3), none (dev, n 3); " in power(cases[:3], {})
     assert "(all, n 40), " in ndcg and "(dev, n 30), " in ndcg and "(test, n 10); " in ndcg
