@@ -108,9 +108,10 @@ def label(namespace: argparse.Namespace) -> int:
         raise DatasetError("--write: expected the files of labels to write: --labels FILE [FILE ...]")
     out: Path = namespace.out or file.with_suffix(".label.html")
     check_writable(out)
-    rows, systems = pooled_rows(namespace, report)
+    rows, systems, holes = pooled_rows(namespace, report)
+    beyond = f"; {holes} that the report returned are not in the pool" if holes else ""
     if not rows:
-        return say(namespace, ["No chunk is left to judge: people's verdicts hold all of the pool"])
+        return say(namespace, [f"No chunk is left to judge: people's verdicts hold all of the pool{beyond}"])
     in_csv = out.suffix.lower() == ".csv"
     with replacing(out) as part:
         # Queries, answers and chunks may be nobody else's business.
@@ -118,7 +119,7 @@ def label(namespace: argparse.Namespace) -> int:
         # Without a byte-order mark, Excel takes CSV for the code page of its country.
         text = _as_csv(rows) if in_csv else _as_page(rows, namespace)
         part.write_text(text, encoding="utf-8-sig" if in_csv else "utf-8")
-    count = f"{len(rows)} chunks of {len({row['case'] for row in rows})} queries to judge"
+    count = f"{len(rows)} chunks of {len({row['case'] for row in rows})} queries to judge{beyond}"
     how = "fill in its column grade (0 to 3)" if in_csv else "open it in a browser, label, save"
     then = f"Then: python -m evals.golden {join(['label', str(file)])} --labels FILE [FILE ...] --write"
     return say(namespace, [f"{out}: {count}, of {', '.join(systems)}; {how}", then])
@@ -127,29 +128,34 @@ def label(namespace: argparse.Namespace) -> int:
 # What is asked
 
 
-def pooled_rows(namespace: argparse.Namespace, report: Report | None) -> tuple[list[dict[str, Any]], Sequence[str]]:
-    """Return a row for each query and chunk to judge, and the names of the systems that they are of.
+def pooled_rows(
+    namespace: argparse.Namespace, report: Report | None
+) -> tuple[list[dict[str, Any]], Sequence[str], int]:
+    """Return a row for each query and chunk to judge, the names of the systems that they are of, and the holes beyond.
 
     Queries come in the order in which a judge takes them, so that the first ones, wherever a person stops, are a random
     sample; those out of scope come last. The order of a query's chunks says nothing of who ranked them how. Pairs that
     people have judged already are left out. Of a report, only what it returned and nobody has judged, or what its judge
-    and the labels differ on, is asked for.
+    and the labels differ on, is asked for; these are its holes, and those beyond are in no system's pool.
     """
     golden = golden_set(namespace.file)
     order = {case_id: number for number, case_id in enumerate(judging_order(golden.cases, namespace.seed))}
     cases = golden_set(golden, DatasetConfig(split=namespace.split)).cases
     systems = _systems(namespace, cases)
-    holes = {*_holes(report)} if report else None
+    chosen = {case.id for case in cases}
+    holes = {hole for hole in _holes(report) if hole[0] in chosen} if report else None
+    beyond = set(holes or ())
     rows = []
     for case in sorted(cases, key=lambda case: order.get(case.id, len(order))):
         pool = {chunk.chunk_id: chunk for chunks in systems.values() for chunk in chunks.get(case.id, ())}
         for chunk in sorted(pool.values(), key=lambda chunk: uniform(namespace.seed, case.id, chunk.chunk_id)):
+            beyond.discard((case.id, chunk.chunk_id))
             is_asked = holes is None or (case.id, chunk.chunk_id) in holes
             if is_asked and chunk.text.strip() and chunk.chunk_id not in case.human_verdicts:
                 rows.append(_row(case, chunk))
     if not rows and report is None and not any(case.human_verdicts for case in cases):
         raise DatasetError("the pool is empty: none of its systems found a chunk with text for a query of this file")
-    return rows, [*systems]
+    return rows, [*systems], len(beyond)
 
 
 def _holes(report: Report) -> Iterator[tuple[str, str]]:
