@@ -152,7 +152,7 @@ class _Kept:
         self._chat, self._store = chat, store
 
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
-        kept = self._store.get(self._chat.key(prompt, schema), schema)
+        kept = self._store.get(self._chat.key(prompt, schema), schema, prompt)
         if kept is None:
             raise UnansweredError(Unscored(reason="a verdict is not in the store"))
         return schema.model_validate_json(kept)

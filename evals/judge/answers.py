@@ -40,7 +40,8 @@ class Answer:
     """Answer of a model.
 
     Attributes:
-        text: Its text. A model may quote a key that it was asked with, so secrets are hidden in it.
+        text: Its text, without halves of characters. A model may quote a key that it was asked with, so secrets are
+            hidden in it.
         finish: Why it ended.
         tokens_in: Tokens read as the server counts them, whatever that is; None where it does not.
         tokens_out: Tokens written, likewise.
@@ -59,7 +60,7 @@ class Answer:
         refusal = metadata.get("refusal")
         ends = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
         return cls(
-            text=without_secrets(str(refusal or message.text)),
+            text=without_secrets(str(refusal or message.text).encode(errors="replace").decode()),
             finish="refusal" if refusal else str(next(filter(None, ends), "")).lower(),
             tokens_in=usage.get("input_tokens"),
             tokens_out=usage.get("output_tokens"),
@@ -83,8 +84,7 @@ def read_verdict(answer: Answer, schema: type[Schema], prompt: str) -> Schema:
         raise MalformedError(f"the model refused to answer ({answer.finish}): {quoted}")
     if answer.finish in CUT:
         raise MalformedError(f"the answer was cut off at judge.max_output_tokens, it ends: {text[-60:]!r}")
-    objects = list(_objects(answer.text))
-    examples = [example for shown in SHOWN.split(prompt)[1:] for example in islice(_objects(shown), 1)]
+    objects, examples = list(_objects(answer.text)), _shown(prompt)
     copied = any(value in examples and len(json.dumps(value)) > LONG_OBJECT for value in objects)
     if copied or (len(prompt) > ECHO and " ".join(prompt.split())[:ECHO] in text):
         raise MalformedError(f"the answer repeats its prompt, or an example in it: {quoted}")
@@ -92,29 +92,42 @@ def read_verdict(answer: Answer, schema: type[Schema], prompt: str) -> Schema:
     fault = f"expected a JSON object, got {quoted}" if text else "the answer is empty"
     for value in objects:
         try:
-            verdict = schema.model_validate(value)
+            # An escape may stand for half a character, which no file can hold.
+            verdict = schema.model_validate_json(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             fault = f"{'.'.join(map(str, first['loc']))}: {first['msg']}; got {quoted}"
     if verdict is None:
         raise MalformedError(fault)
-    return checked(verdict)
+    return checked(verdict, prompt)
 
 
-def checked(verdict: Schema) -> Schema:
-    """Return a verdict whose values are all among those that the metric allows.
+def checked(verdict: Schema, prompt: str) -> Schema:
+    """Return a verdict whose values are all among those that the metric allows, on what its prompt asks about.
 
     Raises:
-        MalformedError: One is not.
+        MalformedError: One is not, or most statements are those of an example in place of the reference answer's.
     """
     claims = getattr(verdict, "classifications", None)
     if claims == []:
         raise MalformedError("no statement of the reference was classified")
+    if claims:
+        *examples, reference = [str(shown["answer"]).casefold() for shown in _shown(prompt) if "answer" in shown] or [""]
+        said = [claim.statement.strip() for claim in claims]
+        copied = [one for one in said if one.casefold() in " ".join(examples) and one.casefold() not in reference]
+        if 2 * len(copied) > len(said):
+            of_all = f"{len(copied)} of {len(said)} statements"
+            raise MalformedError(f"{of_all} are of an example in the prompt, such as {copied[0][:80]!r}")
     for judged in (verdict, *(claims or ())):
         for name, allowed in ALLOWED.items():
             if (value := getattr(judged, name, allowed[0])) not in allowed:
                 raise MalformedError(f"{name} is {value!r:.60}, expected one of {', '.join(map(str, allowed))}")
     return verdict
+
+
+def _shown(prompt: str) -> list[dict[str, Any]]:
+    """Return inputs and outputs of a prompt's examples, and last its own input."""
+    return [shown for part in SHOWN.split(prompt)[1:] for shown in islice(_objects(part), 1)]
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:

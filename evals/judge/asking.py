@@ -169,7 +169,7 @@ class Engine:
         Raises:
             JudgeError: The store cannot be used.
         """
-        if verdict := store.get(question.key, question.schema):
+        if verdict := store.get(question.key, question.schema, question.prompt):
             return verdict
         async with self._waiting:
             looks = 0
@@ -179,7 +179,7 @@ class Engine:
                     log.warning("waiting for another run, which buys verdicts of %s", self._chat.label)
                 await asyncio.sleep(0 if self._buying else POLL_S)
         # Another process may have bought it meanwhile.
-        return store.get(question.key, question.schema)
+        return store.get(question.key, question.schema, question.prompt)
 
     async def _bought(self, question: Question) -> Outcome:
         """Ask until there is a verdict, or no attempt is left. A wait that the server asks for is no attempt."""

@@ -141,7 +141,7 @@ class _Counting:
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
         """Count a prompt that was not counted yet."""
         key = self.chat.key(prompt, schema)
-        stored = self.store.get(key, schema) if self.store else None
+        stored = self.store.get(key, schema, prompt) if self.store else None
         if key not in self.prompts:
             self.prompts[key] = self.metric, None if stored else count_tokens(prompt)
         if stored:

@@ -66,11 +66,11 @@ class VerdictStore:
             self.outdated = 0
             self._run(f"PRAGMA user_version = {KEYS}")
 
-    def get(self, key: bytes, schema: type[BaseModel]) -> str | None:
-        """Return the verdict of a key as JSON; None without one that its schema accepts."""
+    def get(self, key: bytes, schema: type[BaseModel], prompt: str) -> str | None:
+        """Return the verdict of a key as JSON; None without one that its schema, and the prompt, accept."""
         for (answer,) in self._run("SELECT answer FROM verdicts WHERE key = ?", key):
             with suppress(ValueError, TypeError):
-                return checked(schema.model_validate_json(answer)).model_dump_json()
+                return checked(schema.model_validate_json(answer), prompt).model_dump_json()
         return None
 
     def put(self, key: bytes, model: str, kind: str, answer: str, tokens: Tokens) -> None:

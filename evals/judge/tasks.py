@@ -4,12 +4,10 @@ Context precision is asked chunk by chunk (ragas asks it one chunk at a time as 
 metrics are asked about a whole selection. Source: ragas 0.4.3, `ragas.metrics.collections`.
 """
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from math import isfinite
 from typing import Any
 
@@ -22,9 +20,6 @@ PRECISION = "ragas/llm_context_precision"
 RECALL = "ragas/llm_context_recall"
 RELEVANCE = "ragas/llm_context_relevance"
 ENTITY_RECALL = "ragas/llm_context_entity_recall"
-STEM = 5
-# The scripts after it in Unicode put no space between words.
-LAST_SPACED = "\u2e7f"
 
 
 @dataclass(frozen=True)
@@ -124,10 +119,6 @@ async def grade(task: Task, asker: Asker) -> Graded:
         return Graded(value=ChunkVerdict(**answers[0].model_dump()))
     statements = answers[0].classifications if task.metric == RECALL else ()
     claims = tuple(Claim(**statement.model_dump()) for statement in statements)
-    if strangers := foreign(task.inputs.get("reference", ""), claims):
-        share = f"{len(strangers)} of {len(claims)} statements share nothing with the reference answer"
-        message = f"{share}, such as {strangers[0].statement[:80]!r}; ragas' own value is {value:g}"
-        return Graded(value=Failure(type="Malformed", message=message), claims=claims)
     return Graded(value=value, claims=claims)
 
 
@@ -175,20 +166,3 @@ def _model_of_ragas() -> Any:
             raise NotImplementedError("the judge is asked with agenerate")
 
     return Asked
-
-
-def foreign(reference: str, claims: Sequence[Claim]) -> list[Claim]:
-    """Return the statements that share no word with a reference answer, if they are more than half of all.
-
-    A small model copies the example of the prompt in place of the statements of the answer.
-    """
-    words = _words(reference)
-    strangers = [claim for claim in claims if words.isdisjoint(_words(claim.statement))]
-    return strangers if words and 2 * len(strangers) > len(claims) else []
-
-
-def _words(text: str) -> set[str]:
-    """Return the beginnings of long words, all words with a digit, and pairs of characters of unspaced scripts."""
-    text = text.casefold()
-    pairs = {before + after for before, after in pairwise(text) if min(before, after) > LAST_SPACED}
-    return pairs | {word[:STEM] for word in re.findall(r"\w{4,}|\w*\d\w*", text)}

@@ -1,10 +1,13 @@
 """What counts as a verdict, and what does not."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 from ragas.metrics.collections.context_precision.util import ContextPrecisionOutput as Verdict
+from ragas.metrics.collections.context_recall.util import ContextRecallInput, ContextRecallPrompt
 from ragas.metrics.collections.context_recall.util import ContextRecallOutput as Recall
 from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput as Rating
 from syrupy.assertion import SnapshotAssertion
@@ -19,8 +22,9 @@ EXAMPLE = (
 RIGHT = '{"reason": "it helps", "verdict": 1}'
 
 
-def claims(*attributed: int) -> str:
-    return json.dumps({"classifications": [{"statement": "s", "reason": "r", "attributed": a} for a in attributed]})
+def claims(*attributed: int, statements: Sequence[str] = ("s",) * 9) -> str:
+    said = zip(statements, attributed, strict=False)
+    return json.dumps({"classifications": [{"statement": s, "reason": "r", "attributed": a} for s, a in said]})
 
 
 @pytest.mark.parametrize(
@@ -91,3 +95,35 @@ def test_what_quotes_the_passages_of_its_prompt_is_no_echo() -> None:
     asked = "Judge the passage.\n" + "A sentence of the passage. " * 10
     said = json.dumps({"reason": "A sentence of the passage. " * 9, "verdict": 1})
     assert read_verdict(Answer(text=said), Verdict, asked).verdict == 1
+
+
+EINSTEIN, NOBEL = "He published 4 papers in 1905", "he received the 1921 Nobel Prize in Physics"
+
+
+@pytest.mark.parametrize(
+    ("reference", "statements", "is_copied"),
+    [
+        ("Calibrate each encoder at the mark.", [EINSTEIN, NOBEL, "The encoder is calibrated."], True),
+        ("Calibrate each encoder at the mark.", ["The encoder is calibrated.", "England"], False),
+        ("England", ["England"], False),
+        ("ROS 2 uses DDS.", ["DDS is the layer below ROS"], False),
+        ("Die Batterie wird vor dem Ausbau getrennt.", ["You disconnect the pack first."], False),
+        ("编码器需要校准", ["The encoder needs a calibration."], False),
+    ],
+)
+def test_statements_of_the_examples_are_no_verdict_and_those_in_other_words_or_another_language_are_one(
+    reference: str, statements: list[str], is_copied: bool
+) -> None:
+    asked = ContextRecallPrompt().to_string(ContextRecallInput(question="q", context="c", answer=reference))
+    answer = Answer(text=claims(1, 1, 1, statements=statements))
+    if is_copied:
+        with pytest.raises(MalformedError, match="2 of 3 statements are of an example in the prompt, such as 'He"):
+            read_verdict(answer, Recall, asked)
+    else:
+        assert [one.statement for one in read_verdict(answer, Recall, asked).classifications] == statements
+
+
+@pytest.mark.parametrize("half", ["\\ud83d", "\ud83d"], ids=["escape", "character"])
+def test_half_a_character_is_replaced(half: str) -> None:
+    answer = Answer.of(AIMessage(f'{{"reason": "an {half}, \\ud83d\\ude00", "verdict": 1}}'))
+    assert read_verdict(answer, Verdict, prompt()).reason == "an ?, \U0001f600"

@@ -17,8 +17,8 @@ from evals.errors import JudgeError
 from evals.judge.judge import asking
 from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, stopped
 from evals.judge.store import VerdictStore, log
-from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, foreign, grade, tasks
-from evals.judge.verdicts import ChunkVerdict, Claim, Judging, sentences
+from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, grade, tasks
+from evals.judge.verdicts import ChunkVerdict, Judging, sentences
 from evals.sampling.order import among, judging_order
 from retrievers.embedding.tokens import count_tokens
 from tests.support.chat_server import MODEL, ChatServer, CohereChatServer, OpenAIChatServer
@@ -174,23 +174,6 @@ def test_a_question_without_an_answer_says_why_also_where_ragas_averages_the_oth
     value = asyncio.run(grade(task, broken)).value
     swallowed = Failure(type="NotFinite", message="ragas returned nan")
     assert value == (swallowed if metric == RELEVANCE else Failure(type="ValueError", message="of ragas"))
-
-
-@pytest.mark.parametrize(
-    ("reference", "statements", "strangers"),
-    [
-        ("Calibrate each encoder at the mark.", ["Einstein was born in Ulm.", "He got a prize."], 2),
-        ("Calibrate each encoder at the mark.", ["Einstein was born.", "He got one.", "The encoder is old."], 2),
-        ("Calibrate each encoder at the mark.", ["Einstein was born in Ulm.", "The encoder is old."], 0),
-        ("Encoder werden kalibriert.", ["Die Kalibrierung der Encoder."], 0),
-        ("编码器需要校准", ["校准编码器"], 0),
-        ("It takes 5 V.", ["5 V are needed."], 0),
-        ("Yes.", ["No, never."], 0),
-    ],
-)
-def test_statements_copied_from_elsewhere_are_foreign(reference: str, statements: list[str], strangers: int) -> None:
-    claims = [Claim(statement=one, attributed=1, reason="") for one in statements]
-    assert len(foreign(reference, claims)) == strangers
 
 
 @pytest.mark.parametrize(
