@@ -104,7 +104,7 @@ class Judge:
         shares = counted(self.chat, self.store, tasks(metrics, among(drawn, observations), seed))
         if self.config.rejudge:
             repeated = self._repeated(among(drawn, again), seed)
-            second = counted(self.chat, None, tasks(metrics, repeated, seed))
+            second = counted(self._second_pass, self.store, tasks(metrics, repeated, seed))
             shares.append(Share(AGAIN, [tokens for share in second for tokens in share.prompts]))
         return JudgePlan(config=self.config, shares=tuple(shares), drawn=len(drawn))
 
@@ -126,7 +126,7 @@ class Judge:
     def again(
         self, first: Judging, metrics: Collection[str], observations: Sequence[Observation], seed: int
     ) -> Judging:
-        """Ask some of the judged queries a second time, past the store, as many as `judge.rejudge` says.
+        """Ask some of the judged queries a second time, as many as `judge.rejudge` says.
 
         Args:
             first: Verdicts of the first pass.
@@ -135,8 +135,8 @@ class Judge:
             seed: Seed of the choice of queries.
         """
         judged = [o for o in observations if first.drawn is None or o.case.id in first.drawn]
-        past_the_store = Engine(self.chat, self.config, None, self.engine.account)
-        second = self._judged(tasks(metrics, self._repeated(judged, seed), seed), past_the_store)
+        engine = Engine(self._second_pass, self.config, self.store, self.engine.account)
+        second = self._judged(tasks(metrics, self._repeated(judged, seed), seed), engine)
         return replace(first, again=second, usage=second.usage)
 
     def run(self, work: Coroutine[Any, Any, Result], engine: Engine | None = None) -> Result:
@@ -155,6 +155,11 @@ class Judge:
         if self.store:
             self.store.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def _second_pass(self) -> Chat:
+        """The same model, whose answers are stored apart from those of the first pass."""
+        return replace(self.chat, parameters={**self.chat.parameters, "pass": 2})
 
     def _repeated(self, observations: Sequence[Observation], seed: int) -> list[Observation]:
         """Draw the queries to judge a second time out of those that the judge was asked about, in their order."""

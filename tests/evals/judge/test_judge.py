@@ -87,7 +87,7 @@ def test_a_budget_ends_between_queries_in_judging_order(server: ChatServer) -> N
     assert unjudged == {other} != {first}
 
 
-def test_judging_again_goes_past_the_store_and_a_key_revoked_before_it_leaves_the_first(
+def test_judging_again_is_bought_once_as_well_and_a_key_revoked_before_it_leaves_the_first(
     server: ChatServer, file: Path
 ) -> None:
     judged(server, store=file)
@@ -96,6 +96,10 @@ def test_judging_again_goes_past_the_store_and_a_key_revoked_before_it_leaves_th
     with judge_of(server, store=file, rejudge=30) as judge:
         both = judge.again(judge.judge(ALL, RUN), ALL, RUN, seed=0)
     assert both.again is not None and both.usage.calls == both.usage.hits == len(server.chats) == CALLS
+    with judge_of(server, store=file, rejudge=30) as judge:
+        kept = judge.again(judge.judge(ALL, RUN), ALL, RUN, seed=0)
+    assert kept.again and useful(kept.again) == useful(both.again)
+    assert (kept.usage.calls, kept.usage.hits, len(server.chats)) == (0, 2 * CALLS, CALLS)
     assert useful(both)["pose", "forward"] == 1 and set(useful(both.again).values()) == {0}
     assert useful(judged(server, store=file)) == useful(both)
     with judge_of(server, rejudge=10) as judge:
@@ -221,6 +225,7 @@ def test_a_run_makes_as_many_calls_as_were_planned_but_for_what_is_stored(server
     again = planned(server, store=file, rejudge=1)
     assert again.shares[-1].metric == AGAIN
     assert again.total.calls == again.shares[-1].calls == made(server, store=file, rejudge=1) > 0
+    assert planned(server, store=file, rejudge=1).total.calls == 0
 
 
 @pytest.mark.parametrize(("sample", "drawn"), [("all", 40), (0.1, 10), (0.5, 20), (30, 30), ("auto", 20)])
