@@ -26,7 +26,7 @@ from evals.metrics import criteria as gates
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.declaration import Context, Metric, QueryMetric, RunMetric
 from evals.metrics.metadata import usual_in
-from evals.metrics.notes import depth_notes, notes
+from evals.metrics.notes import depth_notes, judge_notes, notes
 from evals.metrics.outcomes import validate
 from evals.metrics.results import Results
 from retrievers.config import RetrieverConfig
@@ -365,6 +365,7 @@ def _cell(
             proxies[name] = foretold
         summaries.append(cell_summary(grid, metric, index, scores[name], foretold))
     own_notes = [*depth_notes([summary.metric for summary in summaries], own.retriever)]
+    own_notes += judge_notes(summaries) if context.judging else ()
     summaries.append(figures_of(grid, PASS_RATE, index, context))
     # Times of the verdicts come from serial calls; concurrent ones wait for each other.
     serial = next((timed for timed in observed.latency if timed.concurrency == 1), None)

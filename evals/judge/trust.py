@@ -25,6 +25,7 @@ Verdicts = Mapping[tuple[str, str], int | Failure]
 Statistic = Callable[[Floats], Floats]
 # Above this share of labelled queries that cannot be used, those that are left are no random sample.
 MOST_DROPPED = 0.05
+CORRECTED = f"{PRECISION}_corrected"
 NO_VERDICT = "no verdict on a labelled chunk"
 TOO_FEW = f"not computable: {{}}only {{}} queries, {FEWEST} are needed"
 NOT_FIRST = " where they are not the first of the judging order (golden label offers these)"
@@ -148,8 +149,9 @@ def by_people(
     """Return context precision by people, who saw a random sample of the queries; None where they saw none.
 
     Their queries are taken for a random sample if they are a beginning of the judging order, which nobody can have
-    chosen; a last one whose verdicts are not complete does not count. Otherwise they must be 100, as somebody says that
-    they were drawn. What foretells people of all queries corrects their mean (`evals.sampling.corrected`).
+    chosen; one among them that returned nothing needs no verdict, and is 0; a last one whose verdicts are not complete
+    does not count. Otherwise they must be 100, as somebody says that they were drawn. What foretells people of all
+    queries corrects their mean (`evals.sampling.corrected`).
 
     Args:
         judging: Verdicts of the judge.
@@ -167,13 +169,14 @@ def by_people(
     if not seen.any() or not any(tier.verdicts for tier in judging.tiers):
         return None
     scores = np.where(seen[:, None], _precisions(people, ordered), np.nan)
-    usable = np.flatnonzero(np.isfinite(scores))
-    n = len(usable)
-    reached = int(usable.max(initial=-1)) + 1
-    asked = int(seen[:reached].sum())
-    is_beginning = reached - asked <= max(1.0, MOST_DROPPED * reached)
+    reached = int(np.flatnonzero(np.isfinite(scores)).max(initial=-1)) + 1
+    empty = np.array([not seen[i] and i < reached and not o.selection for i, o in enumerate(ordered)])
+    is_beginning = reached - int((seen | empty)[:reached].sum()) <= max(1.0, MOST_DROPPED * reached)
+    if is_beginning:
+        seen, scores[empty] = seen | empty, 0.0
+    n, asked = int(np.isfinite(scores).sum()), int(seen[:reached].sum())
     fewest = FEWEST_DRAWN if is_beginning else FEWEST_LABELLED
-    mean = Summary(metric=f"{PRECISION}_corrected", value=None, n=n)
+    mean = Summary(metric=CORRECTED, value=None, n=n)
     if n < fewest or asked - n > max(1.0, MOST_DROPPED * asked):
         needed = f"{fewest} are needed{'' if is_beginning else NOT_FIRST}"
         return replace(mean, note=f"{n} of {asked} queries with human verdicts on all that was returned, {needed}")

@@ -14,7 +14,7 @@ from evals.collect.observations import Observed, Score, Summary, Unscored
 from evals.collect.pool import Bools
 from evals.judge.budget import Usage
 from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE
-from evals.judge.trust import summaries
+from evals.judge.trust import CORRECTED, summaries
 from evals.judge.verdicts import NOT_JUDGED, ChunkVerdict, Judging, average_precision
 from evals.metrics.declaration import Context, QueryMetric, Scorer, figure
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
@@ -22,6 +22,7 @@ from evals.metrics.results import Results, Values
 from evals.sampling.order import NOT_DRAWN, judging_order
 from retrievers.records import Chunk
 
+NO_PEOPLE = "no case has human_verdicts"
 NO_JUDGE = "there is no judge (judge.model)"
 Judged = Callable[[Results, Judging], Values]
 Tell = Callable[[Observed, Context], Summary]
@@ -129,5 +130,5 @@ FIGURES: Mapping[str, Tell] = {
     "judge/agreement": _trust("judge/agreement"),
     "judge/kappa": _trust("judge/kappa"),
     "judge/self_agreement": _trust("judge/self_agreement", "not asked for (judge.rejudge)"),
-    f"{PRECISION}_corrected": _trust(f"{PRECISION}_corrected", "no case has human_verdicts"),
+    CORRECTED: _trust(CORRECTED, NO_PEOPLE),
 }

@@ -4,12 +4,13 @@ from collections.abc import Collection, Iterator, Sequence
 
 from evals.cases.pages import Sources
 from evals.cases.relevance import missing_chunks
-from evals.collect.observations import Observation, Observed
+from evals.collect.observations import Observation, Observed, Summary
 from evals.collect.pool import Pool
-from evals.judge.tasks import PRECISION, RELEVANCE
+from evals.judge.tasks import JUDGED, PRECISION, RELEVANCE
+from evals.judge.trust import CORRECTED
 from evals.judge.verdicts import Judging
 from evals.metrics import metric_named
-from evals.metrics.llm import can_be_judged
+from evals.metrics.llm import NO_PEOPLE, can_be_judged
 from retrievers.config import RetrieverConfig
 from retrievers.text.language import differing
 
@@ -61,6 +62,22 @@ def depth_notes(metrics: Collection[str], settings: RetrieverConfig) -> Iterator
         yield f"deeper than top_k {settings.top_k}: {_listed(returned)}; {scored}"
     if of_candidates:
         yield f"deeper than the {settings.candidates} candidates: {_listed(of_candidates)}"
+
+
+def judge_notes(summaries: Sequence[Summary]) -> Iterator[str]:
+    """Note which metrics of a judge have no value although nothing failed, and why.
+
+    Args:
+        summaries: Those of a run with a judge.
+    """
+    lacking = dict[str, list[str]]()
+    for summary in summaries:
+        # That nobody labelled anything is no fault of the data.
+        if summary.metric in (*JUDGED, CORRECTED) and summary.value is None and summary.note not in ("", NO_PEOPLE):
+            if not (summary.n_failed or summary.n_missing):
+                lacking.setdefault(summary.note, []).append(summary.metric)
+    for why, names in lacking.items():
+        yield f"no value of {_listed(names)}: {why}"
 
 
 def _listed(names: Sequence[str], joint: str = ", ") -> str:

@@ -8,11 +8,13 @@ from syrupy.assertion import SnapshotAssertion
 
 from evals.cases.pages import SourcePages
 from evals.cases.relevance import Relevance
-from evals.collect.observations import Observation, Observed
+from evals.collect.observations import Observation, Observed, Summary
 from evals.judge.budget import Usage
+from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
+from evals.judge.trust import CORRECTED
 from evals.judge.verdicts import Judging
 from evals.metrics import notes as subject
-from evals.metrics.notes import depth_notes
+from evals.metrics.notes import depth_notes, judge_notes
 from retrievers.config import RetrieverConfig
 from tests.support.observed import PAGE, candidates_of, make_case, make_chunk, observe, results, results_of
 
@@ -102,4 +104,19 @@ def test_metrics_that_read_further_than_the_lists_go_are_named() -> None:
         "deeper than top_k 5: ranking/recall_at_10, ranking/ndcg_at_10; what was returned is scored as if nothing "
         "followed it, and candidates/* score what the search found",
         "deeper than the 50 candidates: candidates/recall_at_100",
+    ]
+
+
+def test_judged_metrics_that_nothing_could_be_judged_for_are_named_with_the_reason() -> None:
+    why = "the case has no reference answer"
+    lacking = [Summary(metric=name, value=None, n=0, n_unscored=3, note=why) for name in (RECALL, PRECISION)]
+    few = Summary(metric=CORRECTED, value=None, n=3, note="3 of 3 queries with human verdicts, 15 are needed")
+    others = [
+        Summary(metric=RELEVANCE, value=None, n=0, n_failed=3, note="Timeout"),
+        Summary(metric="cost/judge_usd", value=None, n=0, note="no price"),
+        replace(few, note="no case has human_verdicts"),
+    ]
+    assert [*judge_notes([*lacking, *others, few])] == [
+        f"no value of {RECALL}, {PRECISION}: {why}",
+        f"no value of {CORRECTED}: 3 of 3 queries with human verdicts, 15 are needed",
     ]
