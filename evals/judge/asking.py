@@ -114,16 +114,13 @@ class Engine:
             UnansweredError: It could not be had; the reason is in `outcome`.
         """
         key = self._chat.key(prompt, schema)
-        was_asked = key in self._outcomes
-        if not was_asked:
+        if key not in self._outcomes:
             # Stored before the first await, so that a concurrent equal prompt waits for it.
             self._outcomes[key] = asyncio.ensure_future(self._outcome(Question(prompt, schema, key)))
         # Whoever asks may be cancelled; a call that was sent is paid for, and its verdict is stored.
         outcome = await asyncio.shield(self._outcomes[key])
         if not isinstance(outcome, str):
             raise UnansweredError(outcome)
-        if was_asked:
-            self.account.count(hits=1)
         return schema.model_validate_json(outcome)
 
     async def run(self, work: Coroutine[Any, Any, Result]) -> Result:

@@ -23,7 +23,7 @@ class Usage:
 
     Attributes:
         calls: Requests that were sent, every attempt counted.
-        hits: Verdicts that were in the store or had been asked for before in this run.
+        hits: Verdicts that were in the store before this run.
         failed: Verdicts that could not be had.
         unanswered: Requests that may have been billed although no answer came: it broke off, or took too long. What
             they cost is not known and not in the tokens; the budget holds the most they can have cost.

@@ -46,7 +46,6 @@ from tests.support.judged_experiment import (
     make_judged_world,
     oracle_of,
     planned_calls,
-    questions_of,
 )
 from tests.support.judging import Flaws, Metric
 from tests.support.writing_model import WritingModel
@@ -171,7 +170,7 @@ class Lap:
         expected = [labelled_precision(row) for row in inside]
         assert [row["scores"][PRECISION] for row in inside] == pytest.approx(expected, abs=1e-9)
         calls, usage = calls_of(report["queries"]), report["judge"]["usage"]
-        assert usage["hits"] + usage["calls"] == questions_of(report["queries"])
+        assert usage["hits"] + usage["calls"] == calls
         assert len(committed(self.folder)) == calls > 30
         assert len(self.server.chats) == calls + self.wasted
 
@@ -319,7 +318,7 @@ def test_two_processes_on_one_store_both_end_well(made: Experiment, server: Cohe
     assert len(committed(tmp_path)) == questions
     assert sum(usage["calls"] for usage in usages) == len(server.chats) == questions, "nothing is bought twice"
     for report, usage in zip(reports, usages, strict=True):
-        assert usage["hits"] + usage["calls"] == questions_of(report["queries"])
+        assert usage["hits"] + usage["calls"] == questions
         expected = fmean(labelled_precision(row) for row in report["queries"] if row["in_scope"])
         assert report["metrics"][PRECISION]["value"] == pytest.approx(expected, abs=1e-9)
 

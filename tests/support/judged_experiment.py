@@ -76,20 +76,10 @@ def calls_of(queries: Sequence[Mapping[str, Any]]) -> int:
     A chunk each, recall, two ratings, and the entities of two texts, which other rows may have too. Nothing is asked
     about a query that is out of scope or found nothing.
     """
-    asked = _asked(queries)
+    asked = [row for row in queries if row["in_scope"] and row["retrieved"]]
     references = {row["reference_answer"] for row in asked}
     contexts = {tuple(hit["chunk_id"] for hit in row["retrieved"]) for row in asked}
-    return questions_of(queries) - 2 * len(asked) + len(references) + len(contexts)
-
-
-def questions_of(queries: Sequence[Mapping[str, Any]]) -> int:
-    """Return all questions about the rows of a report, repeated ones too."""
-    asked = _asked(queries)
-    return sum(len(row["retrieved"]) for row in asked) + 5 * len(asked)
-
-
-def _asked(queries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [row for row in queries if row["in_scope"] and row["retrieved"]]
+    return sum(len(row["retrieved"]) + 3 for row in asked) + len(references) + len(contexts)
 
 
 def labelled_precision(row: Mapping[str, Any]) -> float:
