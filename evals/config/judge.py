@@ -88,7 +88,8 @@ class JudgeConfig(Settings):
         stop: With a margin, a grid is judged in rounds of queries, and no further once a cell is proved within that
             margin of the best.
         second: A stronger judge of a sample of the queries; this one's scores correct its mean.
-        rejudge: Number of queries judged a second time, past the store: does the judge agree with itself?
+        rejudge: Number of queries judged a second time: does the judge agree with itself? Their second verdicts are
+            stored apart.
         prices: Model (as in `model`) to what its tokens cost.
     """
 
@@ -118,7 +119,8 @@ class JudgeConfig(Settings):
     @field_validator("base_url")
     @classmethod
     def _url_without_secrets(cls, url: str | None) -> str | None:
-        return None if url is None else address(url, "http://localhost:8000/v1", "named by judge.api_key_env")
+        key = "the variable that judge.api_key_env names"
+        return None if url is None else address(url, "http://localhost:8000/v1", key)
 
     @model_validator(mode="after")
     def _together(self) -> Self:

@@ -111,8 +111,9 @@ def checked(verdict: Schema, prompt: str) -> Schema:
     claims = getattr(verdict, "classifications", None)
     if claims == []:
         raise MalformedError("no statement of the reference was classified")
-    if claims:
-        *examples, reference = [str(shown["answer"]).casefold() for shown in _shown(prompt) if "answer" in shown] or [""]
+    answers = [str(shown["answer"]).casefold() for shown in _shown(prompt) if "answer" in shown] if claims else []
+    if answers:
+        *examples, reference = answers
         said = [claim.statement.strip() for claim in claims]
         copied = [one for one in said if one.casefold() in " ".join(examples) and one.casefold() not in reference]
         if 2 * len(copied) > len(said):

@@ -248,7 +248,9 @@ class Engine:
         """Wait as long as the server asks, or end judging where it has let no call through for long."""
         wait = fault.retry_after_s or min(LONGEST_S, max(1.0, self.pace.closed_s))
         if self.pace.closed_s + wait > PATIENCE_S:
-            self._end(f"let no call through for {PATIENCE_S:.0f} s: {fault.message}", fatal=not self._judged)
+            asks, let = f"asks to wait {wait:,.0f} s", f"let no call through for {self.pace.closed_s:.0f} s"
+            most = f"and a run waits at most {PATIENCE_S:.0f} s for the next answer"
+            self._end(f"{asks if fault.retry_after_s else let}, {most}: {fault.message}", fatal=not self._judged)
         else:
             self.pace.refused(wait)
 
@@ -262,7 +264,8 @@ class Engine:
             self._end(reason, fatal=not self._judged)
 
     def _end(self, reason: str, *, fatal: bool) -> None:
-        reason = f"the judge {self._chat.label} {reason}"
+        at = f" at {self._config.base_url}" if self._config.base_url else ""
+        reason = f"the judge {self._chat.label}{at} {reason}"
         if fatal and self.fatal is None:
             self.fatal = JudgeError(reason)
         self.account.stop(reason)

@@ -17,9 +17,9 @@ from pydantic.warnings import PydanticDeprecationWarning
 from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
 from evals.judge.answers import Answer
-from evals.judge.faults import read_fault
 from retrievers.config.layers import api_key
 from retrievers.errors import nearest
+from retrievers.net.faults import cause
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -120,7 +120,7 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
         raise
     except Exception as error:  # each provider checks its arguments in its own way, and users' code may raise anything
         extra = isinstance(error, ImportError) and config.provider in EXTRAS
-        why = f"pip install 'retrieval-evals[{config.provider}]'" if extra else read_fault(error).message
+        why = f"pip install 'retrieval-evals[{config.provider}]'" if extra else cause(error, "judge")
         raise JudgeError(f"judge.model {config.model!r} cannot be built: {why}") from error
     of_class = identity(model) if config.provider == "python" else ""
     parameters: dict[str, Any] = {
@@ -162,7 +162,8 @@ def _of_provider(config: JudgeConfig, env: Mapping[str, str]) -> "BaseChatModel"
 
     variable = config.api_key_env or KEYS[provider]
     key = api_key(env, variable) if variable else None
-    if variable and not key and not (provider == "openai" and config.base_url):
+    needs_none = provider == "openai" and config.base_url and not config.api_key_env
+    if variable and not key and not needs_none:
         raise JudgeError(
             f"{named} needs an API key: expected it in {variable}, which is not set; export it or write it into .env, "
             "or name another variable with judge.api_key_env"

@@ -74,10 +74,15 @@ def read_fault(error: Exception) -> Fault:
         kind = "prompt"
     elif not lasting and (unreadable or status in OVERLOADED or (broken and not status)):
         kind = "passing"
+    message = cause(error, "judge")
+    if late:
+        message += "; raise judge.timeout_s"
+    elif unreadable and not status:
+        message = f"the answer cannot be read: {message}"
     return Fault(
         kind=kind,
         type="Timeout" if late else type(error).__name__,
-        message=cause(error, "judge"),
+        message=message,
         retry_after_s=retry_after_s(headers_of(error)),
         billed=status in (0, 200) and not (unsent or lasting),
     )

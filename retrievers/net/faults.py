@@ -3,7 +3,9 @@
 import math
 import socket
 import ssl
+import time
 from collections.abc import Iterator, Mapping
+from email.utils import mktime_tz, parsedate_tz
 from typing import Any
 
 from retrievers.text.secrets import redacted
@@ -58,16 +60,20 @@ def headers_of(error: BaseException) -> Any:
 
 
 def retry_after_s(headers: Any) -> float | None:
-    """Return the seconds that a Retry-After header asks for; None without a header, or one that is no number.
+    """Return the seconds that a server asks to wait, by `retry-after-ms` or `Retry-After`, a number or an HTTP date.
 
     Args:
         headers: A mapping of header names, in any case, to values; anything else holds none.
+
+    Returns:
+        None without a header, or with one that is neither, or past.
     """
-    named = headers.items() if isinstance(headers, Mapping) else ()
+    named = {str(name).lower(): str(value) for name, value in headers.items()} if isinstance(headers, Mapping) else {}
+    milliseconds, asked = named.get("retry-after-ms"), named.get("retry-after", "")
     try:
-        seconds = float(next((str(value) for name, value in named if str(name).lower() == "retry-after"), ""))
+        seconds = float(milliseconds) / 1000 if milliseconds else float(asked)
     except ValueError:
-        return None
+        seconds = mktime_tz(date) - time.time() if (date := parsedate_tz(asked)) else math.nan
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
@@ -79,16 +85,20 @@ def cause(error: BaseException, settings: str = "embedding") -> str:
         settings: The group of settings that the provider is configured by.
     """
     status, body = status_of(error), getattr(error, "body", None)
+    said = body.get("message", "") if isinstance(body, Mapping) else "" if status else error
+    if not status and timed_out(error):
+        said = "no answer in time"
+    elif not status and is_named(error, DROPPED):
+        # The SDKs' own words are that there was a connection error; the system's say which.
+        texts = [str(error), *(str(link) for link in causes(error) if isinstance(link, OSError))]
+        said = ": ".join(dict.fromkeys(text.rstrip(".") for text in (texts[0], texts[-1])))
     remedies = {
         200: f"the answer is not the provider's; is {settings}.base_url right?",
         401: "the API key was refused",
         403: "the API key may not do this",
-        429: "the rate limit was hit",
+        429: said or "the rate limit was hit",  # also of whoever has no credit, which only the server tells
     }
-    said = body.get("message", "") if isinstance(body, Mapping) else "" if status else error
-    if not status and timed_out(error):
-        said = "no answer in time"
-    detail = remedies.get(status or 0) or redacted(str(said).strip().split("\n")[0])[:QUOTED]
+    detail = redacted(str(remedies.get(status or 0) or said).strip().split("\n")[0])[:QUOTED]
     return ", ".join(filter(None, (type(error).__name__, f"status {status}" if status else "", detail)))
 
 

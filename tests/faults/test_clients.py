@@ -52,6 +52,10 @@ def error(status: int, **headers: str) -> Fault:
     return Fault(reply=Reply.json(body, status, **headers))
 
 
+QUOTA = {"message": "You exceeded your current quota", "code": "insufficient_quota"}
+NO_CREDIT = Fault(reply=Reply.json({"error": QUOTA, **QUOTA}, 429))
+
+
 def page(status: int) -> Fault:
     return Fault(reply=Reply.html("<html>a page of the proxy's</html>", status))
 
@@ -88,7 +92,7 @@ TABLE = {
     "403": Row(error(403), 1, 1, 2, "403 Forbidden: .*_API_KEY may not do this", "403, the API key may not do this"),
     "404": Row(error(404), 1, 1, 2, "404 Not Found: .*is the address that of Qdrant", r"status 404, refused \*\*\*"),
     "413": Row(error(413), 1, 1, 1, "413 Request Entity Too Large: refused", r"status 413, refused \*\*\*"),
-    "429": Row(error(429), ATTEMPTS, 1, 1, "429 Too Many Requests: .*come too fast", "429, the rate limit was hit"),
+    "429": Row(error(429), ATTEMPTS, 1, 1, "429 Too Many Requests: .*come too fast", r"429, refused \*\*\*"),
     "500": Row(error(500), ATTEMPTS, 8, 8, "500 Internal Server Error: .*see the log", r"status 500, refused \*\*\*"),
     "503": Row(error(503), ATTEMPTS, 8, 8, "503 Service Unavailable: .*see the log", r"status 503, refused \*\*\*"),
     "a proxy's 502": Row(page(502), ATTEMPTS, 8, 8, "502 Bad Gateway: see the log", "status 502"),
@@ -322,8 +326,26 @@ def test_a_judge_that_fails_later_leaves_a_failure(chat: Chat, row: Row) -> None
 
 
 @chats
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (error(429, **{"Retry-After": "4000"}), "asks to wait 4,000 s, and a run waits at most 0 s"),
+        (Fault(slow=True), "no answer in time; raise judge.timeout_s; check"),
+        (NO_CREDIT, "status 429, You exceeded your current quota"),
+        (body(b'{"choices": [], "id": "x", "message": null}'), "the answer cannot be read: "),
+    ],
+    ids=["long", "slow", "no credit", "no answer"],
+)
+def test_a_judge_says_what_the_server_said_and_which_setting_it_is(chat: Chat, fault: Fault, said: str) -> None:
+    with chat(oracle()) as server, judge_of(server, timeout_s=0.3) as judge, server.failing(fault):
+        assert said in ask(judge, server, "topic").told
+
+
+@chats
 def test_a_judge_that_is_not_there_ends_the_run(chat: Chat) -> None:
-    with chat(oracle()) as server, judge_of(server, base_url=f"http://127.0.0.1:{free_port()}/v1") as judge:
+    port = free_port()
+    with chat(oracle()) as server, judge_of(server, base_url=f"http://127.0.0.1:{port}/v1") as judge:
         asked = ask(judge, server, "topic")
     assert asked.said is JudgeError
-    assert re.search("failed at the first call: .*Connect.*; check judge.model, judge.base_url", asked.told)
+    reason = rf"failed at the first call: .*Connect call failed \('127.0.0.1', {port}\)"
+    assert re.search(rf"at http://127.0.0.1:{port}/v1 {reason}; check judge.model, judge.base_url", asked.told)

@@ -75,6 +75,8 @@ def test_a_model_that_cannot_be_had_is_refused_with_what_to_do(
         told[model] = str(caught.value)
     assert told == snapshot
     assert {said.count("judge.model") for said in told.values()} == {1}
+    with pytest.raises(JudgeError, match="expected it in MINE, which is not set"):
+        make("openai:m", base_url="http://127.0.0.1:1/v1", api_key_env="MINE")
 
 
 # Which models are the same

@@ -6,8 +6,10 @@
 import gzip
 import socket
 import ssl
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from email.utils import formatdate
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -81,6 +83,11 @@ def test_retry_after_is_read_in_seconds_by_any_case_of_its_name(value: str, seco
     assert retry_after_s({"RETRY-AFTER": value}) == seconds
     assert retry_after_s(headers_of(answered(429, **{"Retry-After": value}))) == seconds
     assert retry_after_s({"Other": value}) is None is retry_after_s(headers_of(ValueError(value)))
+
+
+def test_retry_after_is_read_as_a_date_and_in_milliseconds() -> None:
+    assert retry_after_s({"Retry-After": formatdate(time.time() + 3600, usegmt=True)}) == pytest.approx(3600, abs=2)
+    assert retry_after_s({"retry-after-ms": "250", "Retry-After": "1"}) == 0.25
 
 
 # Retries
