@@ -28,8 +28,8 @@ Z = 1.959963984540054
 RESAMPLES = 9_999
 # Fewer values have no 95% interval, unless they are 0 or 1: where most results are empty, nine are likely to be all 0.
 FEWEST = 10
-# Values that differ by no more are the same: ragas' perfect precision is 1 - 1e-10 / number of relevant.
-SAME = 1e-9
+# Values that differ by no more are the same: ragas' perfect entity recall is 1 - 1e-8 / number of entities.
+SAME = 2e-8
 # Columns at once: of many queries copies of all would be gigabytes.
 BLOCK = 64
 # Newton's method takes fewer than ten; the limit guards against values that are not finite.

@@ -55,10 +55,13 @@ def test_of_differences_it_is_students() -> None:
     assert (found.low, found.high) == pytest.approx(expected, rel=1e-9)
 
 
-def test_rounding_noise_of_perfect_scores_is_no_spread() -> None:
-    """ragas' average precision of a perfect ranking with k relevant is k / (k + 1e-10)."""
-    found = stats.mean_interval([k / (k + 1e-10) for k in (1, 2, 3, 5)] * 10, shares=True)
-    assert (found.low, found.high) == pytest.approx((stats.wilson(40, 40).low, 1.0), abs=1e-9)
+@pytest.mark.parametrize("remainder", [1e-10, 1e-8], ids=["average precision", "entity recall"])
+@pytest.mark.parametrize("times", [1, 10])
+def test_rounding_noise_of_perfect_scores_is_no_spread(remainder: float, times: int) -> None:
+    """ragas' perfect scores of k relevant chunks, or entities, are k / (k + remainder)."""
+    found = stats.mean_interval([k / (k + remainder) for k in (1, 2, 3, 5)] * times, shares=True)
+    expected = stats.wilson(4 * times, 4 * times).low, 1.0
+    assert (found.low, found.high) == pytest.approx(expected, abs=2 * remainder)
 
 
 def test_other_constants_have_what_the_bounds_allow() -> None:
