@@ -32,8 +32,6 @@ FAILURES_IN_A_ROW = 32
 # Longest wait before the second attempt; it doubles before each further one, up to the cap.
 BASE_S = 0.5
 CAP_S = 8.0
-# Longest wait after a rate limit of a server that names no time.
-LONGEST_S = 60.0
 # Time in which a server lets no call through because of their rate, after which judging ends.
 PATIENCE_S = 180.0
 # Time between two looks whether another process still buys verdicts of the model; after so many looks a line says so.
@@ -246,7 +244,7 @@ class Engine:
 
     def _pause(self, fault: Fault) -> None:
         """Wait as long as the server asks, or end judging where it has let no call through for long."""
-        wait = fault.retry_after_s or min(LONGEST_S, max(1.0, self.pace.closed_s))
+        wait = self.pace.wait_s(fault.retry_after_s)
         if self.pace.closed_s + wait > PATIENCE_S:
             asks, let = f"asks to wait {wait:,.0f} s", f"let no call through for {self.pace.closed_s:.0f} s"
             most = f"and a run waits at most {PATIENCE_S:.0f} s for the next answer"

@@ -15,6 +15,8 @@ TEMPLATE = 256
 COUNTS = ("calls", "hits", "failed", "unanswered", "tokens_in", "tokens_out")
 # Longest sleep, in seconds, before the end of judging or a further refusal is noticed.
 STEP_S = 0.25
+# Shortest wait after a rate limit of a server that names no time.
+FIRST_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,8 +167,9 @@ class Account:
 class Pace:
     """A limit on calls at once, calls a minute and tokens a minute; it slows down when a server asks.
 
-    After a rate limit nothing is sent for as long as the server asked. Then half as many calls are admitted at once,
-    and each success admits a little more (additive increase, multiplicative decrease: Chiu and Jain 1989).
+    After a rate limit nothing is sent for as long as the server asked, then a call that tries. Once one comes through,
+    half as many calls are admitted at once, and each success admits a little more (additive increase, multiplicative
+    decrease: Chiu and Jain 1989).
 
     Args:
         config: The limits.
@@ -187,8 +190,8 @@ class Pace:
 
     @property
     def limit(self) -> int:
-        """Number of calls that may be in flight now."""
-        return max(1, int(self._admitted))
+        """Number of calls that may be in flight now; while none comes through, one that tries."""
+        return 1 if self._closed_since is not None else max(1, int(self._admitted))
 
     @property
     def closed_s(self) -> float:
@@ -216,12 +219,16 @@ class Pace:
             self._inside -= 1
             self._left.set()
 
+    def wait_s(self, asked: float | None) -> float:
+        """Return how long to wait after a refusal: as the server asks, else an eighth of the time since the first."""
+        return asked or max(FIRST_S, self.closed_s / 8)
+
     def refused(self, wait_s: float) -> None:
-        """Close for so long, then admit fewer calls at once; calls in flight, refused together, lower it once."""
+        """Close for so long, and admit half as many calls once one comes through: once for all refusals until then."""
         now = _now()
-        self._closed_since = now if self._closed_since is None else self._closed_since
-        if now >= self._closed_until:
+        if self._closed_since is None and now >= self._closed_until:
             self._admitted = max(1.0, self._admitted / 2)
+        self._closed_since = now if self._closed_since is None else self._closed_since
         self._closed_until = max(self._closed_until, now + wait_s)
 
     def succeeded(self) -> None:

@@ -91,12 +91,16 @@ def bucket(calls: int, seconds: float) -> Server:
     return asked
 
 
+@pytest.mark.parametrize("is_told", [True, False], ids=["told", "untold"])
 @pytest.mark.parametrize("limited", [windows, sliding, bucket])
 @pytest.mark.parametrize(("at_once", "latency"), [(1, 0.03), (4, 0.2), (16, 0.03), (16, 1.0)])
-def test_sixty_a_minute_are_had_in_at_most_a_seventh_more_than_the_ideal(
-    limited: Callable[[int, float], Server], at_once: int, latency: float
+def test_sixty_a_minute_are_had_in_little_more_than_the_ideal(
+    limited: Callable[[int, float], Server], at_once: int, latency: float, is_told: bool
 ) -> None:
-    """The first minute's calls come at once, the others over the next minute."""
+    """The first minute's calls come at once, the others over the next minute.
+
+    At most a seventh more where the server tells how long to wait, else a fifth.
+    """
     server, refusals, waiting = limited(60, 60.0), [0], iter(range(120))
 
     async def work(pace: Pace) -> None:
@@ -108,7 +112,7 @@ def test_sixty_a_minute_are_had_in_at_most_a_seventh_more_than_the_ideal(
                     await asyncio.sleep(latency if wait is None else 0.001)
                 if wait is not None:
                     refusals[0] += 1
-                    pace.refused(wait)
+                    pace.refused(pace.wait_s(wait if is_told else None))
             pace.succeeded()
 
     async def all_of_them() -> float:
@@ -116,7 +120,7 @@ def test_sixty_a_minute_are_had_in_at_most_a_seventh_more_than_the_ideal(
         await asyncio.gather(*(work(shared) for _ in range(4 * at_once)))
         return now() - start
 
-    assert 60 <= run(all_of_them()) <= 1.15 * 60 and refusals[0] <= 100
+    assert 60 <= run(all_of_them()) <= (1.15 if is_told else 1.21) * 60 and refusals[0] <= 100
 
 
 @pytest.mark.parametrize(
@@ -159,16 +163,19 @@ def test_places_are_given_in_the_order_of_asking_and_given_back_by_a_call_that_f
     assert most == 3 and order == list(range(20))
 
 
-def test_a_rate_limit_halves_the_places_once_for_all_that_it_hit_and_successes_open_them_again() -> None:
+def test_a_rate_limit_leaves_one_that_tries_then_half_the_places_and_successes_open_them_again() -> None:
     async def refused() -> list[int]:
         shared, limits = pace(max_concurrency=16), list[int]()
-        for _ in range(6):
-            for _ in range(5):  # calls that were in flight together
-                shared.refused(1)
+        for refusals in (1, 3, 1, 1):
+            for _ in range(refusals):  # while no call comes through
+                for _ in range(5):  # calls that were in flight together
+                    shared.refused(1)
+                limits.append(shared.limit)
+                await asyncio.sleep(1)
+            shared.succeeded()
             limits.append(shared.limit)
-            await asyncio.sleep(1)
         for _ in range(200):
             shared.succeeded()
         return [*limits, shared.limit]
 
-    assert run(refused()) == [8, 4, 2, 1, 1, 1, 16]
+    assert run(refused()) == [1, 8, 1, 1, 1, 4, 1, 2, 1, 2, 16]
