@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS verdicts (
 COLUMNS = "key, model, kind, answer, tokens_in, tokens_out, created, used"
 # The version of the keys: what they are made of (`Chat.key`). Verdicts under others are never found.
 KEYS = 2
-OUTDATED = "the %s verdicts in %s have the keys of an earlier version and are bought again: %s"
+OUTDATED = "the {0.outdated:,} verdicts in {0.file}, of all models and settings, have the keys of an earlier version"
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class VerdictStore:
             price: Returns calls and price in words; empty where nothing will be bought.
         """
         if self.outdated and (in_words := price()):
-            log.warning(OUTDATED, f"{self.outdated:,}", self.file, in_words)
+            log.warning("%s; this run buys %s", OUTDATED.format(self), in_words)
             self.outdated = 0
             self._run(f"PRAGMA user_version = {KEYS}")
 

@@ -149,7 +149,7 @@ def test_of_two_judges_the_price_of_what_both_buy_again_is_told_before_in_one_li
     ask_both(two, file)
     names = {f"cohere:{MODEL}": 80, f"openai:{MODEL}": 30}
     prices = [f"up to {n} calls of {name}, no price for {name} in judge.prices" for name, n in names.items()]
-    assert [record.message.partition("bought again: ")[2] for record in caplog.records] == ["; ".join(prices)]
+    assert [record.message.partition("this run buys ")[2] for record in caplog.records] == ["; ".join(prices)]
 
 
 # Its questions
@@ -270,6 +270,6 @@ def test_verdicts_under_keys_of_an_earlier_version_are_bought_again_at_a_price_t
     calls = made(server, **changes)
     assert plan.total.calls == calls
     cost = f"about {plan.usd:.4f} USD" if price else f"no price for {model} in judge.prices"
-    again = f"the 7 verdicts in {file} have the keys of an earlier version and are bought again: "
-    assert told == [(f"{again}up to {calls} calls of {model}, {cost}", 0)], "once, before the first call"
+    old = f"the 7 verdicts in {file}, of all models and settings, have the keys of an earlier version"
+    assert told == [(f"{old}; this run buys up to {calls} calls of {model}, {cost}", 0)], "once, before the first call"
     assert made(server, **changes) == 0 and len(told) == 1
