@@ -119,8 +119,7 @@ class JudgeConfig(Settings):
     @field_validator("base_url")
     @classmethod
     def _url_without_secrets(cls, url: str | None) -> str | None:
-        key = "the variable that judge.api_key_env names"
-        return None if url is None else address(url, "http://localhost:8000/v1", key)
+        return None if url is None else address(url, "http://localhost:8000/v1", "the variable of judge.api_key_env")
 
     @model_validator(mode="after")
     def _together(self) -> Self:

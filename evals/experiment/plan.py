@@ -9,6 +9,7 @@ from evals.collect.passes import REPEATS, WARMUP
 from evals.collect.pool import Grounds
 from evals.experiment.inputs import Inputs
 from evals.grid.measure import alone, grid_of, metrics_of, retrieve
+from evals.judge.asking import USUAL_ANSWER
 from evals.judge.budget import money
 from evals.judge.plan import SECONDS_PER_CALL, JudgePlan, stopped
 from evals.judge.store import OUTDATED
@@ -100,7 +101,7 @@ def _of_judge(plan: JudgePlan, queries: int, margin: float | None) -> Section:
     duration = timedelta(seconds=round(plan.seconds))
     told = [
         f"Cost: {money(plan.usd, plan.config.model)}. Time at the given limits: about {duration} (h:mm:ss), "
-        f"if a call takes {SECONDS_PER_CALL:g} s."
+        f"if a call takes {SECONDS_PER_CALL:g} s and writes {USUAL_ANSWER} tokens."
     ]
     if plan.drawn < queries:
         sample = plan.config.sample

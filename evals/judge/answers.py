@@ -111,14 +111,11 @@ def checked(verdict: Schema, prompt: str) -> Schema:
     claims = getattr(verdict, "classifications", None)
     if claims == []:
         raise MalformedError("no statement of the reference was classified")
-    answers = [str(shown["answer"]).casefold() for shown in _shown(prompt) if "answer" in shown] if claims else []
-    if answers:
-        *examples, reference = answers
-        said = [claim.statement.strip() for claim in claims]
-        copied = [one for one in said if one.casefold() in " ".join(examples) and one.casefold() not in reference]
-        if 2 * len(copied) > len(said):
-            of_all = f"{len(copied)} of {len(said)} statements"
-            raise MalformedError(f"{of_all} are of an example in the prompt, such as {copied[0][:80]!r}")
+    *examples, reference = [str(shown.get("answer", "")).casefold() for shown in _shown(prompt)] or [""]
+    said = [claim.statement.strip().casefold() for claim in claims or ()]
+    copied = [statement for statement in said if statement in " ".join(examples) and statement not in reference]
+    if 2 * len(copied) > len(said):
+        raise MalformedError(f"most statements are of an example in the prompt, such as {copied[0][:80]!r}")
     for judged in (verdict, *(claims or ())):
         for name, allowed in ALLOWED.items():
             if (value := getattr(judged, name, allowed[0])) not in allowed:

@@ -247,8 +247,8 @@ class Engine:
         wait = self.pace.wait_s(fault.retry_after_s)
         if self.pace.closed_s + wait > PATIENCE_S:
             asks, let = f"asks to wait {wait:,.0f} s", f"let no call through for {self.pace.closed_s:.0f} s"
-            most = f"and a run waits at most {PATIENCE_S:.0f} s for the next answer"
-            self._end(f"{asks if fault.retry_after_s else let}, {most}: {fault.message}", fatal=not self._judged)
+            why = f"{asks if fault.retry_after_s else let}, and a run waits at most {PATIENCE_S:.0f} s"
+            self._end(f"{why}: {fault.message}", fatal=not self._judged)
         else:
             self.pace.refused(wait)
 

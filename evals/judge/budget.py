@@ -15,8 +15,6 @@ TEMPLATE = 256
 COUNTS = ("calls", "hits", "failed", "unanswered", "tokens_in", "tokens_out")
 # Longest sleep, in seconds, before the end of judging or a further refusal is noticed.
 STEP_S = 0.25
-# Shortest wait after a rate limit of a server that names no time.
-FIRST_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -220,8 +218,8 @@ class Pace:
             self._left.set()
 
     def wait_s(self, asked: float | None) -> float:
-        """Return how long to wait after a refusal: as the server asks, else an eighth of the time since the first."""
-        return asked or max(FIRST_S, self.closed_s / 8)
+        """Return the seconds to wait after a refusal: as asked, else one, later an eighth of those since the first."""
+        return asked or max(1.0, self.closed_s / 8)
 
     def refused(self, wait_s: float) -> None:
         """Close for so long, and admit half as many calls once one comes through: once for all refusals until then."""

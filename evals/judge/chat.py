@@ -162,8 +162,7 @@ def _of_provider(config: JudgeConfig, env: Mapping[str, str]) -> "BaseChatModel"
 
     variable = config.api_key_env or KEYS[provider]
     key = api_key(env, variable) if variable else None
-    needs_none = provider == "openai" and config.base_url and not config.api_key_env
-    if variable and not key and not needs_none:
+    if variable and not key and not (provider == "openai" and config.base_url and not config.api_key_env):
         raise JudgeError(
             f"{named} needs an API key: expected it in {variable}, which is not set; export it or write it into .env, "
             "or name another variable with judge.api_key_env"

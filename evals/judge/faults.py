@@ -74,15 +74,10 @@ def read_fault(error: Exception) -> Fault:
         kind = "prompt"
     elif not lasting and (unreadable or status in OVERLOADED or (broken and not status)):
         kind = "passing"
-    message = cause(error, "judge")
-    if late:
-        message += "; raise judge.timeout_s"
-    elif unreadable and not status:
-        message = f"the answer cannot be read: {message}"
     return Fault(
         kind=kind,
         type="Timeout" if late else type(error).__name__,
-        message=message,
+        message="the answer cannot be read: " * unreadable + cause(error, "judge") + "; raise judge.timeout_s" * late,
         retry_after_s=retry_after_s(headers_of(error)),
         billed=status in (0, 200) and not (unsent or lasting),
     )

@@ -117,7 +117,7 @@ def test_statements_of_the_examples_are_no_verdict_and_those_in_other_words_or_a
     asked = ContextRecallPrompt().to_string(ContextRecallInput(question="q", context="c", answer=reference))
     answer = Answer(text=claims(1, 1, 1, statements=statements))
     if is_copied:
-        with pytest.raises(MalformedError, match="2 of 3 statements are of an example in the prompt, such as 'He"):
+        with pytest.raises(MalformedError, match="most statements are of an example in the prompt, such as 'he"):
             read_verdict(answer, Recall, asked)
     else:
         assert [one.statement for one in read_verdict(answer, Recall, asked).classifications] == statements
