@@ -25,7 +25,7 @@ Ask = Callable[[Integers, Bools], tuple[Floats, bool]]
 """Gets rows (numbers in the order of judging) and a mask [cells]; returns the scores [rows, cells of the mask], NaN
 where a verdict failed, and whether all that was asked for was judged."""
 
-# Under `judge.sample: auto` the interval may be wider by this than that of judging all queries.
+# Under `judge.sample: auto` the standard error may be larger by this than that of judging all queries.
 WIDER = 0.25
 
 
@@ -177,7 +177,7 @@ def _best_for_users(sample: Sample, queries: Unjudged, left: Integers, loss: flo
 
 
 def queries_needed(scores: Floats, proxy: Floats) -> int:
-    """Return the number of judged queries at which the interval is at most a quarter wider than that of judging all.
+    """Return the number of judged queries at which the standard error is at most a quarter above that of judging all.
 
     The variance of a corrected mean is V/N + (1/n − 1/N) · R, with the variances V of judged scores and R of what the
     proxy leaves of them, both summed over cells. It is (1 + `WIDER`)² V/N at n = N R / (R + ((1 + `WIDER`)² − 1) V).
