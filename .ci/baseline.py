@@ -9,8 +9,8 @@ from evals.run import load_config, parser
 from retrievers.text.printable import json_text
 
 FILE = PRESETS / "baseline-default.json"
-# Chunks of each result that are kept, for the queries that changed.
-CHUNKS = 3
+# Chunks of each result that are kept: all of the default experiment, so that another top_k can be compared with it.
+CHUNKS = 5
 # Parts that no comparison reads.
 LEFT_OUT = {
     "verdict", "next_flags", "headline", "baseline", "slices", "notes", "criteria", "judge", "grid", "proxies",

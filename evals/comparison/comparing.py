@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
-from evals.comparison.differences import adjust, difference, metrics_named, score_of
+from evals.comparison.differences import adjust, deepened, difference, metrics_named, score_of
 from evals.comparison.mismatches import changes, line, mismatches
 from evals.comparison.records import Comparison, Difference, Moved, Pairing, Regression, Run
 from evals.errors import ExperimentError, ReportError
@@ -62,12 +62,14 @@ def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> 
         ReportError: Runs must not be compared, or a metric does not exist.
         ExperimentError: A tolerance is of no metric that exists, or no tolerance.
     """
-    reports = [baseline.report, *(other.report for other in others)]
+    measured = dict.fromkeys(name for run in (baseline, *others) for name in run.report.metrics)
+    runs = [replace(run, report=deepened(run.report, measured)) for run in (baseline, *others)]
+    reports = [run.report for run in runs]
     by, tolerated = metrics_named(reports, wanted.by), [*wanted.tolerances]
     _check(wanted.tolerances, [*METRICS, *(name for report in reports for name in report.metrics)])
     shown = wanted.metrics or headline(*(report.metrics for report in reports))
     names = list(dict.fromkeys([*metrics_named(reports, shown), *by, *tolerated]))
-    started = [_begun(baseline, other, common=wanted.common) for other in others]
+    started = [_begun(runs[0], other, common=wanted.common) for other in runs[1:]]
     adjusted = adjust([[difference(name, comparison) for name in names] for comparison in started])
     return [
         replace(

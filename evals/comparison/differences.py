@@ -1,6 +1,6 @@
 """Metrics of two runs side by side, of judged samples too. Pure and seeded."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from math import isfinite
@@ -12,14 +12,18 @@ from evals.collect.observations import VERDICT_METRIC, Unscored
 from evals.comparison.mismatches import other_judges
 from evals.comparison.records import Comparison, Difference, Pairing
 from evals.errors import ReportError
-from evals.metrics import declared
+from evals.metrics import METRICS, declared
+from evals.metrics.ranking import OF_GRADES, Graded
+from evals.report.head import deepest
 from evals.report.model import FailedValue, QueryRow, Report, ScoreValue
+from evals.report.parsing import mean_of
 from evals.sampling.corrected import difference as sampled_difference
 from evals.sampling.order import NOT_DRAWN
 from evals.stats import paired
-from evals.stats.intervals import Floats
+from evals.stats.intervals import SAME, Floats
 from evals.stats.paired import Paired
 from retrievers.errors import nearest
+from retrievers.search.candidates import laid_out, stacked
 
 WHOLE_RUN = "a statistic of the whole run, not paired by query"
 OF_A_PAIR = ("baseline", "other", "n", "ties", "p", "p_test", "test")
@@ -28,16 +32,55 @@ Pairs = Sequence[tuple[ScoreValue | None, ScoreValue | None]]
 
 
 def metrics_named(reports: Sequence[Report], patterns: Sequence[str]) -> list[str]:
-    """Return the metrics of any of the reports that names or patterns choose, in the reports' order.
+    """Return the metrics of any of the reports that names or patterns choose, in the order of the table of metrics.
 
     Raises:
         ReportError: A pattern chooses nothing; the nearest names are given.
     """
-    names = list(dict.fromkeys(name for report in reports for name in report.metrics))
+    found = dict.fromkeys(name for report in reports for name in report.metrics)
+    names = [*(name for name in METRICS if name in found), *(name for name in found if name not in METRICS)]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ReportError(f"no metric {pattern!r} in these runs{nearest(pattern, names)}")
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def deepened(report: Report, metrics: Iterable[str]) -> Report:
+    """Return a report with the `ranking/…_at_K` that it lacks: what it returned is scored as if nothing followed.
+
+    A run has none that read further than its top_k. Compared at the smaller of two, the larger one would gain nothing.
+
+    Args:
+        report: A run.
+        metrics: Metrics of any of the runs that are compared.
+    """
+    rows, columns = report.queries, dict[str, list[ScoreValue | None]]()
+    grades = [[*{hit.chunk_id: hit.grade for hit in row.retrieved}.values()] for row in rows]
+    ideal = [sorted(row.relevant.values(), reverse=True) for row in rows]
+    graded = Graded(
+        grades=stacked([laid_out(grades, 0)], 0, least=1),
+        relevant=np.array([len(row.relevant) for row in rows]),
+        ideal=laid_out(ideal, 0),
+    )
+    for name in metrics:
+        stem, _, depth = name.rpartition("_at_")
+        known = deepest(f"{stem}_at_K", report.metrics)
+        if name in report.metrics or known not in report.metrics:
+            continue
+        scores, least = [row.scores.get(known) for row in rows], int(known.rpartition("_at_")[2])
+        if measure := OF_GRADES.get(stem.removeprefix("ranking/")):
+            told, further = (measure(graded, k).tolist() for k in (least, int(depth)))
+            each = list(zip(scores, told, further, strict=True))
+            # A report that was shortened for a repository may not hold all that was returned.
+            if all(abs(score - again) < SAME for score, again, _ in each if isinstance(score, float | int)):
+                columns[name] = [new if isinstance(score, float | int) else score for score, _, new in each]
+        elif stem == "ranking/evidence_recall" and graded.grades.shape[1] <= least:
+            columns[name] = scores
+    queries = [
+        row.with_scores({name: column[place] for name, column in columns.items()}) for place, row in enumerate(rows)
+    ]
+    values = {name: mean_of(name, column) for name, column in columns.items()}
+    return report.model_copy(update={"queries": queries, "metrics": {**report.metrics, **values}})
 
 
 def difference(metric: str, comparison: Comparison) -> Difference:

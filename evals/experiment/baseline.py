@@ -1,5 +1,6 @@
 """The baseline of a run: an earlier report of the same queries, and the criterion that nothing is worse than in it."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from evals.comparison.comparing import ComparisonOptions, compare
 from evals.comparison.mismatches import some
 from evals.comparison.records import Comparison, Run, written_p
 from evals.errors import ReportError
-from evals.report.head import NO_WORSE, decided
+from evals.report.head import NO_WORSE, decided, deepest
 from evals.report.model import ComparedSection, DifferenceEntry, Report
 from evals.tracking.find import read_report
 
@@ -38,7 +39,7 @@ def open_baseline(file: Path, golden: GoldenSet) -> Report:
 
 
 def against_baseline(report: Report, baseline: Report | None, file: Path | None) -> Report:
-    """Return a report beside its baseline, with a criterion for each headline metric that both have.
+    """Return a report beside its baseline, with a criterion for each headline metric of either, `_at_K` at both depths.
 
     Args:
         report: The run.
@@ -50,7 +51,9 @@ def against_baseline(report: Report, baseline: Report | None, file: Path | None)
     """
     if baseline is None or file is None:
         return report
-    names = tuple(name for name in report.headline if name in baseline.metrics)
+    every = {**baseline.metrics, **report.metrics}
+    deep = (deepest(re.sub(r"(?<=_at_)\d+$", "K", name), every) for name in report.headline)
+    names = tuple(name for name in dict.fromkeys((*report.headline, *baseline.headline, *deep)) if name in every)
     [comparison] = compare(Run.of(baseline), [Run.of(report)], ComparisonOptions(metrics=names))
     facts = baseline.facts
     section = ComparedSection(

@@ -6,6 +6,8 @@ pytrec_eval computes it; ragas 0.4.3 for its metrics on ids.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -17,34 +19,57 @@ from evals.metrics.results import Results, Values
 TOO_FEW = Unscored(reason="fewer than three relevant chunks")
 
 
-def hit_rate(r: Results, k: int) -> Floats:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Graded:
+    """Results of which no more is known than most measures read, such as those of a saved report.
+
+    Attributes:
+        grades: The grade of the chunk at each rank, each id at its first place alone; shape (rows, at least 1).
+        relevant: Number of relevant chunks of each row's query, found or not.
+        ideal: Their grades, descending; shape (rows, grades).
+    """
+
+    grades: Integers
+    relevant: Integers
+    ideal: Integers
+
+    @property
+    def ranked(self) -> Self:
+        """Itself: no id is repeated."""
+        return self
+
+
+Ranked = Results | Graded
+
+
+def hit_rate(r: Ranked, k: int) -> Floats:
     """Return 1 if any of the first k is relevant, else 0 (trec_eval `success`)."""
     return (_hits(r, k) > 0).astype(float)
 
 
-def precision(r: Results, k: int) -> Floats:
+def precision(r: Ranked, k: int) -> Floats:
     """Return the number of relevant among the first k over k, also where fewer are returned (trec_eval `P`)."""
     return _hits(r, k) / k
 
 
-def recall(r: Results, k: int) -> Floats:
+def recall(r: Ranked, k: int) -> Floats:
     """Return the share of all relevant that is among the first k (trec_eval `recall`), 0 to 1."""
     return _hits(r, k) / np.maximum(r.relevant, 1)
 
 
-def reciprocal_rank(r: Results, k: int) -> Floats:
+def reciprocal_rank(r: Ranked, k: int) -> Floats:
     """Return 1 / rank of the first relevant among the first k, else 0 (trec_eval `recip_rank`, run cut at k)."""
     return np.asarray((_relevant(r, k) / _ranks(r, k)).max(axis=1))
 
 
-def average_precision(r: Results, k: int) -> Floats:
+def average_precision(r: Ranked, k: int) -> Floats:
     """Return the mean precision at the ranks of all relevant, 0 for those below the first k (trec_eval `map_cut`)."""
     relevant = _relevant(r, k)
     precisions = np.where(relevant, np.cumsum(relevant, axis=1) / _ranks(r, k), 0.0)
     return np.asarray(precisions.sum(axis=1) / np.maximum(r.relevant, 1))
 
 
-def ndcg(r: Results, k: int) -> Floats:
+def ndcg(r: Ranked, k: int) -> Floats:
     """Return Σ grade / log2(rank + 1) over the first k, over that of the ideal order (trec_eval `ndcg_cut`), 0 to 1."""
     return _discounted(r.ranked.grades[:, :k]) / _ideal(r, k)
 
@@ -78,38 +103,37 @@ def id_recall(r: Results, _: Context) -> Floats:
     return _hits(r) / np.maximum(r.relevant, 1)
 
 
-def _relevant(r: Results, k: int | None) -> Bools:
+def _relevant(r: Ranked, k: int | None) -> Bools:
     relevant: Bools = r.ranked.grades[:, :k] > 0
     return relevant
 
 
-def _hits(r: Results, k: int | None = None) -> Integers:
+def _hits(r: Ranked, k: int | None = None) -> Integers:
     return np.asarray(_relevant(r, k).sum(axis=1))
 
 
-def _ranks(r: Results, k: int) -> Integers:
-    return np.arange(1, min(k, r.places.shape[1]) + 1)
+def _ranks(r: Ranked, k: int) -> Integers:
+    return np.arange(1, min(k, r.ranked.grades.shape[1]) + 1)
 
 
 def _discounted(grades: Integers) -> Floats:
     return grades @ (1 / np.log2(np.arange(2, grades.shape[1] + 2)))
 
 
-def _ideal(r: Results, k: int) -> Floats:
+def _ideal(r: Ranked, k: int) -> Floats:
     return np.maximum(_discounted(r.ideal[:, :k]), np.where(r.relevant > 0, 0.0, 1.0))
 
 
-Measure = Callable[[Results, int], Floats | Values]
 # Of what was returned (`ranking/`) and of the candidates (`candidates/`), at any depth.
-MEASURES: Mapping[str, Measure] = {
+OF_GRADES: Mapping[str, Callable[[Ranked, int], Floats]] = {
     "hit_rate": hit_rate,
     "precision": precision,
     "recall": recall,
     "mrr": reciprocal_rank,
     "map": average_precision,
     "ndcg": ndcg,
-    "evidence_recall": evidence_recall,
 }
+MEASURES: Mapping[str, Callable[[Results, int], Floats]] = {**OF_GRADES, "evidence_recall": evidence_recall}
 SCORES: Mapping[str, Scorer] = {
     "ragas/id_context_precision": id_precision,
     "ragas/id_context_recall": id_recall,

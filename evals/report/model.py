@@ -285,6 +285,12 @@ class QueryRow(Part):
         """Judged metric to the score that foretells it."""
         return self._proxies
 
+    def with_scores(self, further: Mapping[str, ScoreValue | None]) -> Self:
+        """Return the row with further scores; None where a metric is not over it."""
+        row = self.model_copy()
+        row._scores = {**self._scores, **{name: score for name, score in further.items() if score is not None}}
+        return row
+
 
 class DifferenceEntry(Part):
     """A metric in two runs.

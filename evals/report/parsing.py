@@ -117,7 +117,7 @@ def cell_report(report: Report, name: str) -> Report:
         settings=f"{configuration.name} · top_k {top_k}" + ("" if threshold is None else f" · threshold {threshold:g}"),
         facts=report.facts,
         config={**report.config, "retriever": {**before, **parameters, "top_k": top_k, "threshold": threshold}},
-        metrics={name: _mean(name, column) for name, column in {**scores, VERDICT_METRIC: passed}.items()},
+        metrics={name: mean_of(name, column) for name, column in {**scores, VERDICT_METRIC: passed}.items()},
         headline=list(scores),
         criteria=(),
         notes=[],
@@ -160,6 +160,7 @@ def _result(row: QueryRow, kept: ResultsByCell, which: int, top_k: int) -> tuple
     return row.model_copy(update={**fields, "outcome": outcome}), None if score < 0 else kept.scores[score]
 
 
-def _mean(name: str, column: Sequence[ScoreValue | None]) -> Summary:
+def mean_of(name: str, column: Sequence[ScoreValue | None]) -> Summary:
+    """Return the mean of the scores of a metric."""
     scores = [float(score) for score in column if isinstance(score, float | int)]
     return Summary(metric=name, value=sum(scores) / len(scores) if scores else None, n=len(scores))

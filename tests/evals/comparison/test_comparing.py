@@ -115,8 +115,8 @@ def test_p_values_are_adjusted_by_holm_over_all_runs_and_metrics_and_verdicts_fo
     made = compare(run(first), [run(worse, "b"), run(first, "c")], ComparisonOptions(metrics=("ranking/*",)))
     every = [one for each in made for one in each.differences]
     assert [one.p_adjusted for one in every] == paired.holm([one.p for one in every if one.p is not None])
-    assert [one.verdict for one in every] == ["worse", "", "", ""]
-    assert compared(worse, first).differences[0].verdict == "better"
+    assert [one.verdict for one in every] == ["", "worse", "", ""]
+    assert compared(worse, first).differences[1].verdict == "better"
     assert found(FALSE_ANSWER, [0.0] * 20, [1.0] * 20).verdict == "worse"
 
 

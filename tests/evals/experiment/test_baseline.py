@@ -64,6 +64,26 @@ def test_a_metric_that_is_proved_worse_fails_and_one_that_is_not_passes(
     assert call(main, flags, capsys).code == 0
 
 
+def test_with_another_top_k_what_was_returned_is_compared_at_the_larger_one_as_if_nothing_followed(
+    made: Experiment, whole: Evaluation, baseline: Path
+) -> None:
+    deep = [name for name in whole.report.scores if name.startswith("ranking/") and name.endswith("_at_3")]
+    gated = set(deep) - {"ranking/precision_at_3"}
+    less = settings(made, metrics=METRICS, retriever__top_k=1, baseline=str(baseline))
+    named = evaluate(experiment=settings(made, metrics=(*METRICS, *deep), retriever__top_k=1)).report
+    report = evaluate(experiment=less).report
+    figures = {one.metric: (one.figure, one.passed) for one in report.criteria}
+    assert gated <= figures.keys() - report.metrics.keys() and len(gated) == 6
+    # As ranking metrics that are asked for by name.
+    expected = {name: pytest.approx(named.metrics[name].value) for name in gated}
+    assert {name: figures[name][0] for name in gated} == expected
+    assert figures["ranking/recall_at_1"][1] and not figures["ranking/recall_at_3"][1] and not report.passed
+    fewer = evaluate(experiment=less.model_copy(update={"baseline": None})).save(made.folder / "fewer.json")
+    more = evaluate(experiment=settings(made, metrics=METRICS, baseline=str(fewer))).report
+    assert more.baseline is not None and more.passed
+    assert {one.metric: one.verdict for one in more.baseline.differences}["ranking/recall_at_3"] == "better"
+
+
 def test_a_baseline_of_other_golden_data_is_refused_before_any_work(
     made: Experiment, baseline: Path, tmp_path: Path
 ) -> None:
