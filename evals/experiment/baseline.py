@@ -7,7 +7,7 @@ from pathlib import Path
 from evals.cases.reading import GoldenSet, case_fingerprint
 from evals.collect.observations import Gate
 from evals.comparison.comparing import ComparisonOptions, compare
-from evals.comparison.mismatches import some
+from evals.comparison.mismatches import line, some
 from evals.comparison.records import Comparison, Run, written_p
 from evals.errors import ReportError
 from evals.report.head import NO_WORSE, decided, deepest
@@ -51,9 +51,10 @@ def against_baseline(report: Report, baseline: Report | None, file: Path | None)
     """
     if baseline is None or file is None:
         return report
-    every = {**baseline.metrics, **report.metrics}
-    deep = (deepest(re.sub(r"(?<=_at_)\d+$", "K", name), every) for name in report.headline)
-    names = tuple(name for name in dict.fromkeys((*report.headline, *baseline.headline, *deep)) if name in every)
+    runs = [baseline.metrics, report.metrics]
+    deep = (deepest(re.sub(r"(?<=_at_)\d+$", "K", name), runs[0] | runs[1]) for name in report.headline)
+    headline = dict.fromkeys((*report.headline, *baseline.headline, *deep))
+    names = tuple(name for name in headline if any(run[name].value is not None for run in runs if name in run))
     [comparison] = compare(Run.of(baseline), [Run.of(report)], ComparisonOptions(metrics=names))
     facts = baseline.facts
     section = ComparedSection(
@@ -61,7 +62,17 @@ def against_baseline(report: Report, baseline: Report | None, file: Path | None)
         differences=tuple(DifferenceEntry.of(each) for each in comparison.differences if each.difference is not None),
     )
     gates = _no_worse(comparison, undecided=bool(report.facts.collection_changed))
-    return decided(report.model_copy(update={"baseline": section, "criteria": (*report.criteria, *gates)}))
+    further = {"criteria": (*report.criteria, *gates), "notes": [*report.notes, *_notes(comparison)]}
+    return decided(report.model_copy(update={"baseline": section, **further}))
+
+
+def _notes(comparison: Comparison) -> Iterator[str]:
+    """Yield what figures may differ by besides the retrieval, and the metrics that could not be compared."""
+    yield from (f"not as in the baseline: {line(each)}" for each in comparison.mismatches if each.meaning)
+    reasons = {each.note for each in comparison.differences if each.difference is None}
+    for reason in sorted(reasons):
+        names = [each.metric for each in comparison.differences if each.difference is None and each.note == reason]
+        yield f"not compared with the baseline: {', '.join(names)} ({reason.replace('the other run', 'this run')})"
 
 
 def _no_worse(comparison: Comparison, *, undecided: bool) -> Iterator[Gate]:

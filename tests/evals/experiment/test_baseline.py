@@ -1,6 +1,7 @@
 """A run against its baseline, and the baseline that is committed; what goes wrong after measuring loses nothing."""
 
 import json
+import re
 from pathlib import Path
 from runpy import run_path
 from typing import Any
@@ -44,6 +45,7 @@ def test_against_itself_every_headline_metric_is_no_worse(made: Experiment, base
     compared = [one for one in report.criteria if one.condition == "no worse"]
     assert len(compared) > 5 and all(one.passed for one in compared) and report.passed
     assert report.baseline is not None and report.baseline.about.startswith("baseline.json: ")
+    assert not [note for note in report.notes if "baseline" in note]
     assert criteria_line(report) == f"No worse than the baseline in {len(compared)} metrics."
     rate = report.validation.pass_rate or 0
     assert badge(report) == ("good", f"no worse than the baseline, {1 - rate:.0%} of the queries fail")
@@ -82,6 +84,22 @@ def test_with_another_top_k_what_was_returned_is_compared_at_the_larger_one_as_i
     more = evaluate(experiment=settings(made, metrics=METRICS, baseline=str(fewer))).report
     assert more.baseline is not None and more.passed
     assert {one.metric: one.verdict for one in more.baseline.differences}["ranking/recall_at_3"] == "better"
+
+
+def test_what_differs_besides_the_retrieval_and_what_is_not_compared_is_noted(
+    made: Experiment, baseline: Path, tmp_path: Path
+) -> None:
+    told = json.loads(baseline.read_text())
+    told["facts"]["collection"] |= {"points": 9, "fingerprint": "another"}
+    told["metrics"].pop("scope/false_answer"), told["scores"].pop("scope/false_answer")
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(told))
+    changes = {"metrics": ("ranking/hit_rate_at_3", "scope/false_answer"), "baseline": str(other)}
+    report = evaluate(experiment=settings(made, **changes)).report
+    notes = "\n".join(report.notes)
+    assert re.search(r"not as in the baseline: collection: robots, 9 points, another → robots, \d points, ", notes)
+    assert "not compared with the baseline: scope/false_answer (not measured in the baseline)" in notes
+    assert re.search(r"not compared with the baseline: .*ranking/ndcg_at_3.* \(not measured in this run\)", notes)
 
 
 def test_a_baseline_of_other_golden_data_is_refused_before_any_work(
