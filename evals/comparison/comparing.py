@@ -38,7 +38,8 @@ class ComparisonOptions:
 
     Attributes:
         metrics: Names or patterns; empty for those that a run's terminal report shows.
-        by: Metrics by which queries that moved are ordered; empty for those with a tolerance, or else the default.
+        by: Metrics by which queries that moved are ordered; empty for those with a tolerance, or else the default, or
+            else the first by which any moved.
         tolerances: Metric to its largest drop that is no regression.
         common: True to compare runs of different golden data on the queries that are the same in both.
     """
@@ -75,7 +76,7 @@ def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> 
         replace(
             comparison,
             differences=differences,
-            moved=moved(comparison.pairing, _movers(by or tolerated, differences)),
+            moved=moved(comparison.pairing, _movers(by, tolerated, differences)),
             regressions=[_judged(entry, wanted.tolerances) for entry in differences if entry.metric in tolerated],
         )
         for comparison, differences in zip(started, adjusted, strict=True)
@@ -160,12 +161,12 @@ def _begun(baseline: Run, other: Run, *, common: bool) -> Comparison:
     return Comparison(baseline=baseline, other=other, pairing=pairing, mismatches=faults, changes=settings)
 
 
-def _movers(metrics: Sequence[str], differences: Sequence[Difference]) -> list[str]:
-    """Return the metrics that queries are ordered by: those given, or the default, or the first that any moved by."""
+def _movers(by: Sequence[str], tolerated: Sequence[str], differences: Sequence[Difference]) -> list[str]:
+    """Return the metrics that queries are ordered by: those asked for, or else of the others any by which one moved."""
     paired = {entry.metric: entry for entry in differences if entry.n}
-    chosen = [name for name in metrics or [deepest(pattern, paired) for pattern in BY] if name in paired]
+    chosen = [name for name in by or tolerated or [deepest(pattern, paired) for pattern in BY] if name in paired]
     changed = [name for name, entry in paired.items() if entry.wins or entry.losses]
-    return chosen if metrics or not changed or not set(chosen).isdisjoint(changed) else changed[:1]
+    return chosen if by or not changed or not set(chosen).isdisjoint(changed) else changed[:1]
 
 
 def _judged(entry: Difference, tolerances: Mapping[str, float]) -> Regression:
@@ -174,7 +175,7 @@ def _judged(entry: Difference, tolerances: Mapping[str, float]) -> Regression:
     dropped = len(entry.only_baseline) + len(entry.only_other)
     drop, scored = entry.worst if entry.failed else change, dropped + entry.n
     if drop is not None and entry.better != "lower":
-        drop = -drop
+        drop = 0 - drop  # of an equal metric not -0
     unknown = ""
     if change is None:
         unknown = entry.note

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from evals.comparison.differences import score_of
 from evals.comparison.records import Comparison, Difference
-from evals.comparison.sections import head
+from evals.comparison.sections import head, regressions
 from evals.metrics import VERDICT_METRIC, declared
 from evals.metrics.declaration import DIGITS
 from evals.report.html.render import asset, environment
@@ -88,9 +88,10 @@ def render_markdown(comparisons: Sequence[Comparison]) -> str:
     for comparison in comparisons:
         (runs, *facts, metrics) = head(comparison)
         lines += [f"### {_title(comparison)}", "", escaped(conclusion(comparison)), ""]
-        lines += [f"{text}  " if text else "" for text in markdown(runs)] + [""]  # two spaces break a line
-        for section in filter(None, (metrics, slices(comparison), *facts)):
-            lines += [*markdown(section), ""]
+        for section in (regressions(comparison), runs):
+            lines += [f"{text}  " if text else "" for text in markdown(section)] + [""]  # two spaces break a line
+        for table in filter(None, (metrics, slices(comparison), *facts)):
+            lines += [*markdown(table), ""]
     for comparison in comparisons:
         if moved := flips(comparison):
             lines += [f"#### Queries that flip: {_title(comparison)}", ""]
@@ -163,7 +164,7 @@ def slices(comparison: Comparison) -> Section | None:
             means = figure(metric, paired.baseline), figure(metric, paired.other)
             ends = signed_ends(metric, paired.interval.low, paired.interval.high)
             rows.append(row_of(name, str(paired.n), *means, signed(metric, paired.difference), ends))
-    columns = (Column("slice"), *numbers("n", "baseline", "other", "difference", "95% interval"))
+    columns = (Column(f"{metric} by slice"), *numbers("n", "baseline", "other", "difference", "95% interval"))
     return Section(title=metric, columns=columns, rows=rows) if rows else None
 
 

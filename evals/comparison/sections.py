@@ -37,7 +37,7 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
     for comparison in comparisons:
         sections += [Section(lines=[line("")])] if sections else []
         sections += [*head(comparison), _beside(comparison, _tested(comparisons)), *_moved(comparison, queries)]
-        sections.append(_regressions(comparison))
+        sections.append(regressions(comparison))
     return terminal(sections, width=width, color=color, whole=whole)
 
 
@@ -172,7 +172,8 @@ def _hits(row: QueryRow) -> Iterator[Styled]:
         yield Styled(f"  and {more} more")
 
 
-def _regressions(comparison: Comparison) -> Section:
+def regressions(comparison: Comparison) -> Section:
+    """Return the tolerated drops with their answers; empty without any."""
     lines = [line(""), line(Styled("Tolerated drops", "bold"))] if comparison.regressions else []
     for one in comparison.regressions:
         drop = "drop unknown" if one.drop is None else f"drop {signed(one.metric, one.drop)}"

@@ -214,6 +214,20 @@ def test_the_verdict_tells_two_runs_of_an_experiment_apart_and_names_what_moved_
     assert "2026-01-02 03:04 · old.json  \n" in head
 
 
+def test_a_comment_has_the_tolerances_and_queries_that_moved_by_another_metric_than_theirs(
+    compare: Compare, folder: Path
+) -> None:
+    for name, hits in {"old": 1.0, "new": 0.0}.items():
+        rows = [row(f"q{n}", {HIT: hits if n < 4 else 1.0}, query_type="factual") for n in range(12)]
+        write(folder / f"{name}.json", document({HIT: [hits]}, rows=rows, name=name))
+    done = compare("old.json", "new.json", "--fail-on-regression", f"{NDCG}:0.02", "--markdown", "c.md")
+    written = (folder / "c.md").read_text(encoding="utf-8")
+    assert done.code == 1 and "Queries that moved most, 4 of 4, by ranking/hit_rate_at_5" in done.out
+    assert f"Tolerated drops  \nFAIL {NDCG} drop unknown, tolerated 0.02 (not measured in the baseline nor" in written
+    assert f"| {HIT} by slice | n | baseline |" in written and "| factual | 12 | 1.000 | 0.667 |" in written
+    assert "  drop +0.000," in compare("a.json", "b.json", "--fail-on-regression", f"{HIT}:0").out
+
+
 def test_markdown_is_cut_before_github_refuses_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made, files = report(), [tmp_path / f"{number}.json" for number in range(3)]
     for file, outcome in zip(files, ("SUCCESS", "FAILURE", "FAILURE"), strict=True):

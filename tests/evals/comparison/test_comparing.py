@@ -208,7 +208,12 @@ def test_verdicts_of_two_judges_are_not_compared_and_fail_a_tolerance() -> None:
 
 
 def test_settings_that_differ_are_named_by_their_place_without_those_on_which_no_score_depends() -> None:
-    first = {"retriever": {"top_k": 5, "keyword": {"k1": 1.2}}, "name": "a", "judge": {"model": None, "cache_path": 1}}
+    first = {
+        "retriever": {"top_k": 5, "keyword": {"k1": 1.2}},
+        "name": "a",
+        "baseline": "a.json",
+        "judge": {"model": None, "cache_path": 1},
+    }
     second = {"retriever": {"top_k": 9, "keyword": {"k1": None}}, "name": "b", "judge": {"model": None, "sample": 3}}
     assert changes(first, second) == [("retriever.top_k", 5, 9), ("retriever.keyword.k1", 1.2, None)]
     with_judge = second | {"judge": {"model": "m", "sample": 3, "cache_path": 2}}
