@@ -36,10 +36,8 @@ def parser(prog: str) -> argparse.ArgumentParser:
         epilog="Exit codes: 0 MLflow has the run, 2 user error, 3 MLflow failed, 130 interrupted.",
     )
     command.add_argument("report", type=path_argument, metavar="REPORT", help="the report's file")
-    command.add_argument(
-        "--tracking.uri", metavar="URI", help="where MLflow is (default: MLFLOW_TRACKING_URI, or else ./mlruns)"
-    )
-    command.add_argument("--tracking.experiment", metavar="NAME", help="experiment (default: retrieval-evals)")
+    command.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
+    command.add_argument("--tracking.experiment", metavar="NAME", help="experiment (default: that of the report)")
     add_logging_flags(command)
     return command
 
@@ -52,13 +50,13 @@ def _main(namespace: argparse.Namespace) -> int:
 
     set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
     environment(os.environ)  # from here on its secrets are hidden
-    # Never from the report, which may be somebody else's, nor from a .env beside it.
-    flags = {name: vars(namespace)[f"tracking.{name}"] for name in ("uri", "experiment")}
-    given = {name: value for name, value in flags.items() if value is not None}
-    config = TrackingConfig.model_validate({"uri": os.environ.get("MLFLOW_TRACKING_URI") or None} | given)
+    report, text = read_report(namespace.report)
+    # The address never from the report, which may be somebody else's.
+    given = vars(namespace)["tracking.experiment"] or report.config.get("tracking", {}).get("experiment")
+    named = {"experiment": str(given)} if given else {}
+    config = TrackingConfig(uri=vars(namespace)["tracking.uri"], **named)
     if config.uri and "***" in config.uri:
         raise TrackingError(f"{redacted(config.uri)}: holds no credentials; write them in place of ***")
-    report, text = read_report(namespace.report)
     try:
         with progress_bar(shown=not namespace.quiet) as progress:
             done = write_run(report, text, config, progress)

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -124,11 +123,8 @@ def _id_of(run: ComparedRun) -> str:
 
 def late_command(file: Path, config: TrackingConfig) -> str:
     """Return the command that writes the run of a report later, to the same place."""
-    given = config.model_dump(include={"uri", "experiment"}, exclude_defaults=True)
-    flags = [f"--tracking.{name} {quote(redacted(str(value)))}" for name, value in given.items() if value is not None]
-    # That command takes its store from the environment too.
-    here = ["MLFLOW_TRACKING_URI="] if os.environ.get("MLFLOW_TRACKING_URI") and not config.uri else []
-    return " ".join([*here, "python -m evals.tracking", quote(str(file)), *flags])
+    flags = ["--tracking.uri", quote(redacted(config.uri))] if config.uri else []
+    return " ".join(["python -m evals.tracking", quote(str(file)), *flags])
 
 
 def _experiment(client: "MlflowClient", config: TrackingConfig) -> str:

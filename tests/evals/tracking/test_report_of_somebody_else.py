@@ -50,12 +50,13 @@ def test_it_imports_nothing_and_sends_nothing(evil: Path, capsys: pytest.Capture
     assert TOKEN.encode() not in (folder / "mlruns" / "mlflow.db").read_bytes()
 
 
-def test_the_environment_names_the_store(
+def test_the_store_is_that_of_a_run_whatever_the_environment_names_and_the_experiment_that_of_the_report(
     evil: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
-    assert main([str(evil), "--quiet"]) == 3
-    assert "incomplete: MLflow at http://127.0.0.1:" in capsys.readouterr().err
+    done = call(main, [evil], capsys)
+    run = client().get_run(done.out.split()[2])
+    assert done.code == 0 and client().get_experiment(run.info.experiment_id).name == "theirs"
 
 
 def test_compared_and_as_a_baseline_it_is_data_and_a_saved_retrieval_is_read_without_a_pickle(
