@@ -133,7 +133,8 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
         report=namespace.output,
         junit=namespace.junit,
         html=namespace.html,
-        export=namespace.export or namespace.refit,
+        export=namespace.export,
+        refit=None if namespace.export else namespace.refit,
         retrieval=namespace.save_retrieval,
     )
     before = read_fit(namespace.refit) if namespace.refit else {}
@@ -149,7 +150,9 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
     report, file = evaluation.report, evaluation.outputs.report
     said = [report.ragas_check.line] if report.ragas_check and not report.ragas_check.problem else []
     if namespace.refit:
-        said.append(refitted(outputs.export or namespace.refit, before))
+        is_left = outputs.refit and not report.passed
+        kept = f"{namespace.refit}: left as it was, as the run did not pass; --export FILE writes the new fit"
+        said.append(kept if is_left else refitted(outputs.export or namespace.refit, before))
     if namespace.html:
         said.append(f"Page: {namespace.html}")
     if config.tracking.enabled and not evaluation.untracked:

@@ -39,6 +39,7 @@ class Outputs:
         junit: Criteria and queries as JUnit XML.
         html: The report as a page.
         export: The retriever's settings for an application.
+        refit: Likewise, but written only where the run passes: an application has them already.
         retrieval: What was retrieved as Parquet, from which other runs can start.
     """
 
@@ -46,6 +47,7 @@ class Outputs:
     junit: Path | None = None
     html: Path | None = None
     export: Path | None = None
+    refit: Path | None = None
     retrieval: Path | None = None
 
     def __post_init__(self) -> None:

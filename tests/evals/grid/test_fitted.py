@@ -99,6 +99,10 @@ def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again_on
     assert "dataset.limit None → 17" in said and "retriever.top_k 3 → 2" in said
     assert file.read_text(encoding="utf-8") == first
     assert yaml.safe_load((tmp_path / "b.yaml").read_text(encoding="utf-8"))["top_k"] == 2
+    failing = ["--refit", "r.yaml", "--retriever.top-k", "2", "--criteria", "{scope/false_answer: '< 0'}"]
+    assert main([one for one in QUIET if one != "--no-gate"] + failing) == 1
+    assert "r.yaml: left as it was, as the run did not pass" in capsys.readouterr().out
+    assert file.read_text(encoding="utf-8") == first
     file.write_text(first.split("\n", 1)[1], encoding="utf-8")
     assert main([*QUIET, "--refit", "r.yaml"]) == 2
     assert "# fitted:" in capsys.readouterr().err
