@@ -176,7 +176,9 @@ def engine_errors(doing: str) -> Iterator[None]:
         is_fault = isinstance(error, Exception) or type(error).__name__ == "PanicException"
         if not is_fault or isinstance(error, RetrievalError | MemoryError | BrokenPipeError):
             raise
-        raise StoreError(f"{doing}: {error}") from error
+        closed = any(cause in str(error) for cause in ("Read-only file system", "Permission denied"))
+        remedy = "; a store that is only searched must be writable, too: copy it to a folder that is" if closed else ""
+        raise StoreError(f"{doing}: {error}{remedy}") from error
 
 
 @cache

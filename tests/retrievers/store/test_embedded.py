@@ -195,6 +195,20 @@ def test_too_little_room_is_refused_before(client: WritableClient, monkeypatch: 
         check_room(client.path, NAME, 1_000_000)
 
 
+def test_a_folder_that_cannot_be_written_says_what_to_do(
+    client: WritableClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: Path) -> None:
+        raise RuntimeError("failed to load segment: Read-only file system (os error 30)")
+
+    monkeypatch.setattr(building, "opened", fails)
+    with (
+        closing(WritableClient(client.path)) as reader,
+        pytest.raises(StoreError, match=r"30\); .* must be writable, too"),
+    ):
+        reader.count(NAME)
+
+
 def test_what_is_not_there_and_what_cannot_be_asked(client: WritableClient, tmp_path: Path) -> None:
     with pytest.raises(CollectionNotFoundError, match=r"no collection 'page' at .*; did you mean 'pages'"):
         client.count("page")
