@@ -138,10 +138,10 @@ def _published(evaluation: Evaluation, bench: Collaborators, *, shown: bool) -> 
         if outputs.html:
             save_page(report, outputs.html)
         evaluation = replace(evaluation, report=report)
-        if not config.enabled:
+        if not config.enabled or outputs.report is None:
             return evaluation
         # MLflow costs seconds to import.
-        from evals.tracking.runs import write_run
+        from evals.tracking.runs import late_command, write_run
 
         progress("MLflow", 0, 1)
         try:
@@ -149,3 +149,6 @@ def _published(evaluation: Evaluation, bench: Collaborators, *, shown: bool) -> 
         except (TrackingError, ConfigError) as error:
             log.debug("MLflow failed", exc_info=True)
             return replace(evaluation, untracked=str(error))
+        except KeyboardInterrupt:
+            later = late_command(outputs.report, config)
+            raise KeyboardInterrupt(f"{outputs.report} is saved; {later} writes its run") from None

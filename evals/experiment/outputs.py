@@ -177,7 +177,7 @@ def export(settings: RetrieverConfig, report: "Report", file: Path) -> None:
 
     fit = _fit(report)
     told = f"{FITTED}{json_text(fit, indent=None)}\n" if fit["false_answer"] is not None else ""
-    write(file, told + yaml.safe_dump(portable_settings(settings), sort_keys=False))
+    write(file, told + yaml.safe_dump(portable_settings(settings, file), sort_keys=False))
 
 
 def read_fit(file: Path) -> dict[str, Any]:

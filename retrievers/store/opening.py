@@ -63,22 +63,29 @@ def embedded_folder(store: StoreConfig, *, create: bool = False) -> Path:
     return folder if folder.exists() else DEFAULT_PATH
 
 
-def placed(store: StoreConfig) -> StoreConfig:
-    """Return a store whose folder, where it has one, is named so that it means the same in any folder."""
+def placed(store: StoreConfig, file: Path | None = None) -> StoreConfig:
+    """Return a store whose folder, where it has one, is named so that it means the same in any folder.
+
+    Args:
+        store: Location of the store.
+        file: File of settings that will name it: a folder beside or below it is named as seen from there.
+    """
     if store.url:
         return store
-    mark = LOCAL_MODE if store.local_mode else ""
-    return store.model_copy(update={"path": Path(f"{mark}{embedded_folder(store).absolute()}")})
+    mark, folder = LOCAL_MODE if store.local_mode else "", embedded_folder(store).absolute()
+    if file and folder.is_relative_to(file.absolute().parent):
+        folder = folder.relative_to(file.absolute().parent)
+    return store.model_copy(update={"path": Path(f"{mark}{folder}")})
 
 
-def portable_settings(retriever: RetrieverConfig) -> dict[str, Any]:
-    """Return a retriever's settings with the place of the embedded store and the models that are taken by default."""
+def portable_settings(retriever: RetrieverConfig, file: Path | None = None) -> dict[str, Any]:
+    """Return a retriever's settings with the models that are taken by default, and its store as `placed` names it."""
     settings = dump(retriever)
     for name in ("embedding", "cross_encoder"):
         if name in settings:
             settings[name]["model"] = getattr(retriever, name).resolved_model
     if "store" in settings:
-        settings["store"] = dump(placed(retriever.store))
+        settings["store"] = placed(retriever.store, file).model_dump(mode="json")
     return settings
 
 

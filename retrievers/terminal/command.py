@@ -113,7 +113,8 @@ def _ending(error: BaseException, *, terminated: bool) -> tuple[int, str]:
     """Return exit code and last line of a command that an error ended."""
     match error:
         case KeyboardInterrupt():
-            return (EXIT_TERMINATED, "terminated") if terminated else (EXIT_INTERRUPTED, "interrupted")
+            code, word = (EXIT_TERMINATED, "terminated") if terminated else (EXIT_INTERRUPTED, "interrupted")
+            return code, ": ".join(filter(None, (word, str(error))))
         case RetrievalError():
             return EXIT_USER_ERROR, f"error: {error}"
         case MemoryError():

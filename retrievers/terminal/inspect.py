@@ -127,18 +127,17 @@ def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str]) -> No
     if not is_own or proposal.text_key not in (None, "page_content"):
         metadata |= {"text_key": proposal.text_key or config.metadata.text_key, "nested_under": proposal.nested_under}
     changes: dict[str, Any] = {"metadata": config.metadata.model_copy(update=metadata)}
-    if not is_own or config.names_collection:
-        changes["store"] = placed(config.store)
     keyword = config.keyword.vector_name
     has_terms = keyword in seen.info.sparse_vectors and keyword not in seen.info.without_idf
     if has_terms and not is_own and "mode" not in config.model_fields_set:
         changes["mode"] = "hybrid"
         # Weighted sums are of scores from 0 to 1.
         changes |= {"fusion": "rrf"} if seen.info.distance != "cosine" else {}
-    settings = config.model_copy(update=changes)
-    open_retriever(settings, env=env).close()
+    open_retriever(config.model_copy(update=changes), env=env).close()
+    if not is_own or config.names_collection:
+        changes["store"] = placed(config.store, file)
     written: dict[str, Any] = {} if is_own else {"name": config.collection}
-    written["retriever"] = settings.model_dump(mode="json", exclude_defaults=True)
+    written["retriever"] = config.model_copy(update=changes).model_dump(mode="json", exclude_defaults=True)
     written["dataset"] = {"path": "golden.jsonl"}
     try:
         with file.open("x", encoding="utf-8") as target:

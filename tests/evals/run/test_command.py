@@ -158,6 +158,18 @@ def test_a_run_of_any_name_is_kept(run: Run, folder: Path, mlflow_database: Path
         assert opened.execute("SELECT name, status FROM runs").fetchall() == [(name[:250], "FINISHED")]
 
 
+def test_who_interrupts_mlflow_is_told_what_is_saved_and_how_to_go_on(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("evals.tracking.runs.write_run", interrupted)
+    done = run("--tracking.enabled", "true", "--output", "r.json", "--quiet")
+    said = "interrupted: r.json is saved; python -m evals.tracking r.json writes its run\n"
+    assert (done.code, done.err, load_report(Path("r.json"))["name"]) == (130, said, "small")
+
+
 def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Run, folder: Path) -> None:
     uri = f"http://me:s3cret@127.0.0.1:{free_port()}"
     done = run("--tracking.enabled", "true", "--tracking.uri", uri, "--quiet", "--log-file", "log.jsonl")

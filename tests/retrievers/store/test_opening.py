@@ -332,3 +332,10 @@ def test_written_settings_name_it_from_any_folder(
     monkeypatch.chdir(tmp_path)
     assert main(["search", "what counts turns?", "--config", "mine.yaml"]) == 0
     assert portable_settings(local(Path("db")))["store"]["path"] == f"local:{tmp_path / 'db'}"
+    # A file beside the store can be moved with it.
+    monkeypatch.chdir(tutorial.parent)
+    assert main(["inspect", *named, "--write", "beside.yaml"]) == 0
+    assert "path: local:db\n" in Path("beside.yaml").read_text(encoding="utf-8")
+    assert portable_settings(local(Path("db")), Path("app.yaml"))["store"]["path"] == "local:db"
+    monkeypatch.chdir(tmp_path)
+    assert main(["search", "what counts turns?", "--config", str(tutorial.parent / "beside.yaml")]) == 0
