@@ -55,7 +55,7 @@ def run_experiment(
         golden: Golden queries in place of those that the experiment names; its split, ids and limit choose from them.
         retriever: An open retriever in place of the one that the experiment names. It is left open.
         from_retrieval: File of a saved retrieval to start from; no store is then opened, and nothing embedded.
-        measured: Called once everything is measured and the report is saved, before page and MLflow.
+        measured: Called once everything is measured and the report is saved or cannot be, before page and MLflow.
 
     Raises:
         RetrievalError: A fault of the settings or the golden data, before anything is retrieved; or a search, the
@@ -79,10 +79,12 @@ def run_experiment(
         report = build_report(result, facts, run=run, ragas_check=ragas_check.pending(result))
         report = against_baseline(report, inputs.baseline, config.baseline)
         outputs = with_report(wanted, config.tracking, stem)
-        save_data(report, outputs)  # from here on nothing is lost
         evaluation = (Sweep if result.swept else Evaluation)(report=report, result=result, outputs=outputs)
-        if measured:
-            measured(evaluation)
+        try:
+            save_data(report, outputs)
+        finally:  # what was paid for is shown, where it cannot be saved, too
+            if measured:
+                measured(evaluation)
         if outputs.retrieval:
             save(outputs.retrieval, result.results.lists.pool, searches[1:], facts, bench.retrievers)
         return _published(evaluation, bench, shown=shown)

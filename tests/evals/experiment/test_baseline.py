@@ -14,6 +14,7 @@ from evals.report.head import criteria_line
 from evals.report.html.render import badge
 from evals.report.parsing import parse
 from evals.run import main
+from retrievers.errors import ConfigError
 from tests.support.command import call
 from tests.support.experiment import CASES, Experiment, load_report, make_experiment, settings
 
@@ -143,3 +144,14 @@ def test_what_goes_wrong_with_the_page_loses_no_measurement(
     assert done.code == code and not page.exists()
     assert load_report(file)["metrics"]["ranking/hit_rate_at_3"]["value"] == 0.75
     assert "ranking/hit_rate_at_3" in done.out and str(file) in done.out
+
+
+def test_a_report_that_cannot_be_written_is_shown(
+    made: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(file: Path, _: str) -> None:
+        raise ConfigError(f"{file}: cannot be written: File too large")
+
+    monkeypatch.setattr("evals.experiment.outputs.write", full)
+    done = call(main, ["--config", made.config, "--output", tmp_path / "report.json"], capsys)
+    assert done.code == 2 and "ranking/hit_rate_at_3" in done.out and "cannot be written: File too large" in done.err
