@@ -18,7 +18,7 @@ from evals.comparison.records import Comparison, Difference, Moved, Pairing, Reg
 from evals.errors import ExperimentError, ReportError
 from evals.metrics import METRICS, declared
 from evals.metrics.criteria import TOLERANCE as ROUNDING
-from evals.report.head import deepest, headline
+from evals.report.head import deepest, headline, ranked
 from evals.report.model import Report
 from evals.report.parsing import FOUND
 from evals.stats.intervals import SAME
@@ -39,7 +39,7 @@ class ComparisonOptions:
     Attributes:
         metrics: Names or patterns; empty for those that a run's terminal report shows.
         by: Metrics by which queries that moved are ordered; empty for those with a tolerance, or else the default, or
-            else the first by which any moved.
+            else the one by which any moved that says most.
         tolerances: Metric to its largest drop that is no regression.
         common: True to compare runs of different golden data on the queries that are the same in both.
     """
@@ -162,11 +162,11 @@ def _begun(baseline: Run, other: Run, *, common: bool) -> Comparison:
 
 
 def _movers(by: Sequence[str], tolerated: Sequence[str], differences: Sequence[Difference]) -> list[str]:
-    """Return the metrics that queries are ordered by: those asked for, or else of the others any by which one moved."""
+    """Return the metrics that queries are ordered by: those asked for, or else the most telling that moved."""
     paired = {entry.metric: entry for entry in differences if entry.n}
     chosen = [name for name in by or tolerated or [deepest(pattern, paired) for pattern in BY] if name in paired]
     changed = [name for name, entry in paired.items() if entry.wins or entry.losses]
-    return chosen if by or not changed or not set(chosen).isdisjoint(changed) else changed[:1]
+    return chosen if by or not changed or not set(chosen).isdisjoint(changed) else ranked(changed)[:1]
 
 
 def _judged(entry: Difference, tolerances: Mapping[str, float]) -> Regression:
