@@ -77,7 +77,6 @@ SEARCHES = {
     "an unknown field": ["--filters", "modul = ros2"],
     "half a filter": ["--filters", "module ="],
     "a missing extra": ENCODER,
-    "a former value": ["--rerank", "rrf"],
     "a missing collection": ["--collection", "page"],
     "a missing key": ["--embedding.provider", "cohere"],
     "another language": ["--mode", "hybrid", "--keyword.language", "german"],

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.embeddings import Embeddings
 from langchain_qdrant import QdrantVectorStore, RetrievalMode
 from qdrant_client import QdrantClient, models
 
@@ -27,22 +26,13 @@ from tests.support import edge_world as world
 from tests.support.collections import WritableClient
 from tests.support.edge_world import Ranking, assert_same, top
 from tests.support.foreign import Terms
+from tests.support.indexing import DIMENSION, HashEmbeddings
 
 NAME = "pages"
 TEXTS = ["robots walk", "robots see", "hands grasp", "wheels roll"]
-DENSE = models.VectorParams(size=26, distance=models.Distance.COSINE)
+DENSE = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
 IDF = models.SparseVectorParams(modifier=models.Modifier.IDF)
 SPARSE = {"langchain-sparse": IDF}
-
-
-class Letters(Embeddings):
-    """The frequency of each letter."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [[float(text.count(letter)) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return self.embed_documents([text])[0]
 
 
 def points() -> list[models.PointStruct]:
@@ -50,7 +40,7 @@ def points() -> list[models.PointStruct]:
     for number, text in enumerate(TEXTS):
         sparse = models.SparseVector(indices=[number], values=[1])
         payload = {"page_content": text, "metadata": {"n": number, "robot": "robot" in text}}
-        vectors: dict[str, Any] = {"": Letters().embed_query(text), "langchain-sparse": sparse}
+        vectors: dict[str, Any] = {"": HashEmbeddings().embed_query(text), "langchain-sparse": sparse}
         made.append(models.PointStruct(id=number, vector=vectors, payload=payload))
     return made
 
@@ -74,7 +64,7 @@ def test_reading_changes_no_byte(client: WritableClient) -> None:
         assert reader.count(NAME).count == 4
         reader.scroll(NAME, with_vectors=True)
         reader.retrieve(NAME, [0, 1], with_vectors=True)
-        reader.query_points(NAME, Letters().embed_query("robots"), limit=4)
+        reader.query_points(NAME, HashEmbeddings().embed_query("robots"), limit=4)
         reader.get_collection(NAME)
         reader.get_collections()
     assert files(client.path) == before
@@ -82,8 +72,8 @@ def test_reading_changes_no_byte(client: WritableClient) -> None:
 
 def test_a_build_that_fails_leaves_the_collection_as_it_was(client: WritableClient) -> None:
     before = files(client.path)
-    with pytest.raises(StoreError, match="expected dim: 26, got 25"):
-        client.upsert(NAME, [models.PointStruct(id=7, vector=[1.0] * 25)])
+    with pytest.raises(StoreError, match="expected dim: 8, got 7"):
+        client.upsert(NAME, [models.PointStruct(id=7, vector=[1.0] * 7)])
     with pytest.raises(KeyError), client.building(NAME, vectors=DENSE, sparse=SPARSE) as build:
         build.upsert(points()[:1])
         raise KeyError
@@ -231,7 +221,7 @@ def test_any_name_is_a_folder_of_its_own(client: WritableClient) -> None:
 
 def test_threads_share_a_client_while_it_is_built_anew(client: WritableClient) -> None:
     with closing(EmbeddedClient(client.path)) as reader, ThreadPoolExecutor(8) as pool:
-        vector = Letters().embed_query("robots walk")
+        vector = HashEmbeddings().embed_query("robots walk")
         searches = [pool.submit(reader.query_points, NAME, vector, limit=1) for _ in range(200)]
         for _ in range(3):
             client.upsert(NAME, points())
@@ -244,7 +234,7 @@ def test_threads_share_a_client_while_it_is_built_anew(client: WritableClient) -
 
 def filled(client: Any, mode: RetrievalMode) -> QdrantVectorStore:
     sparse = None if mode == RetrievalMode.DENSE else Terms()
-    return QdrantVectorStore(client, NAME, embedding=Letters(), retrieval_mode=mode, sparse_embedding=sparse)
+    return QdrantVectorStore(client, NAME, embedding=HashEmbeddings(), retrieval_mode=mode, sparse_embedding=sparse)
 
 
 def test_langchain_qdrant_finds_what_it_finds_in_local_mode(client: WritableClient) -> None:
