@@ -2,14 +2,12 @@
 
 import gc
 import hashlib
-import pickle
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from langchain_core.documents import Document
@@ -220,16 +218,6 @@ def test_it_is_read_and_stays_as_it_is(tutorial: Path) -> None:
     assert hashes(tutorial) == before
 
 
-class Evil:
-    """Makes a file when it is unpickled."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.file,)
-
-
 @pytest.fixture
 def forgotten() -> Iterator[None]:
     """Clients that failed to open are collected here, with the files that they leave open."""
@@ -251,7 +239,8 @@ def test_what_cannot_be_opened_is_told_and_a_plain_path_unpickles_nothing(tutori
     shutil.copytree(tutorial, folder)
     [file] = folder.rglob("storage.sqlite")
     with closing(sqlite3.connect(file)) as database, database:
-        database.execute("UPDATE points SET point = ?", (pickle.dumps(Evil(ran)),))
+        makes_a_folder = f"cos\nmkdir\n(V{ran}\ntR."  # when it is unpickled
+        database.execute("UPDATE points SET point = ?", (makes_a_folder.encode(),))
     for create in (False, True):
         with pytest.raises(StoreError, match=r"is named local:FOLDER.* runs the pickles in it: only one"):
             open_client(StoreConfig.model_validate({"path": str(folder)}), {}, create=create)
