@@ -245,8 +245,8 @@ def test_langchain_qdrant_finds_what_it_finds_in_local_mode(client: WritableClie
         local.upsert(NAME, points())
         ours, theirs = (filled(each, RetrievalMode.DENSE) for each in (client, local))
         for options in ({"k": 4}, {"k": 2, "filter": some}, {"k": 4, "score_threshold": 0.6}, {"k": 2, "offset": 1}):
-            found = ours.similarity_search_with_score("robots grasp", **options)
-            expected = theirs.similarity_search_with_score("robots grasp", **options)
+            found = ours.similarity_search_with_score("robots see", **options)
+            expected = theirs.similarity_search_with_score("robots see", **options)
             assert [document for document, _ in found] == [document for document, _ in expected]
             assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-6)
         assert [d.page_content for d in ours.get_by_ids([0, 2])] == [TEXTS[0], TEXTS[2]]
