@@ -20,24 +20,10 @@ from evals.judge.chat import EXTRAS
 from retrievers.config.models import EMBEDDING_PROVIDERS
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("evals", "retrievers")
-PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-PROJECT: dict[str, Any] = PYPROJECT["project"]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 # SHA-256 of the license as the Apache Software Foundation publishes it.
 APACHE_2 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
-
-
-def test_every_folder_with_code_is_a_package_and_every_other_file_is_package_data() -> None:
-    data = PYPROJECT["tool"]["setuptools"]["package-data"]
-    assert set(data) == {*PACKAGES, "evals.datasets"}
-    for package, globs in data.items():
-        folder = ROOT / package.removeprefix("evals.")
-        files = {file for file in folder.rglob("*") if file.is_file() and "__pycache__" not in file.parts}
-        code = {file for file in files if file.suffix == ".py"}
-        assert all((file.parent / "__init__.py").is_file() for file in code)
-        listed = [set(folder.glob(glob)) for glob in globs]
-        assert all(listed) and set().union(*listed) == files - code
 
 
 def test_the_license_is_the_text_that_the_metadata_name() -> None:

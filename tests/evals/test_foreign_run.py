@@ -167,13 +167,14 @@ def test_a_hybrid_store_is_searched_by_ours_and_says_so(run: Run) -> None:
     assert hits() and all(hit["scores"]["semantic"] >= 0.3 for hit in hits())
 
 
+@pytest.mark.parametrize("name", ["plain", "with_ids"])
 def test_a_named_collection_lists_the_chunks_of_a_retriever_that_reads_from_it(
-    run: Run, collection: Sequence[str]
+    run: Run, collection: Sequence[str], name: str
 ) -> None:
-    """Its documents carry no ids: they are found there by address and text. One that reads elsewhere is a fault."""
-    assert run("plain").code == 0
+    """Documents without ids are found there by address and text. One that reads elsewhere is a fault."""
+    assert run(name).code == 0
     unlisted = metrics()
-    assert run("plain", *collection).code == 0
+    assert run(name, *collection).code == 0
     found = metrics()
     assert [name for name, one in metrics("ranking/").items() if one["value"] is None] == [NEVER_SCORED]
     known = {name: one["value"] for name, one in unlisted.items() if one["value"] is not None}
@@ -195,7 +196,9 @@ def test_a_named_collection_lists_the_chunks_of_a_retriever_that_reads_from_it(
         "plane",
         "fail",
         "leave",
+        "not_a_factory",
         "nothing",
+        "a_class",
         "memory_store",
         "''",
         "none",
@@ -210,6 +213,7 @@ def test_a_named_collection_lists_the_chunks_of_a_retriever_that_reads_from_it(
         "dense --retriever.mode hybrid",
         "plain --retriever.store.path s",
         "dense --retriever.collection robots",
+        "as_retriever --retriever.collection robots",
         "plain --retriever.candidates 3",
     ],
 )

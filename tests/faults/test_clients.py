@@ -164,6 +164,7 @@ CLIENTS: dict[str, tuple[str, type[RetrievalError], str]] = {
     "OpenAI's embeddings": ("/embeddings", EmbeddingError, "openai:text-embedding-3-small failed to embed: "),
     "Cohere's reranker": ("/v2/rerank", RerankError, "cohere:rerank-v3.5 failed to rerank "),
 }
+STAGES: dict[type[RetrievalError], str] = {StoreError: "store", EmbeddingError: "embed", RerankError: "rerank"}
 
 
 @pytest.fixture(scope="module")
@@ -210,6 +211,7 @@ def test_a_search_raises_the_error_of_its_stage_after_so_many_requests(
     failed, passes = caught.value, row.searching > 1
     assert (failed.attempts, failed.transient, failed.timed_out) == (asked.asked(), passes, row.fault.slow)
     assert (asked.asked(), clock.waits) == (row.searching, WAITS if passes else [])
+    assert not passes or failed.stage == STAGES[client.error]
     assert str(failed).startswith(client.said) and str(failed).endswith(TRIED) == passes
     assert re.search(row.store if client.error is StoreError else row.model, str(failed))
     assert "SECRET" not in str(failed)

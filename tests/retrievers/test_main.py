@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from retrievers.store import open_client
 from retrievers.terminal.commands import default_collection
 from tests.support.collections import indexed, write_pages
 from tests.support.command import call
-from tests.support.indexing import pdf
+from tests.support.indexing import content, manifest, pdf
 from tests.support.qdrant_server import FAULTS, QdrantServer
 
 Captured = pytest.CaptureFixture[str]
@@ -78,7 +77,6 @@ SEARCHES = {
     "an unknown field": ["--filters", "modul = ros2"],
     "half a filter": ["--filters", "module ="],
     "a missing extra": ENCODER,
-    "a former value": ["--rerank", "rrf"],
     "a missing collection": ["--collection", "page"],
     "a missing key": ["--embedding.provider", "cohere"],
     "another language": ["--mode", "hybrid", "--keyword.language", "german"],
@@ -133,13 +131,6 @@ def test_the_public_names_are_there_and_no_others() -> None:
     assert [getattr(retrievers, name).__name__ for name in retrievers.__all__] == [*retrievers.__all__]
     with pytest.raises(AttributeError, match="no attribute 'Retriever'"):
         _ = retrievers.Retriever
-
-
-def test_importing_the_package_loads_none_of_the_heavy_libraries() -> None:
-    heavy = ("qdrant_client", "langchain_core", "langchain_qdrant", "cohere", "numpy", "wordllama")
-    code = f"import sys, retrievers.terminal.commands; print(*({set(heavy)} & {{*sys.modules}}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
 
 
 # search
@@ -228,6 +219,20 @@ def test_a_mixed_folder_names_what_it_leaves_out(tmp_path: Path, capsys: Capture
     out, err = capsys.readouterr()
     assert out.startswith("3 pages, 3 chunks in collection 'manuals' at .qdrant: 3 added")
     assert "note: e.pdf: without text" in err and "note: files that are not read: .docx 1" in err
+
+
+def test_pages_are_indexed_by_the_flags_by_a_patient_command(tmp_path: Path, capsys: Captured) -> None:
+    write_pages(tmp_path, {"docs/long.md": "Some words of a text. " * 40})
+    index = ["index", "docs", "--collection", "pages", "--base-url", "/help", "--max-tokens", "16"]
+    told, last = refused([*index, *MODEL[:-1], "tests.support.indexing:make_failing"], capsys).splitlines()
+    assert "trying again for up to 60 s (store.wait_s): " in told and last.endswith("(34 attempts in 61.8 s)")
+    assert main([*index, *MODEL]) == 0
+    client = open_client(StoreConfig(path=Path(".qdrant")), {}, create=True)
+    points, recorded = content(client).values(), manifest(client)["index"]
+    client.close()
+    about = [payload["metadata"] for payload, _ in points]
+    assert {one["source_url"] for one in about} == {"/help/long"}
+    assert max(one["chunk_token_count"] for one in about) <= recorded["max_tokens"] == 16
 
 
 def test_a_dataset_is_indexed_by_its_columns_and_brought_up_to_date(tmp_path: Path, capsys: Captured) -> None:

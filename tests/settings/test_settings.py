@@ -25,8 +25,7 @@ from evals.config.values import conditions, numbers
 from evals.metrics import VERDICT_METRIC, choose
 from evals.metrics.criteria import check_names
 from evals.run import load_config, parser
-from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig, dump
-from retrievers.config.factory import build as build_factory
+from retrievers.config import IndexSettings, RetrieverConfig, dump
 from retrievers.config.files import load_json, make_private, read_text, user_path
 from retrievers.config.indexing import DEFAULTS, recorded_settings
 from retrievers.config.layers import Layer, build, leaves, nest
@@ -203,23 +202,6 @@ def test_a_file_of_the_users_is_read_or_told(tmp_path: Path) -> None:
     for text in ("r" * 256, "r/" * 2_100, "a\0b", "~nobody-of-that-name"):
         with pytest.raises(ValueError, match="expected "):
             user_path(text)
-
-
-@pytest.mark.parametrize(
-    ("target", "said"),
-    [
-        ("no_such_module:make", "ModuleNotFoundError, No module named 'no_such_module'; neither in "),
-        ("tests.support.foreign:plane", "found none; did you mean 'plain'"),
-        ("tests.support.foreign:fail", "RuntimeError, no index at"),
-        ("tests.support.foreign:leave", "SystemExit, 0"),
-        ("tests.support.foreign:not_a_factory", "expected a function or class of tests.support.foreign"),
-    ],
-)
-def test_the_users_own_code_that_cannot_be_called_is_told_with_its_cause(target: str, said: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        build_factory(target, "python")
-    assert str(caught.value).startswith(f"python {target!r}") and said in str(caught.value)
-    assert MetadataConfig().layout["text_key"] == "page_content"
 
 
 def test_nothing_phones_home_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ def tokens(text: str) -> int:
     return max(1, len(text) // 4)
 
 
-# How it fails: at the protocol (429, reset, HTML, …) or in what the model says; and when
+# How it fails: at the protocol (429, torn, slow, …) or in what the model says; and when
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +98,7 @@ class ChatFault:
     Attributes:
         status: Answer with this HTTP status and an error as the provider words it, or with `message`.
         headers: Of that error.
-        html: Answer with a page of a proxy in place of JSON.
         sent: How much of the right answer is sent before the connection is reset; less than 0: not even its head.
-        body: How much of the right answer's JSON there is, in a reply that is whole as far as HTTP goes.
         stall: Keep the client waiting until the server stops or the fault is over, and then answer rightly.
         says: What the model says in place of the right answer.
     """
@@ -108,9 +106,7 @@ class ChatFault:
     status: int | None = None
     message: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    html: bool = False
     sent: float = 1.0
-    body: float = 1.0
     stall: bool = False
     says: Callable[[Output], Output] | None = None
 
@@ -167,11 +163,6 @@ def says(text: str, *, refused: bool = False, filtered: bool = False) -> ChatFau
     return ChatFault(says=lambda _: Output(text=text, refused=refused, filtered=filtered))
 
 
-def around(before: str, after: str) -> ChatFault:
-    """Let the model answer correctly in the midst of other text."""
-    return ChatFault(says=lambda right: Output(text=f"{before}{right.text}{after}"))
-
-
 def _cut(right: Output) -> Output:
     return Output(text=right.text[: len(right.text) // 2], cut=True)
 
@@ -185,33 +176,21 @@ def _wrong_verdict(right: Output) -> Output:
 
 PROTOCOL: Mapping[str, ChatFault] = {
     "401": ChatFault(status=401),
-    "404": ChatFault(status=404),
     "429": too_many(),
     "500": ChatFault(status=500),
-    "503": ChatFault(status=503),
-    "502 HTML": ChatFault(status=502, html=True),
-    "200 HTML": ChatFault(status=200, html=True),
-    "reset": ChatFault(sent=-1.0),
     "torn": ChatFault(sent=0.5),
-    "truncated": ChatFault(body=0.5),
     "slow": ChatFault(stall=True),
 }
 """Faults between the client and the model."""
 SPOKEN: Mapping[str, ChatFault] = {
     "cut": ChatFault(says=_cut),
-    "prose around": around("Sure! Here is my verdict:\n\n", "\n\nLet me know if you need anything else."),
-    "fenced": around("```json\n", "\n```"),
     "verdict 7": ChatFault(says=_wrong_verdict),
     "refusal": says("I'm sorry, but I can't help with judging that passage.", refused=True),
-    "empty": says(""),
     "prose": says("The passage looks rather useful to me."),
-    "null": says("null"),
-    "NaN": says('{"reason": "it helps", "verdict": NaN, "rating": NaN}'),
 }
 """Faults of the model: what it says, in a reply that is otherwise in order."""
 FAULTS = {**PROTOCOL, **SPOKEN}
 FILTERED = says("", filtered=True)
-HTML = "<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
 MESSAGES = {
     400: "bad request",
     401: "invalid api token",
@@ -294,8 +273,6 @@ class ChatServer(LoopbackServer):
             due = [one.fault for one in self._planned if not crowded and one.falls_due(asked.prompt)]
             released = self._released
         fault = too_many(1) if crowded else due[0] if due else ChatFault()
-        if fault.html:
-            return Reply.html(HTML, fault.status or 500)
         if fault.status is not None:
             said = fault.message or MESSAGES.get(fault.status, "service unavailable")
             return self.error(fault.status, said, fault.headers)
@@ -305,8 +282,7 @@ class ChatServer(LoopbackServer):
             released.wait(PATIENCE_S)
         sleep(self.latency)
         right = Output(text=self.oracle.answer(asked.prompt) or SMALL_TALK)
-        reply = self.said(asked, fault.says(right) if fault.says else right)
-        return replace(reply, body=reply.body[: int(len(reply.body) * fault.body)], sent=fault.sent)
+        return replace(self.said(asked, fault.says(right) if fault.says else right), sent=fault.sent)
 
     @abstractmethod
     def said(self, asked: ChatRequest, output: Output) -> Reply:

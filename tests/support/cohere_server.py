@@ -1,23 +1,15 @@
-"""Cohere's embeddings and reranking on the loopback, out of the words of a text, and the faults they may have."""
+"""Cohere's embeddings and reranking on the loopback, out of the words of a text, and answers that fit no texts."""
 
 import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from tests.support.loopback import Fault, LoopbackServer, Reply, Request
 
 DIMENSION = 32
 KEY = "co-SECRET-0123456789"
 RERANK = "/v2/rerank"
-MESSAGES = {
-    401: "invalid api token",
-    403: "not allowed",
-    404: "model 'nope' not found",
-    429: "rate limited",
-    500: "internal error",
-}
+REFUSED = {"message": "invalid api token"}
 
 
 def vector(text: str) -> list[float]:
@@ -43,7 +35,7 @@ class CohereServer(LoopbackServer):
         if (request.method, request.path) != ("POST", "/v1/embed"):
             return Reply.json({"message": f"no such path {request.path}"}, 404)
         if request.headers.get("authorization") != f"Bearer {KEY}":
-            return Reply.json({"message": MESSAGES[401]}, 401)
+            return Reply.json(REFUSED, 401)
         return embedded(request.body["texts"])
 
     @property
@@ -59,18 +51,18 @@ class RerankServer(CohereServer):
         if (request.method, request.path) != ("POST", RERANK):
             return super().answer(request)
         if request.headers.get("authorization") != f"Bearer {KEY}":
-            return Reply.json({"message": MESSAGES[401]}, 401)
+            return Reply.json(REFUSED, 401)
         query, texts = request.body["query"], request.body["documents"]
         return reranked([(place, relevance(query, text)) for place, text in enumerate(texts)])
 
 
-def embedded(texts: Sequence[str], vectors: Sequence[Sequence[float]] | None = None) -> Reply:
+def embedded(texts: Sequence[str]) -> Reply:
     """Return the reply to an embed request."""
     return Reply.json(
         {
             "id": "0",
             "response_type": "embeddings_by_type",
-            "embeddings": {"float": vectors if vectors is not None else [vector(text) for text in texts]},
+            "embeddings": {"float": [vector(text) for text in texts]},
             "texts": list(texts),
             "meta": {"api_version": {"version": "1"}, "billed_units": {"input_tokens": sum(map(len, texts))}},
         }
@@ -84,38 +76,14 @@ def reranked(scored: Sequence[tuple[int, float]]) -> Reply:
     return Reply.json({"id": "0", "results": results, "meta": meta})
 
 
-def refused(status: int, **headers: str) -> Fault:
-    """Return an error with a status, as Cohere words it."""
-    return Fault(reply=Reply.json({"message": MESSAGES[status]}, status, **headers))
-
-
-BOTH = {
-    **{str(status): refused(status) for status in MESSAGES},
-    "502 HTML": Fault(reply=Reply.html("<html>502 Bad Gateway</html>", 502)),
-    "reset": Fault(reset=True),
-    "slow": Fault(slow=True),
-    "html": Fault(reply=Reply.html("<html>a proxy's greeting</html>", 200)),
-}
-FAULTS: Mapping[str, Fault] = {
-    **BOTH,
-    "429 with Retry-After": refused(429, **{"Retry-After": "7"}),
-    "torn": Fault(torn=True),
-    "too few": Fault(reply=embedded(["a"])),
-    "none": Fault(reply=embedded([], [])),
-    "ragged": Fault(reply=embedded(["a", "b"], [[1.0, 0.0], [1.0]])),
-    "nan": Fault(reply=embedded(["a", "b"], [[1.0, 0.0], [math.nan, 0.0]])),
-    "truncated": Fault(reply=Reply(body=json.dumps({"embeddings": {"float": [[1.0]]}}).encode()[:-7])),
-}
 RERANK_FAULTS: Mapping[str, Fault] = {
-    name: replace(fault, on=RERANK)
-    for name, fault in {
-        **BOTH,
-        "truncated": Fault(reply=Reply(body=reranked([(0, 0.5)]).body[:-7])),
-        "index too high": Fault(reply=reranked([(0, 0.5), (9, 0.4)])),
-        "index twice": Fault(reply=reranked([(0, 0.5), (0, 0.4)])),
-        "too few": Fault(reply=reranked([(0, 0.5)])),
-        "too many": Fault(reply=reranked([(0, 0.5), (1, 0.4), (1, 0.3)])),
-        "nan": Fault(reply=reranked([(0, math.nan), (1, 0.5)])),
+    name: Fault(reply=reranked(scored), on=RERANK)
+    for name, scored in {
+        "index too high": [(0, 0.5), (9, 0.4)],
+        "index twice": [(0, 0.5), (0, 0.4)],
+        "too few": [(0, 0.5)],
+        "too many": [(0, 0.5), (1, 0.4), (1, 0.3)],
+        "nan": [(0, math.nan), (1, 0.5)],
     }.items()
 }
 """For two texts."""

@@ -47,10 +47,6 @@ class WritableClient(EmbeddedClient):
     def delete(self, collection_name: str, points_selector: Sequence[Any], **_: Any) -> None:
         self._again(collection_name, removed=[str(point) for point in points_selector])
 
-    def overwrite_payload(self, collection_name: str, payload: Mapping[str, Any], points: Sequence[Any]) -> None:
-        records = self.retrieve(collection_name, points, with_vectors=True)
-        self._again(collection_name, added=[_point(record, payload) for record in records])
-
     def update_collection(self, collection_name: str, metadata: Mapping[str, Any]) -> None:
         self._again(collection_name, metadata=metadata)
 

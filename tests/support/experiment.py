@@ -24,7 +24,6 @@ ROBOTS = Path(__file__).parent / "pages" / "robots"
 PAGES: Mapping[str, str] = read_texts(ROBOTS / "docs")
 CASES: Sequence[Mapping[str, Any]] = [json.loads(line) for line in (ROBOTS / "golden.jsonl").read_text().splitlines()]
 SETTINGS: Mapping[str, Any] = yaml.safe_load((ROBOTS / "experiment.yaml").read_text())
-COLLECTION = "robots"
 FORWARD = "Forward kinematics multiplies the transforms of all joints, from the base of the arm to its hand."
 TOPIC = "A topic is a named channel; publishers write messages to it and subscribers read them."
 

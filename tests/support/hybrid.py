@@ -149,23 +149,17 @@ def fill_sparse(
     client.upsert(name, points)
 
 
-def of_mode(config: RetrieverConfig, **values: Any) -> RetrieverConfig:
-    """Return the settings with others, checked."""
-    return RetrieverConfig.model_validate({**config.model_dump(), **values})
-
-
 # Threshold, grouping and cut
 
 BELOW = 3
 
 
 class Selected(NamedTuple):
-    """What is returned, the first that the threshold removed, how many those are, and the best of their scores."""
+    """What is returned, the first that the threshold removed, and how many those are."""
 
     chunks: tuple[RetrievedChunk, ...]
     below_threshold: tuple[RetrievedChunk, ...]
     filtered_out: int
-    highest_below: float | None
 
 
 def select(
@@ -196,7 +190,6 @@ def select(
         chunks=tuple(replace(chunk, rank=rank) for rank, chunk in enumerate(kept[:top_k], 1)),
         below_threshold=tuple(candidates[place] for place in below[:BELOW]),
         filtered_out=len(below),
-        highest_below=max((scores[place] for place in below), default=None),
     )
 
 

@@ -38,13 +38,6 @@ class HashEmbeddings(Embeddings):
         return self.embed_documents([text])[0]
 
 
-class Interrupted(HashEmbeddings):
-    """Somebody presses Ctrl-C while it embeds."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        raise KeyboardInterrupt
-
-
 def make_embeddings() -> Embeddings:
     """Return embeddings for `embedding.provider: python`; the environment may arm the process to kill itself."""
     if KILL_AT in os.environ:
@@ -58,10 +51,6 @@ def make_other_length() -> Embeddings:
 
 def make_failing() -> Embeddings:
     return HashEmbeddings(poison="text")
-
-
-def make_interrupted() -> Embeddings:
-    return Interrupted()
 
 
 def _kill_at(call: str) -> None:

@@ -6,7 +6,7 @@ from tests.support.loopback import Fault, LoopbackServer, Reply, Request
 KEY = "sk-SECRET-0123456789"
 KEY_HEADERS = ("authorization", "api-key", "x-goog-api-key")
 """How each sends its key; Bedrock signs with it, and Ollama needs none."""
-REFUSED = "Incorrect API key provided: sk-SECRET*****"
+REFUSED = {"error": {"message": "Incorrect API key provided: sk-SECRET*****", "type": "t", "code": "c"}}
 
 
 class OpenAIEmbeddingServer(LoopbackServer):
@@ -14,7 +14,7 @@ class OpenAIEmbeddingServer(LoopbackServer):
 
     def answer(self, request: Request) -> Reply:
         if request.headers.get("authorization") != f"Bearer {KEY}":
-            return refused(401, REFUSED)
+            return Reply.json(REFUSED, 401)
         return answered([vector(text)[: request.body.get("dimensions")] for text in request.body["input"]])
 
 
@@ -42,20 +42,4 @@ def answered(vectors: list[list[float]]) -> Reply:
     return Reply.json({"object": "list", "data": rows, "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1}})
 
 
-def refused(status: int, message: str, **headers: str) -> Reply:
-    return Reply.json({"error": {"message": message, "type": "t", "code": "c"}}, status, **headers)
-
-
-FAULTS = {
-    "401": Fault(reply=refused(401, REFUSED)),
-    "404": Fault(reply=refused(404, "The model `nope` does not exist")),
-    "429": Fault(reply=refused(429, "Rate limit reached", **{"Retry-After": "0"})),
-    "500": Fault(reply=refused(500, "The server had an error")),
-    "slow": Fault(slow=True),
-    "torn": Fault(torn=True),
-    "truncated": Fault(reply=Reply(body=b'{"object": "li')),
-    "html": Fault(reply=Reply.html("<h1>a proxy</h1>", 200)),
-    "nothing": Fault(reply=Reply.json({"object": "list", "data": []})),
-    "too few": Fault(reply=answered([vector("a")])),
-    "ragged": Fault(reply=answered([[1.0, 0.0], [1.0]])),
-}
+TOO_FEW = Fault(reply=answered([vector("a")]))

@@ -9,7 +9,7 @@ import math
 import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -347,20 +347,9 @@ def failure(status: int) -> Reply:
 
 
 FAULTS = {
-    "401": Fault(reply=reply("auth-wrong")),
-    "403": Fault(reply=reply("auth-scoped-other")),
-    "404": Fault(reply=failure(404)),
     "429": Fault(reply=failure(429)),
-    "429 with Retry-After": Fault(reply=replace(reply("rate-limited"), headers={"Retry-After": "7"})),
     "500": Fault(reply=failure(500)),
-    "503": Fault(reply=Reply.html("<html>503 Service Unavailable</html>", 503)),
-    "reset": Fault(reset=True),
     "torn": Fault(torn=True),
-    "502 HTML": Fault(reply=Reply.html("<html>502 Bad Gateway</html>", 502)),
-    "200 HTML": Fault(reply=Reply.html("<html>a proxy's greeting</html>", 200)),
-    "200 truncated": Fault(reply=Reply(body=b'{"result": {"points": [')),
-    "200 other": Fault(reply=Reply.json({"hello": "world"})),
-    "slow": Fault(slow=True),
 }
 
 

@@ -1,14 +1,12 @@
 """Rerankers as a user would bring them, named in settings as `tests.support.rerankers:Name`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import nan
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
-from numpy.typing import NDArray
-
-from retrievers.search.rerank import Order, Rerank, RerankInput
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -19,117 +17,63 @@ def overlap(query: str, text: str) -> float:
     return sum(word in text.lower() for word in words) / max(1, len(words))
 
 
-def farthest_first(pool: RerankInput) -> Order:
-    """Rerank by the first number of the stored vectors, scaled to 0 to 1, and tell the length of the texts."""
-    scores = (pool.vectors[:, 0] - pool.vectors[:, 0].min() + 0.1) / 10
-    order = np.argsort(-scores)
-    lengths = [len(pool.texts[index]) for index in order]
-    return order.tolist(), {"rerank": scores[order].tolist(), "length": lengths}
-
-
-def make_farthest(*_: Any) -> Rerank:
-    """Make the reranker, whatever the settings."""
-    return farthest_first
-
-
 class Scorer:
-    """A cross-encoder as LangChain's are."""
+    """A cross-encoder as LangChain's are; `change` makes other scores of the shares of words."""
 
-    def score(self, text_pairs: Pairs) -> list[float]:
-        return [overlap(query, text) for query, text in text_pairs]
+    def __init__(self, change: Callable[[list[float]], Any] = list) -> None:
+        self.change = change
 
-
-class Predictor:
-    """A cross-encoder as sentence-transformers' are."""
-
-    def predict(self, pairs: Pairs) -> NDArray[np.float32]:
-        return np.asarray([overlap(query, text) for query, text in pairs], dtype=np.float32)
+    def score(self, text_pairs: Pairs) -> Any:
+        return self.change([overlap(query, text) for query, text in text_pairs])
 
 
-class ScoringCompressor(BaseDocumentCompressor):
-    """Sets `relevance_score`, as CohereRerank and FlashrankRerank do."""
+class Compressor(BaseDocumentCompressor):
+    """A compressor of LangChain's."""
 
-    def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> list[Document]:
-        scored = [(overlap(query, d.page_content), d) for d in documents]
-        ordered = sorted(scored, key=lambda pair: -pair[0])
-        return [
-            Document(page_content=d.page_content, metadata={**d.metadata, "relevance_score": s}) for s, d in ordered
-        ]
-
-
-class ReversingCompressor(BaseDocumentCompressor):
-    """Gives an order and no scores, as LLMListwiseRerank does."""
-
-    def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> list[Document]:
-        return list(reversed(documents))
-
-
-class FilteringCompressor(BaseDocumentCompressor):
-    """Keeps the documents that hold a word of the query, as a chain filter does."""
-
-    def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> list[Document]:
-        return [document for document in documents if overlap(query, document.page_content) > 0]
-
-
-class ForgetfulCompressor(BaseDocumentCompressor):
-    """Makes new documents, so that nobody knows which they were."""
-
-    def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> list[Document]:
-        return [Document(page_content=document.page_content) for document in documents]
-
-
-class RepeatingCompressor(BaseDocumentCompressor):
-    """Returns the first document twice."""
-
-    def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> list[Document]:
-        return [documents[0], documents[0]]
-
-
-class SilentCompressor(BaseDocumentCompressor):
-    """Returns nothing at all, not even a list."""
+    call: Callable[[str, Sequence[Document]], Any]
 
     def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> Any:
-        return None
+        return self.call(query, documents)
 
 
-class Failing:
-    """Raises at every call."""
-
-    def score(self, text_pairs: Pairs) -> list[float]:
-        raise RuntimeError("CUDA out of memory\nat line 5")
-
-
-class Short(Scorer):
-    """Loses a score."""
-
-    def score(self, text_pairs: Pairs) -> list[float]:
-        return super().score(text_pairs)[1:]
+def scored(query: str, documents: Sequence[Document]) -> list[Document]:
+    """Set `relevance_score`, as CohereRerank and FlashrankRerank do."""
+    pairs = sorted(((overlap(query, d.page_content), d) for d in documents), key=lambda pair: -pair[0])
+    return [Document(page_content=d.page_content, metadata={**d.metadata, "relevance_score": s}) for s, d in pairs]
 
 
-class NotANumber(Scorer):
-    """Scores with NaN."""
-
-    def score(self, text_pairs: Pairs) -> list[float]:
-        return [nan for _ in text_pairs]
+def raising(error: Exception) -> Any:
+    raise error
 
 
-class Wordy:
-    """Scores in words."""
+FACTORIES: Mapping[str, Callable[[], Any]] = {
+    # As sentence-transformers' are.
+    "Predictor": lambda: SimpleNamespace(predict=lambda pairs: np.asarray(Scorer().score(pairs), dtype=np.float32)),
+    "ScoringCompressor": lambda: Compressor(call=scored),
+    # An order and no scores, as LLMListwiseRerank gives; and the documents that hold a word, as a chain filter.
+    "ReversingCompressor": lambda: Compressor(call=lambda query, documents: [*reversed(documents)]),
+    "FilteringCompressor": lambda: Compressor(
+        call=lambda query, documents: [d for d in documents if overlap(query, d.page_content) > 0]
+    ),
+    # New documents, of which nobody knows which they were.
+    "ForgetfulCompressor": lambda: Compressor(
+        call=lambda query, documents: [Document(page_content=d.page_content) for d in documents]
+    ),
+    "RepeatingCompressor": lambda: Compressor(call=lambda query, documents: [documents[0], documents[0]]),
+    "SilentCompressor": lambda: Compressor(call=lambda query, documents: None),
+    "Failing": lambda: Scorer(lambda scores: raising(RuntimeError("CUDA out of memory\nat line 5"))),
+    "Short": lambda: Scorer(lambda scores: scores[1:]),
+    "NotANumber": lambda: Scorer(lambda scores: [nan for _ in scores]),
+    "Wordy": lambda: Scorer(lambda scores: ["relevant" for _ in scores]),
+    # As a model without a final sigmoid has them.
+    "Logits": lambda: Scorer(lambda scores: [8 * score - 4 for score in scores]),
+    "make_nothing": lambda: None,
+    "fail": lambda: raising(RuntimeError("no GPU")),
+}
 
-    def score(self, text_pairs: Pairs) -> list[str]:
-        return ["relevant" for _ in text_pairs]
 
-
-def make_nothing() -> None:
-    """Return a factory that forgets to return."""
-
-
-def fail() -> None:
-    raise RuntimeError("no GPU")
-
-
-class Logits(Scorer):
-    """Scores as a model without a final sigmoid has them."""
-
-    def score(self, text_pairs: Pairs) -> list[float]:
-        return [8 * one - 4 for one in super().score(text_pairs)]
+def __getattr__(name: str) -> Any:
+    """Return a factory by its name, as if it were a function here."""
+    if name in FACTORIES:
+        return FACTORIES[name]
+    raise AttributeError(name)

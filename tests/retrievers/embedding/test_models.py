@@ -164,8 +164,7 @@ def test_dimensions_are_asked_for_and_checked_and_a_server_of_ones_own_needs_no_
         short = make({"OPENAI_API_KEY": OPENAI}, **own, dimensions=4)
         assert short.embed_query("where?") == pytest.approx(vector("where?")[:4])
         assert server.requests[0].body["dimensions"] == 4
-        too_few = openai_embedding_server.FAULTS["too few"]
-        with server.failing(too_few), pytest.raises(EmbeddingError, match="of 4 dimensions"):
+        with server.failing(openai_embedding_server.TOO_FEW), pytest.raises(EmbeddingError, match="of 4 dimensions"):
             short.embed_query("a")
         with pytest.raises(EmbeddingError, match="status 401"):
             make(**own).embed_query("a")

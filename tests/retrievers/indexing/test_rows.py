@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from retrievers.config import IndexSettings
 from retrievers.errors import IndexingError
-from retrievers.indexing.pages import Corpus
+from retrievers.indexing.pages import Corpus, read_corpus
 from retrievers.indexing.rows import choose, is_table, read_rows, rows_of
 from retrievers.records import Chunk
 from tests.support.indexing import write_pages
@@ -153,13 +153,45 @@ def test_every_fault_is_named_with_its_line_at_once(tmp_path: Path, snapshot: Sn
     assert [fault.replace(f"{tmp_path}/", "") for fault in caught.value.faults] == snapshot
 
 
-def test_a_row_of_ten_megabytes_takes_twenty_bytes_a_byte(tmp_path: Path) -> None:
-    text = "word " * 2_000_000
-    file = tmp_path / "corpus.jsonl"
-    file.write_text(json.dumps({"_id": "a", "text": text}), encoding="utf-8")
+# What datasets and pages of other programs have, and what is said of it
+
+
+def test_whole_floats_are_ids_and_columns_that_are_not_stored_are_named_once(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"id": 1.0, "text": "a", "lang": "de", "n": null}\n{"id": 2.0, "text": "b", "lang": "en"}\n')
+    corpus = read_rows(file, {}, NO_HUB)
+    assert [page.row["source_document_id"] for page in corpus.pages if page.row] == ["1", "2"]
+    assert corpus.notes == ("columns that are not stored: 'lang' (a document has id, title, text and url)",)
+    file.write_text('{"id": 1.5, "text": "a"}\n')
+    with pytest.raises(IndexingError, match=r"expected an id under 'id', got 1\.5"):
+        read_rows(file, {}, NO_HUB)
+
+
+def test_another_separator_than_that_of_the_format_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id;text\n1;hello\n")
+    with pytest.raises(IndexingError, match=r"as if fields were separated by ';'; separate them by ',' in a \.csv"):
+        read_rows(tmp_path / "a.csv", {}, NO_HUB)
+
+
+def test_a_pipe_is_called_none_of_what_it_is_not(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.jsonl")
+    with pytest.raises(IndexingError, match="expected a folder of pages, found neither a folder nor a file"):
+        read_corpus(tmp_path / "a.jsonl")
+
+
+def test_a_single_tag_is_to_be_a_list(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("---\ntags: one\n---\n\nText.\n")
+    assert read_corpus(tmp_path).broken == {"a.md": "front matter: tags: Input should be a valid list, got 'one'"}
+
+
+def test_a_long_line_is_cut_in_a_few_times_its_memory(tmp_path: Path) -> None:
+    text = "word " * 100_000
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}))
+    corpus = read_rows(tmp_path / "a.jsonl", {}, NO_HUB)
+    settings = IndexSettings(max_tokens=256).over(corpus.defaults({"max_tokens": 256}))
+    next(corpus.cut(settings))  # the tokeniser is loaded
     tracemalloc.start()
-    [chunk] = cut(read_rows(file, {}, NO_HUB))
-    peak = tracemalloc.get_traced_memory()[1]
+    cut = [*corpus.cut(settings)]
+    _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert chunk.text == text.strip()
-    assert peak < 20 * file.stat().st_size
+    assert len(cut) > 300 and most < 10 * len(text)

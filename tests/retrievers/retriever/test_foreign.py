@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from qdrant_client import QdrantClient
+from langchain_qdrant import RetrievalMode
 from syrupy.assertion import SnapshotAssertion
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
-from retrievers.errors import ConfigError, ForeignRetrieverError, QueryError, RetrievalError, StoreError
+from retrievers.errors import ForeignRetrieverError, QueryError, RetrievalError, StoreError
 from retrievers.retriever.foreign import ForeignRetriever
 from retrievers.retriever.opened import adopt_given, open_retriever
 from retrievers.retriever.protocol import Retriever
@@ -156,21 +156,6 @@ def test_one_that_can_do_neither_and_our_own_errors_pass(error: Exception) -> No
         retriever.candidates(["q"])
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        *((name, {}) for name in ("nothing", "a_class", "memory_store", "fail")),
-        *((name, {"threshold": 0.2}) for name in ("plain", "own_way")),
-        ("plain", {"mode": "hybrid", "rerank": "mmr"}),
-        *((name, {"collection": "robots"}) for name in ("dense", "as_retriever")),
-    ],
-)
-def test_what_cannot_be_opened_says_why(name: str, values: dict[str, Any], snapshot: SnapshotAssertion) -> None:
-    with pytest.raises(ConfigError) as caught:
-        open_named(name, **values)
-    assert str(caught.value) == snapshot
-
-
 # The collection behind it
 
 
@@ -216,27 +201,6 @@ def named(tmp_path: Path) -> dict[str, Any]:
     return {"store": {"path": tmp_path / "store"}, "collection": "robots"}
 
 
-@pytest.mark.parametrize("name", ["with_ids", "plain"])
-def test_what_is_returned_gets_the_id_it_has_in_the_named_collection(named: dict[str, Any], name: str) -> None:
-    """Found by its id, or by its address and text."""
-    texts = {chunk.chunk_id: chunk.text for chunk in ALL}
-    with open_named(name, **named) as retriever:
-        assert retriever.info is not None and retriever.info.name == "robots"
-        for candidates in retriever.candidates(QUERIES):
-            assert {hit.chunk.chunk_id: hit.chunk.text for hit in candidates}.items() <= texts.items()
-        assert len(retriever.candidates(QUERIES)[0]) == 4
-
-
-def test_what_the_named_collection_does_not_hold_is_a_fault(named: dict[str, Any], tmp_path: Path) -> None:
-    with open_named("elsewhere", **named) as retriever, pytest.raises(ForeignRetrieverError) as caught:
-        retriever.candidates(["q"])
-    assert "returned a chunk that collection 'robots' does not hold" in str(caught.value)
-    with pytest.raises(StoreError, match="did you mean 'robots'"):
-        open_named("plain", **{**named, "collection": "robot"})
-    with pytest.raises(StoreError, match="no embedded store"):
-        open_named("plain", store={"path": tmp_path / "gone"}, collection="robots")
-
-
 def test_the_collection_named_beside_an_object_is_closed_and_the_object_left_open(
     named: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,10 +213,8 @@ def test_the_collection_named_beside_an_object_is_closed_and_the_object_left_ope
 
 
 def test_whatever_a_users_client_raises_is_typed() -> None:
-    with open_named("sparse") as retriever:
-        client: QdrantClient = retriever._listing.client  # type: ignore[attr-defined]
-        client.close()
+    store = foreign.vector_store(mode=RetrievalMode.SPARSE)
+    with of_function(store) as retriever:
+        store.client.close()
         with pytest.raises(StoreError, match=r"collection 'robots' .*cannot be read or written \(RuntimeError"):
             retriever.chunks()
-    with pytest.raises(StoreError, match="no collection 'robots' at :memory:"):
-        open_named("without_collection")

@@ -15,7 +15,7 @@ from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError, EmbeddingError, StoreError
 from retrievers.records import Distance
-from retrievers.retriever.opened import adopt_given
+from retrievers.retriever.opened import adopt_given, open_retriever
 from retrievers.search.rerank import mmr_order
 from tests.support import distances, foreign
 from tests.support.collections import REPEATED, TableEmbeddings, embedded, fill, index_pages, settings, write_pages
@@ -172,6 +172,37 @@ def test_it_gets_a_threshold_and_another_mode() -> None:
     [found] = retriever.candidates(["kinematics arm"])
     assert {hit.chunk.text: hit.score for hit in found} == pytest.approx(theirs, abs=1e-5)
     store.client.close()
+
+
+def test_dot_products_are_neither_clipped_nor_held_to_thresholds_of_a_cosine() -> None:
+    client = QdrantClient(":memory:")
+    distances.make(client, "dot")
+    store = QdrantVectorStore(client, "mine", distances.EMBEDDINGS, validate_collection_config=False)
+    theirs = store.similarity_search_with_score(distances.QUERIES[0], k=5)
+    least = theirs[2][1] - 1e-3
+    retriever, config = adopt_given(store, RetrieverConfig(threshold=least), None, {})
+    session = retriever.search(distances.QUERIES[0])
+    found = {hit.chunk.text: hit.score for hit in session.chunks}
+    assert least > 1 and config.distance == "dot" and {hit.score_scale for hit in session.chunks} == {"dot"}
+    assert found == pytest.approx({document.page_content: score for document, score in theirs if score >= least})
+    with pytest.raises(ConfigError, match="fusion 'weighted' adds scores from 0 to 1, not dot scores"):
+        adopt_given(store, RetrieverConfig(mode="hybrid"), None, {})
+    client.close()
+    with pytest.raises(ConfigError, match="distance cosine: expected a number from 0 to 1"):
+        open_retriever(foreign.settings("dense", threshold=30), env={})
+
+
+def test_settings_are_judged_by_the_mode_that_the_store_brings_along() -> None:
+    with open_retriever(foreign.settings("hybrid", threshold=0.5, threshold_signal="bm25"), env={}) as retriever:
+        assert retriever.settings.mode == "hybrid" and retriever.search("kinematics of an arm").chunks
+    with pytest.raises(ConfigError, match="threshold_signal 'bm25' reads the query's words, which mode 'semantic'"):
+        open_retriever(foreign.settings("dense", threshold=0.5, threshold_signal="bm25"), env={})
+    for values, said in (
+        ({"fusion": "rrf", "threshold": 0.3, "threshold_on": "final"}, "would compare the threshold with rrf scores"),
+        ({"threshold": 0.3, "threshold_signal": "known_words", "mode": "hybrid"}, "'known_words' needs words"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            open_retriever(foreign.settings("hybrid", **values), env={})
 
 
 class Other(Counting):

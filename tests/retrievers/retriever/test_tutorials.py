@@ -116,19 +116,6 @@ def test_sparse_and_hybrid_search_on_disk(mode: RetrievalMode, tmp_path: Path) -
         assert len(evals.sweep(qdrant, GOLDEN, top_k=[1, 2]).cells) == 2
 
 
-VECTORS = {"vector_name": "meaning", "sparse_vector_name": "words", "sparse_embedding": Terms()}
-KEYS = {"content_payload_key": "body", "metadata_payload_key": "about"}
-
-
-@pytest.mark.parametrize(
-    ("names", "mode"), [(KEYS, "semantic"), (VECTORS | {"retrieval_mode": RetrievalMode.HYBRID}, "hybrid")]
-)
-def test_names_of_its_own(names: dict[str, Any], mode: str) -> None:
-    made = QdrantVectorStore.from_documents(DOCS, Words(), location=":memory:", collection_name="renamed", **names)
-    check_store(made, mode)
-    made.client.close()
-
-
 def test_a_pdf_in_a_notebook(vector_store: QdrantVectorStore, tmp_path: Path) -> None:
     """Build a semantic search engine with LangChain, as in a notebook, where an event loop runs."""
     (tmp_path / "harbour.pdf").write_bytes(pdf(TEXTS))

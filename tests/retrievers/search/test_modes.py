@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, given
@@ -14,8 +14,6 @@ from qdrant_client.hybrid.fusion import distribution_based_score_fusion
 from qdrant_client.models import ScoredPoint
 
 from retrievers import QdrantRetriever
-from retrievers.config import RERANKERS
-from retrievers.config.retriever import Reranker
 from retrievers.errors import RerankError
 from retrievers.records import RetrievedChunk
 from tests.support.collections import index_pages, settings
@@ -185,25 +183,6 @@ def test_the_keyword_side_does_not_know_abbreviations(opened: QdrantRetriever) -
 
 
 # Rerankers
-
-
-@pytest.mark.parametrize("scale", ["rerank", None])
-@pytest.mark.parametrize("way", PLAIN, ids=name_of)
-def test_a_declared_reranker_gets_what_it_needs(
-    opened: QdrantRetriever, way: dict[str, Any], scale: Literal["rerank"] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make = "tests.support.rerankers:make_farthest"
-    declared = Reranker(make=make, scale=scale, needs_texts=True, needs_vectors=True)
-    monkeypatch.setitem(RERANKERS, "farthest", declared)
-    retriever = variant(opened, **way, rerank="farthest")
-    before = found_by(variant(opened, **way, rerank="none"), QUERIES[0])
-    after = found_by(retriever, QUERIES[0])
-    assert sorted(points(after)) == sorted(points(before))
-    assert [found.scores["length"] for found in after] == [len(found.chunk.text) for found in after]
-    assert {found.score_scale for found in after} == {scale or before[0].score_scale}
-    if scale:
-        assert [found.score for found in after] == sorted(scores(after).values(), reverse=True)
-    assert points(retriever.search(QUERIES[0]).chunks) == points(select_by(retriever.settings, after).chunks)
 
 
 def reranked(

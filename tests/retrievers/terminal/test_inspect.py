@@ -13,6 +13,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig
+from retrievers.embedding.bm25 import Bm25Encoder
+from retrievers.embedding.models import StaticEmbeddings
 from retrievers.store import CollectionInfo
 from retrievers.terminal.audit import CHECKS
 from retrievers.terminal.inspect import Inspection
@@ -41,12 +43,18 @@ def fill(server: QdrantServer, texts: Sequence[str] = TEXTS[:60], average: float
     server.client.upsert("made", points)
 
 
-def audit(capsys: Captured, *flags: object) -> dict[str, str]:
-    """Return the faults by the name of the check, empty for none."""
+def marks(capsys: Captured, *flags: object) -> dict[str, tuple[str, str]]:
+    """Return the mark and the words of each check by its name."""
     done = call(main, ["inspect", *flags], capsys)
     assert (done.code, done.err) == (0, "")
     lines = done.out.partition("\nChecked on ")[2].splitlines()[1:]
-    return {name: fault for line in lines for name, _, fault in [line[8:].partition(": ")]}
+    split = [(line[2:8].strip(), *line[8:].partition(": ")[::2]) for line in lines if line.startswith("  ")]
+    return {name: (mark, words) for mark, name, words in split}
+
+
+def audit(capsys: Captured, *flags: object) -> dict[str, str]:
+    """Return the faults by the name of the check, empty for none."""
+    return {name: words for name, (_, words) in marks(capsys, *flags).items()}
 
 
 @pytest.mark.parametrize(
@@ -145,6 +153,75 @@ def test_what_is_written_has_the_mapping_that_was_given_and_a_fusion_for_the_dis
     assert {"title": "headline", "module": "part"}.items() <= written["metadata"]["map"].items()
     assert (written["mode"], written["fusion"]) == ("hybrid", "rrf")
     assert "title" not in done.out.partition("Not found:")[2].splitlines()[0]
+
+
+# Collections that other programs made: flat payloads, sparse vectors of any name, other distances
+
+JOINTS = [f"Joint number {i} of the robot reads encoder {i} and moves at once." for i in range(9)]
+
+
+def theirs(
+    server: QdrantServer, distance: models.Distance = models.Distance.COSINE, sparse: Any = None, **payload: Any
+) -> list[Any]:
+    """Make collection `theirs` of vectors of the packaged model, and sparse ones by a function of the text."""
+    vectors = StaticEmbeddings().embed_documents(JOINTS)
+    server.client.create_collection(
+        "theirs",
+        models.VectorParams(size=256, distance=distance),
+        sparse_vectors_config={"langchain-sparse": SPARSE} if sparse else None,
+    )
+    points = [
+        models.PointStruct(
+            id=i,
+            vector={"": vector, "langchain-sparse": sparse(text)} if sparse else vector,
+            payload={name: text if value == "TEXT" else value for name, value in payload.items()},
+        )
+        for i, (text, vector) in enumerate(zip(JOINTS, vectors, strict=True))
+    ]
+    server.client.upsert("theirs", points)
+    return ["--store.url", server.url, "--collection", "theirs"]
+
+
+def test_the_proposed_payload_keys_are_audited_where_none_is_named(server: QdrantServer, capsys: Captured) -> None:
+    where = theirs(server, text="TEXT", url="/a")
+    found = marks(capsys, *where)
+    assert {found[name] for name in ("embedding model", "empty texts", "tiny texts", "duplicate texts")} == {("ok", "")}
+    named = marks(capsys, *where, "--metadata.text-key", "body")
+    assert named["empty texts"][0] == "FAULT" and named["tiny texts"][0] == "–"
+
+
+def test_the_only_sparse_vector_is_taken_if_it_is_of_bm25(
+    server: QdrantServer, tmp_path: Path, capsys: Captured
+) -> None:
+    where = theirs(server, sparse=Bm25Encoder(average_length=500.0).document, page_content="TEXT", metadata={})
+    found = marks(capsys, *where, "--write", tmp_path / "theirs.yaml")
+    assert found["IDF of BM25"] == ("ok", "")
+    assert found["average length of BM25"][0] == "FAULT"
+    written = yaml.safe_load((tmp_path / "theirs.yaml").read_text())["retriever"]
+    assert (written["mode"], written["keyword"]) == ("hybrid", {"vector_name": "langchain-sparse"})
+
+
+@pytest.mark.parametrize("sparse", [None, lambda text: models.SparseVector(indices=[1, 2], values=[0.5, 1.5])])
+def test_what_is_not_of_bm25_is_not_checked_as_such(
+    sparse: Any, server: QdrantServer, tmp_path: Path, capsys: Captured
+) -> None:
+    where = theirs(server, sparse=sparse, page_content="TEXT", metadata={})
+    found = marks(capsys, *where, "--write", tmp_path / "theirs.yaml")
+    assert {found[name][0] for name in ("IDF of BM25", "average length of BM25")} == {"–"}
+    assert ("'langchain-sparse'" in found["IDF of BM25"][1]) == bool(sparse)
+    assert "mode" not in yaml.safe_load((tmp_path / "theirs.yaml").read_text())["retriever"]
+
+
+def test_a_distance_that_no_search_takes_is_a_fault(server: QdrantServer, capsys: Captured) -> None:
+    where = theirs(server, models.Distance.EUCLID, page_content="TEXT", metadata={})
+    mark, words = marks(capsys, *where)["distance"]
+    assert mark == "FAULT" and words.startswith("it has the distance euclid, and only cosine and dot")
+
+
+def test_an_empty_collection_is_called_empty(server: QdrantServer, capsys: Captured) -> None:
+    server.client.create_collection("theirs", models.VectorParams(size=256, distance=models.Distance.COSINE))
+    done = call(main, ["search", "joint", "--store.url", server.url, "--collection", "theirs"], capsys)
+    assert done.code == 2 and "collection 'theirs' is empty; index pages into it" in done.err
 
 
 # As text
