@@ -232,7 +232,8 @@ def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whol
     for chunks in places:
         if holders := [c.chunk_id for c in chunks if share_held(quote, plain(c.text), half) >= half / len(quote)]:
             return frozenset(holders)
-    least = max(LEAST * len(quote), float(LEAST_CHARACTERS))
+    # Of a short quote half may be common words: it counts in the one chunk that holds most, where none holds all.
+    least = min(max(LEAST * len(quote), float(LEAST_CHARACTERS)), HALF * len(quote))
     for chunks in places if is_whole else ():
         shares = {chunk.chunk_id: share_held(quote, plain(chunk.text), least) for chunk in chunks}
         best = min(shares, key=lambda chunk_id: (-shares[chunk_id], chunk_id), default="")

@@ -63,9 +63,8 @@ def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> 
         ReportError: Runs must not be compared, or a metric does not exist.
         ExperimentError: A tolerance is of no metric that exists, or no tolerance.
     """
-    measured = dict.fromkeys(name for run in (baseline, *others) for name in run.report.metrics)
-    runs = [replace(run, report=deepened(run.report, measured)) for run in (baseline, *others)]
-    reports = [run.report for run in runs]
+    reports = deepened([run.report for run in (baseline, *others)])
+    runs = [replace(run, report=report) for run, report in zip((baseline, *others), reports, strict=True)]
     by, tolerated = metrics_named(reports, wanted.by), [*wanted.tolerances]
     _check(wanted.tolerances, [*METRICS, *(name for report in reports for name in report.metrics)])
     shown = wanted.metrics or headline(*(report.metrics for report in reports))

@@ -1,5 +1,6 @@
 """Metrics of two runs side by side, of judged samples too. Pure and seeded."""
 
+import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
@@ -12,7 +13,7 @@ from evals.collect.observations import VERDICT_METRIC, Unscored
 from evals.comparison.mismatches import other_judges
 from evals.comparison.records import Comparison, Difference, Pairing
 from evals.errors import ReportError
-from evals.metrics import METRICS, declared
+from evals.metrics import METRICS, at_deepest, declared
 from evals.metrics.ranking import OF_GRADES, Graded
 from evals.report.head import deepest
 from evals.report.model import FailedValue, QueryRow, Report, ScoreValue
@@ -38,22 +39,28 @@ def metrics_named(reports: Sequence[Report], patterns: Sequence[str]) -> list[st
         ReportError: A pattern chooses nothing; the nearest names are given.
     """
     found = dict.fromkeys(name for report in reports for name in report.metrics)
-    names = [*(name for name in METRICS if name in found), *(name for name in found if name not in METRICS)]
+    places = {name: place for place, name in enumerate(METRICS)}
+    names = sorted(found, key=lambda name: places.get(name, places.get(at_deepest(name), len(places))))
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ReportError(f"no metric {pattern!r} in these runs{nearest(pattern, names)}")
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
-def deepened(report: Report, metrics: Iterable[str]) -> Report:
-    """Return a report with the `ranking/…_at_K` that it lacks: what it returned is scored as if nothing followed.
+def deepened(reports: Sequence[Report]) -> list[Report]:
+    """Return reports, each with the `ranking/…_at_K` of all, and with those at the largest top_k where these differ.
 
-    A run has none that read further than its top_k. Compared at the smaller of two, the larger one would gain nothing.
-
-    Args:
-        report: A run.
-        metrics: Metrics of any of the runs that are compared.
+    What a run returned is scored as if nothing followed. It has no metric that reads further than its top_k; compared
+    at the smaller one, a run with a larger top_k would gain nothing.
     """
+    metrics = dict.fromkeys(name for report in reports for name in report.metrics)
+    top_ks = {report.config.get("retriever", {}).get("top_k") for report in reports} - {None}
+    if len(top_ks) > 1:
+        metrics |= dict.fromkeys(re.sub(r"^(ranking/.+_at_)\d+$", rf"\g<1>{max(top_ks)}", name) for name in metrics)
+    return [_deepened(report, metrics) for report in reports]
+
+
+def _deepened(report: Report, metrics: Iterable[str]) -> Report:
     rows, columns = report.queries, dict[str, list[ScoreValue | None]]()
     grades = [[*{hit.chunk_id: hit.grade for hit in row.retrieved}.values()] for row in rows]
     ideal = [sorted(row.relevant.values(), reverse=True) for row in rows]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from math import isinf
@@ -70,9 +71,19 @@ NEED_A_JUDGE = frozenset(name for name, metric in METRICS.items() if metric.is_j
 
 
 def declared(name: str) -> Declaration:
-    """Return a metric's declaration; for an unknown name (an older report), one with default values."""
+    """Return a metric's declaration; for an unknown name (an older report), one with default values.
+
+    `ranking/…_at_K` is declared at any depth, as runs are compared at the larger of their top_k.
+    """
     metric = metric_named(name) or timing.metric_named(name) or _READ.get(name)
+    if metric is None and (deepest := METRICS.get(at_deepest(name))):
+        return replace(deepest, name=name)
     return metric or Declaration(name=name, about="", headline="never")
+
+
+def at_deepest(name: str) -> str:
+    """Return the name of a metric at the deepest K of the table, another one as it is."""
+    return DEPTH.sub("_at_10", name)
 
 
 def metric_named(name: str) -> Metric | None:

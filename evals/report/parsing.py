@@ -163,4 +163,6 @@ def _result(row: QueryRow, kept: ResultsByCell, which: int, top_k: int) -> tuple
 def mean_of(name: str, column: Sequence[ScoreValue | None]) -> Summary:
     """Return the mean of the scores of a metric."""
     scores = [float(score) for score in column if isinstance(score, float | int)]
-    return Summary(metric=name, value=sum(scores) / len(scores) if scores else None, n=len(scores))
+    if not scores:
+        return Summary(metric=name, value=None, n=0, note="it scores no query")
+    return Summary(metric=name, value=sum(scores) / len(scores), n=len(scores))
