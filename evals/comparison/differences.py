@@ -14,7 +14,7 @@ from evals.comparison.mismatches import other_judges
 from evals.comparison.records import Comparison, Difference, Pairing
 from evals.errors import ReportError
 from evals.metrics import METRICS, at_deepest, declared
-from evals.metrics.ranking import OF_GRADES, Graded
+from evals.metrics.ranking import OF_GRADES, GradedLists
 from evals.report.head import deepest
 from evals.report.model import FailedValue, QueryRow, Report, ScoreValue
 from evals.report.parsing import mean_of
@@ -64,7 +64,7 @@ def _deepened(report: Report, metrics: Iterable[str]) -> Report:
     rows, columns = report.queries, dict[str, list[ScoreValue | None]]()
     grades = [[*{hit.chunk_id: hit.grade for hit in row.retrieved}.values()] for row in rows]
     ideal = [sorted(row.relevant.values(), reverse=True) for row in rows]
-    graded = Graded(
+    graded = GradedLists(
         grades=stacked([laid_out(grades, 0)], 0, least=1),
         relevant=np.array([len(row.relevant) for row in rows]),
         ideal=laid_out(ideal, 0),

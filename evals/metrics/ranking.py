@@ -20,7 +20,7 @@ TOO_FEW = Unscored(reason="fewer than three relevant chunks")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Graded:
+class GradedLists:
     """Results of which no more is known than most measures read, such as those of a saved report.
 
     Attributes:
@@ -39,7 +39,7 @@ class Graded:
         return self
 
 
-Ranked = Results | Graded
+Ranked = Results | GradedLists
 
 
 def hit_rate(r: Ranked, k: int) -> Floats:
