@@ -87,7 +87,9 @@ def test_a_fault_of_late_points_is_seen(allowed: int | None, server: QdrantServe
     fault = audit(capsys, "--store.url", server.url, "--collection", "made")["empty texts"]
     [empty, read] = re.findall(r"\d+", fault)[:2]
     assert int(read) == (allowed or 256)
-    assert 0.35 < int(empty) / int(read) < 0.65
+    # Half of them are empty, none of the first 256; of 100 drawn at chance, fewer than a fifth or more than four come
+    # up once in a billion runs.
+    assert 0.2 < int(empty) / int(read) < 0.8
 
 
 def params(**vectors: Any) -> dict[str, Any]:
