@@ -104,7 +104,6 @@ def _is_of(corpus: Corpus, config: ExperimentConfig, manifest: Mapping[str, Any]
         "state": "complete",
         "pages_fingerprint": corpus.fingerprint,
         "chunking": CHUNKING_VERSION,
-        "payload": config.retriever.metadata.layout,
     }
     # Settings that the experiment leaves out are as recorded.
     return expected.items() <= manifest.items() and config.index.named.items() <= recorded_settings(manifest).items()

@@ -30,7 +30,7 @@ from retrievers.retriever.protocol import Listing, Retriever, closed_on_error
 from retrievers.retriever.vector_store import QueryTerms, make_store, settings_over
 from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
-from retrievers.search.query import cache_key, check_query, compile_filters, encode
+from retrievers.search.query import check_query, compile_filters, encode
 from retrievers.search.rerank import Rerank, Reranking, make_reranker
 from retrievers.search.selection import BELOW_SHOWN, answered, parameters, select
 from retrievers.store import (
@@ -306,16 +306,16 @@ class QdrantRetriever(Retriever, BaseRetriever):
         Raises:
             EmbeddingError: The model failed, or made a vector of another length than the collection's.
         """
-        model, texts = cache_key(self.settings.embedding), [spell_out(q, self.settings.abbreviations) for q in queries]
-        known = {text: vector for text in {*texts} if kept and (vector := kept.get(*model, text)) is not None}
+        model, texts = self.settings.embedding, [spell_out(query, self.settings.abbreviations) for query in queries]
+        known = kept.get(model, "search_query", {*texts}) if kept else {}
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         fresh = dict(zip(missing, self._embeddings.embed_queries(missing), strict=True))
-        for text, vector in (known | fresh).items():
+        for vector in (known | fresh).values():
             if len(vector) != self.info.dimension:
                 holds = f"collection {self.info.name!r} holds vectors of {self.info.dimension} dimensions"
                 raise EmbeddingError(f"{holds}, but {self.embedding_label} made one of {len(vector)}")
-            if kept and text in fresh:
-                kept.put(vector, *model, text)
+        if kept:
+            kept.put(model, "search_query", fresh)
         states = ["off" if kept is None else "hit" if text in known else "miss" for text in texts]
         return [(known | fresh)[text] for text in texts], states
 

@@ -1,13 +1,11 @@
 """What is asked of a collection: queries, checked and encoded, and the filter that every candidate meets."""
 
-import json
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 from retrievers.config import (
     MAX_QUERY_CHARACTERS,
     MAX_QUERY_WORDS,
-    EmbeddingConfig,
     RetrieverConfig,
 )
 from retrievers.config.filters import conditions, is_qdrants, to_filter
@@ -44,17 +42,6 @@ def check_query(query: str) -> None:
     if words > MAX_QUERY_WORDS or len(query) > MAX_QUERY_CHARACTERS:
         most = f"at most {MAX_QUERY_WORDS} words and {MAX_QUERY_CHARACTERS} characters"
         raise QueryError(f"the query is too long: {words} words and {len(query)} characters; {most}")
-
-
-def cache_key(config: EmbeddingConfig) -> tuple[str, ...]:
-    """Return what tells one model from any other in the file of query vectors that are kept."""
-    settings = {name: value for name, value in config.identity.items() if name not in ("provider", "model")}
-    if config.options:
-        settings["options"] = dict(config.options)
-    if config.base_url:
-        settings["base_url"] = config.base_url  # such servers have models of their own under any name
-    more = (json.dumps(settings, sort_keys=True, default=str),) if settings else ()
-    return (config.provider, config.resolved_model, "search_query", *more)
 
 
 def encode(vector: Sequence[float], terms: "SparseVector | None") -> Encoded:

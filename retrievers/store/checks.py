@@ -30,8 +30,8 @@ def check_collection(
     Three of its texts are embedded again for that (see `model_fault`), unless `trust_embedding` is set.
 
     Raises:
-        StoreError: It is unfinished, has lost points, was indexed under other payload keys, lacks the sparse vector of
-            the mode, allows no search as deep as `candidates`, or was embedded by another model.
+        StoreError: It is unfinished, lacks the sparse vector of the mode, allows no search as deep as `candidates`, or
+            was embedded by another model.
     """
     fault = next(_faults(config, info), "")
     # Of a store of the user's own that is empty nothing can be told.
@@ -143,13 +143,8 @@ def _faults(config: RetrieverConfig, info: CollectionInfo) -> Iterator[str]:
     """Yield why a collection cannot be searched by some settings, as clauses behind its name."""
     if info.manifest.get("state", "complete") != "complete":
         yield f"is unfinished: an indexing run was interrupted; {AGAIN}"
-    if info.lost:
-        yield f"holds {info.points} of the {info.points + info.lost} points that were indexed; {AGAIN}"
     if config.candidates > (most := info.limits.results or config.candidates):
         yield f"allows at most {most} results a query (strict mode), but candidates is {config.candidates}; lower it"
-    if other := config.metadata.unread(info.manifest.get("payload") or config.metadata.layout):
-        expected = ", ".join(f"metadata.{key}: {value!r}" for key, value in other.items())
-        yield f"was indexed under other payload keys; set {expected}, or {AGAIN}"
     if config.mode == "semantic":
         return
     keyword, name, is_bm25 = config.keyword, config.keyword.vector_name, config.keyword.scale == "bm25"

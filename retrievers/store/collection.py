@@ -73,12 +73,6 @@ class CollectionInfo:
         """The recorded settings of indexing; empty where `retrievers index` did not make it."""
         return recorded_settings(self.manifest)
 
-    @property
-    def lost(self) -> int:
-        """Number of indexed points that are missing; 0 where their number was not recorded."""
-        recorded = self.manifest.get("points", 0) if self.manifest.get("state") == "complete" else 0
-        return max(0, recorded - self.points)
-
 
 def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
     """Read the properties of a collection, and check that it has the vector to be searched.

@@ -112,11 +112,11 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
         print_error(f"skipped: {fault}")
     if namespace.quiet:
         return
-    for note in corpus.notes:
-        print_error(f"note: {note}")
+    if corpus.note:
+        print_error(f"note: {corpus.note}")
     where = f"{report.chunks} chunks in collection {config.collection!r} at {location(config.store)}"
-    changes = f"{report.added} added, {report.refreshed} refreshed, {report.removed} removed"
-    print_out(f"{len(corpus.pages)} {corpus.unit}, {where}: {changes}, {report.unchanged} unchanged")
+    changes = f"{report.changed} new or changed, {report.removed} removed"
+    print_out(f"{len(corpus.pages)} {corpus.unit}, {where}: {changes}")
 
 
 def _look(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> None:

@@ -78,10 +78,9 @@ def _of_collection(info: CollectionInfo) -> list[str]:
     """Render a collection: size, vectors, recorded model and settings of indexing."""
     recorded = info.manifest.get("embedding")
     vectors = ", ".join(f"{name or '(unnamed)'}: {size}" for name, size in info.vectors.items())
-    lost = f" of the {info.points + info.lost:,} that were indexed" if info.lost else ""
     return [
         f"Collection   {info.name}",
-        f"Points       {info.points:,}{lost}",
+        f"Points       {info.points:,}",
         f"Vectors      {vectors}; distance {info.distance}",
         f"Sparse       {', '.join(info.sparse_vectors) or 'none'}",
         f"Embedded by  {'{provider}:{model}'.format(**recorded) if recorded else 'none recorded'}",

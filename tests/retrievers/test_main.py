@@ -168,7 +168,7 @@ def test_a_search_takes_the_settings_that_the_collection_records(tmp_path: Path,
 
     assert used() == ["hybrid", 2, 0.05, "best", None]
     assert used("--top-k", "1", "--threshold", "null")[:3] == ["hybrid", 1, None]
-    assert "unchanged" in shown(["index", str(pages), *store], capsys)
+    assert "0 new or changed" in shown(["index", str(pages), *store], capsys)
     assert used()[:2] == ["hybrid", 2]
 
 
@@ -217,7 +217,7 @@ def test_a_mixed_folder_names_what_it_leaves_out(tmp_path: Path, capsys: Capture
     assert not (tmp_path / ".qdrant" / "manuals").exists()
     assert main(["index", "manuals", "--skip-broken", *MODEL]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("3 pages, 3 chunks in collection 'manuals' at .qdrant: 3 added")
+    assert out.startswith("3 pages, 3 chunks in collection 'manuals' at .qdrant: 3 new or changed")
     assert "note: e.pdf: without text" in err and "note: files that are not read: .docx 1" in err
 
 
@@ -242,12 +242,12 @@ def test_a_dataset_is_indexed_by_its_columns_and_brought_up_to_date(tmp_path: Pa
     index = ["index", "notes.jsonl", "--id-column", "key", "--text-column", "note", *MODEL]
     assert main([*index, "--write", "notes.yaml"]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("5 documents, 5 chunks in collection 'notes' at .qdrant: 5 added")
+    assert out.startswith("5 documents, 5 chunks in collection 'notes' at .qdrant: 5 new or changed")
     assert "Written: notes.yaml. Next: python -m evals.golden init --config notes.yaml --out golden.jsonl" in out
     assert "note: 1 rows without text were left out, from notes.jsonl:6 on" in err
     rows[3]["note"] = "Another note."  # under the same id, and so in the same point
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    assert "5 chunks in collection 'notes' at .qdrant: 1 added, 0 refreshed, 0 removed, 4 unch" in shown(index, capsys)
+    assert "5 chunks in collection 'notes' at .qdrant: 1 new or changed, 0 removed" in shown(index, capsys)
     search = ["search", "Another note.", "--collection", "notes", *MODEL, "--threshold", "0.9"]
     assert shown(search, capsys).startswith(" 1  1.000  3")
 

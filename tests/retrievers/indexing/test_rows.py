@@ -129,7 +129,7 @@ def test_a_document_is_one_chunk_under_its_own_id(tmp_path: Path) -> None:
         ("3", "3", "Only a title", "Only a title", "Only a title\n\nOnly a title"),
     ]
     assert {(c.source_url, c.file_path, c.start_line, c.module) for c in chunks} == {(None, None, None, None)}
-    assert rows.notes == (f"1 rows without text were left out, from {tmp_path}/corpus.jsonl:4 on",)
+    assert rows.note == f"1 rows without text were left out, from {tmp_path}/corpus.jsonl:4 on"
     assert corpus(tmp_path, [dict(reversed(row.items())) for row in BEIR]).fingerprint == rows.fingerprint
     assert corpus(tmp_path, BEIR[:2]).fingerprint != rows.fingerprint
 
@@ -151,26 +151,6 @@ def test_every_fault_is_named_with_its_line_at_once(tmp_path: Path, snapshot: Sn
     with pytest.raises(IndexingError) as caught:
         corpus(tmp_path, rows)
     assert [fault.replace(f"{tmp_path}/", "") for fault in caught.value.faults] == snapshot
-
-
-# What datasets and pages of other programs have, and what is said of it
-
-
-def test_whole_floats_are_ids_and_columns_that_are_not_stored_are_named_once(tmp_path: Path) -> None:
-    file = tmp_path / "a.jsonl"
-    file.write_text('{"id": 1.0, "text": "a", "lang": "de", "n": null}\n{"id": 2.0, "text": "b", "lang": "en"}\n')
-    corpus = read_rows(file, {}, NO_HUB)
-    assert [page.row["source_document_id"] for page in corpus.pages if page.row] == ["1", "2"]
-    assert corpus.notes == ("columns that are not stored: 'lang' (a document has id, title, text and url)",)
-    file.write_text('{"id": 1.5, "text": "a"}\n')
-    with pytest.raises(IndexingError, match=r"expected an id under 'id', got 1\.5"):
-        read_rows(file, {}, NO_HUB)
-
-
-def test_another_separator_than_that_of_the_format_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("id;text\n1;hello\n")
-    with pytest.raises(IndexingError, match=r"as if fields were separated by ';'; separate them by ',' in a \.csv"):
-        read_rows(tmp_path / "a.csv", {}, NO_HUB)
 
 
 def test_a_pipe_is_called_none_of_what_it_is_not(tmp_path: Path) -> None:
