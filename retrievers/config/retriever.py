@@ -218,7 +218,7 @@ class RetrieverConfig(Settings):
             `known_words`, the share of the query's words that some chunk has, which a further search for each word
             tells; `rerank`, the cross-encoder's score.
         search_params: What goes as Qdrant's `SearchParams` with every search for dense vectors; what is left out is as
-            the collection has it. A keyword search is exact; of these only `indexed_only` concerns it.
+            the collection has it. A keyword search is exact.
         semantic_weight: Share of the semantic side in a hybrid search by `weighted` or `rrf`; the keyword side has the
             rest. In `dbsf` both sides count alike.
         abbreviations: Short form to meaning, set behind it before a query is embedded.

@@ -7,7 +7,7 @@ the manifest says `indexing`, which readers refuse; it says `complete` when the 
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.cache import open_embedding_cache
-from retrievers.errors import CollectionNotFoundError, ConfigError, IndexingError, StoreError
+from retrievers.errors import CollectionNotFoundError, ConfigError, StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.pages import Corpus
 from retrievers.records import Chunk
-from retrievers.store import CollectionInfo, describe, least, location, parts, store_errors
 from retrievers.store.building import check_room
 from retrievers.store.checks import other_model
 from retrievers.store.chunks import filter_path, payload_keys, records, to_chunk, to_metadata
-from retrievers.store.collection import MANIFEST_KEY, by_name
+from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, by_name, describe, least, parts
 from retrievers.store.embedded import is_embedded
+from retrievers.store.opening import location, store_errors
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -47,24 +47,6 @@ Vector = NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndexOptions:
-    """Settings of an indexing run.
-
-    Attributes:
-        settings: How pages are cut and embedded; what is left out is that of the existing collection.
-        skip_broken: Index the readable pages although others are broken.
-        replace: Allow more than half of the stored chunks to be removed, and other settings than the recorded ones.
-        search: Settings of the retriever that `retrievers search` takes where it is given none; as recorded before if
-            empty.
-    """
-
-    settings: IndexSettings = field(default_factory=lambda: IndexSettings.model_validate({}))
-    skip_broken: bool = False
-    replace: bool = False
-    search: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
 class IndexReport:
     """Summary of an indexing run: the chunks of the corpus, how many were written, and how many others removed."""
 
@@ -78,7 +60,10 @@ def index_corpus(
     config: RetrieverConfig,
     embeddings: Embeddings,
     corpus: Corpus,
-    options: IndexOptions,
+    settings: IndexSettings,
+    *,
+    replace: bool = False,
+    search: Mapping[str, Any] | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> IndexReport:
     """Bring a collection up to date with a corpus.
@@ -91,28 +76,27 @@ def index_corpus(
         config: Names the collection, the embedding model and the payload keys.
         embeddings: The model.
         corpus: The pages.
-        options: Settings of the run.
+        settings: How pages are cut and embedded; what is left out is that of the existing collection.
+        replace: Allow more than half of the stored chunks to be removed, and other settings than the recorded ones.
+        search: Settings of the retriever that `retrievers search` takes where it is given none; as recorded before
+            without.
         progress: Called with the stage, the amount done and the total.
 
     Raises:
-        IndexingError: Pages are broken and `skip_broken` is off, or none is left; nothing was changed.
         ConfigError: `keyword.encoder` is a model of the user's own.
         StoreError: The collection was not made by this function, or with another model or other settings; or the disk
             has no room for it. An embedded collection is then as it was.
     """
     if config.keyword.scale != "bm25":
         raise ConfigError(f"keyword.encoder {config.keyword.encoder!r}: indexing writes BM25; leave it out")
-    if corpus.faults and not (options.skip_broken and corpus.pages):
-        refusal = "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):"
-        raise IndexingError(refusal, corpus.faults)
-    info, settings, anew = _existing(client, config, corpus, options)
+    info, settings, anew = _existing(client, config, corpus, settings, replace=replace)
     stored, vectors = _stored(client, config, info) if info else ({}, {})
     # Of a collection that is made anew only the vectors stay.
     before = {} if anew else stored
     recorded = info.manifest if info and not anew else {}
     chunks = list(corpus.cut(settings))
     gone = before.keys() - {chunk.point_id for chunk in chunks}
-    if len(gone) * 2 > len(before) and not options.replace:
+    if len(gone) * 2 > len(before) and not replace:
         lost = f"collection {config.collection!r} would lose {len(gone)} of its {len(before)} chunks"
         raise StoreError(f"{lost}: are these its pages? name another collection, or allow it with --replace")
     if is_embedded(client):
@@ -126,7 +110,7 @@ def index_corpus(
         "index": settings.named,
         "chunking": CHUNKING_VERSION,
     }
-    if search := options.search or recorded.get("search"):
+    if search := search or recorded.get("search"):
         manifest["search"] = search
     changed = [chunk for chunk in chunks if before.get(chunk.point_id) != chunk]
     if changed or gone or recorded != {**manifest, "state": "complete"}:
@@ -136,14 +120,13 @@ def index_corpus(
 
 
 def _existing(
-    client: "QdrantClient", config: RetrieverConfig, corpus: Corpus, options: IndexOptions
+    client: "QdrantClient", config: RetrieverConfig, corpus: Corpus, named: IndexSettings, *, replace: bool
 ) -> tuple[CollectionInfo | None, IndexSettings, bool]:
     """Return the collection, None where there is none; the settings to cut by; and True to make it anew.
 
     Raises:
         StoreError: Another program made it, or another model; or it has to be made anew, which is not allowed.
     """
-    named = options.settings
     try:
         info = describe(client, config)
     except CollectionNotFoundError:
@@ -159,7 +142,7 @@ def _existing(
     was = {**info.index, "keyword.language": language, "keyword.vector_name": searched}
     wanted = {**settings.named, "keyword.language": keyword.language, "keyword.vector_name": keyword.vector_name}
     differing = next((setting for setting in wanted if was.get(setting) != wanted[setting]), None)
-    if differing and not options.replace:
+    if differing and not replace:
         had = f"{'' if '.' in differing else 'index.'}{differing} {was.get(differing)!r}, not {wanted[differing]!r}"
         raise StoreError(f"{name} was indexed with {had}; index it again with --replace")
     return info, settings, differing is not None

@@ -175,15 +175,14 @@ def read_front_matter(content: str) -> FrontMatter:
     try:
         # As written: 3.10, yes and 2024-01-02 stay text.
         matter = yaml.load(content, Loader=yaml.BaseLoader) or {}
-        if not isinstance(matter, dict):
-            raise PageError(f"line 2: the front matter must be a mapping, got {type(matter).__name__}")
-        return FrontMatter.model_validate({key: value for key, value in matter.items() if value not in NOTHING})
+        is_mapping = isinstance(matter, dict)
+        return FrontMatter.model_validate(
+            {k: v for k, v in matter.items() if v not in NOTHING} if is_mapping else matter
+        )
     except ValidationError as error:
         fault = error.errors()[0]
         name = ".".join(map(str, fault["loc"]))
-        # YAML knows no tuples.
-        said = fault["msg"].replace("tuple", "list")
-        raise PageError(f"front matter: {name}: {said}, got {quoted(fault['input'])}") from None
+        raise PageError(f"front matter: {name}: {fault['msg']}, got {quoted(fault['input'])}") from None
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 2}: " if mark else ""

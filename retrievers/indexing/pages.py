@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import groupby, pairwise
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from retrievers.config import IndexSettings
@@ -56,6 +56,17 @@ class Corpus:
     def faults(self) -> tuple[str, ...]:
         """One line per broken file, beginning with its path."""
         return tuple(f"{self.folder / file}: {fault}" for file, fault in self.broken.items())
+
+    def readable(self, *, skip_broken: bool = False) -> Self:
+        """Return the corpus, where all of its pages can be read, or broken ones are to be left out.
+
+        Raises:
+            IndexingError: Pages are broken and `skip_broken` is off, or none is left.
+        """
+        if self.broken and not (skip_broken and self.pages):
+            refusal = "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):"
+            raise IndexingError(refusal, self.faults)
+        return self
 
     def defaults(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that have other defaults here: headings are embedded with pages that have any.

@@ -33,17 +33,11 @@ from retrievers.search.find import Search
 from retrievers.search.query import check_query, compile_filters, encode
 from retrievers.search.rerank import Rerank, Reranking, make_reranker
 from retrievers.search.selection import BELOW_SHOWN, answered, parameters, select
-from retrievers.store import (
-    check_index,
-    client_errors,
-    describe,
-    open_client,
-    with_distance,
-)
-from retrievers.store.checks import check_collection
+from retrievers.store.checks import check_collection, check_index, with_distance
 from retrievers.store.chunks import ChunkTable, all_metadata
+from retrievers.store.collection import describe
 from retrievers.store.embedded import is_embedded
-from retrievers.store.opening import expect_exact_search
+from retrievers.store.opening import client_errors, expect_exact_search, open_client
 
 # Results that are kept in memory.
 RESULTS = 256
@@ -249,7 +243,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
             cache = {"embedding": "off", "result": "hit"}
             return replace(kept, session_id=uuid.uuid4().hex, timings=timings, cache=cache)
         [hits] = self._found([query], settings.candidates, use_cache, few=settings.group_by is None)
-        session = answered(hits, settings, self._told, self.info.sparse_vectors)
+        session = answered(hits, settings, self._told)
         session = replace(session, cache={**session.cache, "result": "miss" if keeps else "off"})
         if keeps:
             with self._lock:

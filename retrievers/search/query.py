@@ -11,10 +11,11 @@ from retrievers.config import (
 from retrievers.config.filters import conditions, is_qdrants, to_filter
 from retrievers.errors import ConfigError, QueryError, nearest
 from retrievers.records import ALIASES, METADATA_FIELDS
-from retrievers.store import Limits, store_errors
 from retrievers.store.chunks import filter_path, records
 from retrievers.store.chunks import payload_keys as keys_of
+from retrievers.store.collection import Limits
 from retrievers.store.inspection import payload_keys, sample
+from retrievers.store.opening import store_errors
 from retrievers.text.quoting import quoted
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from retrievers.embedding.bm25 import B, Bm25Encoder, K
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import RetrievalError
 from retrievers.records import ALIASES, Chunk
-from retrievers.store import CollectionInfo, least, store_errors
 from retrievers.store.checks import distance_fault, model_fault
 from retrievers.store.chunks import payload_keys as keys_of
 from retrievers.store.chunks import records, to_chunk
-from retrievers.store.collection import by_name
+from retrievers.store.collection import CollectionInfo, by_name, least
 from retrievers.store.inspection import propose
+from retrievers.store.opening import store_errors
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models

@@ -12,9 +12,9 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
 from retrievers.records import ALIASES
 from retrievers.retriever.opened import open_retriever
-from retrievers.store import CollectionInfo, describe, open_client
+from retrievers.store.collection import CollectionInfo, describe
 from retrievers.store.inspection import SAMPLE, Proposal, payload_keys, propose
-from retrievers.store.opening import placed
+from retrievers.store.opening import open_client, placed
 from retrievers.terminal.audit import UNCHECKED, audit, read
 
 

@@ -13,12 +13,12 @@ from syrupy.assertion import SnapshotAssertion
 
 import retrievers
 from retrievers.__main__ import main
-from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.config import IndexSettings, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import make_embeddings
-from retrievers.indexing.index import IndexOptions, index_corpus
+from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.retriever.opened import search_settings
-from retrievers.store import open_client
+from retrievers.store.opening import open_client
 from retrievers.terminal.commands import default_collection
 from tests.support.collections import indexed, write_pages
 from tests.support.command import call
@@ -155,10 +155,10 @@ def test_a_failed_search_is_told_once_and_logged(server: QdrantServer, tmp_path:
 def test_a_search_takes_the_settings_that_the_collection_records(tmp_path: Path, capsys: Captured) -> None:
     config = RetrieverConfig(store=StoreConfig(path=tmp_path / "store"), collection="pages")
     asked = RetrieverConfig(mode="hybrid", top_k=2, threshold=0.05, threshold_on="best", rerank="cross-encoder")
-    options = IndexOptions(search={**search_settings(asked), "rerank": "cross-encoder", "python": "os:getcwd"})
+    search = {**search_settings(asked), "rerank": "cross-encoder", "python": "os:getcwd"}
     pages, model = write_pages(tmp_path / "p"), make_embeddings(config.embedding, {})
     client = open_client(config.store, {}, create=True)
-    index_corpus(client, config, model, read_corpus(pages), options)
+    index_corpus(client, config, model, read_corpus(pages), IndexSettings(), search=search)
     client.close()
     store = ["--store.path", str(tmp_path / "store"), "--collection", "pages"]
 

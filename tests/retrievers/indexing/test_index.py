@@ -20,9 +20,9 @@ from retrievers.config.indexing import DEFAULTS
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.models import CheckedEmbeddings, make_embeddings
 from retrievers.errors import CollectionNotFoundError, EmbeddingError, IndexingError, StoreError
-from retrievers.indexing.index import IndexOptions, index_corpus
+from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import read_corpus
-from retrievers.store import open_client
+from retrievers.store.opening import open_client
 from tests.support.cohere_server import KEY, CohereServer
 from tests.support.collections import writable
 from tests.support.hybrid import BruteForceBm25
@@ -53,12 +53,12 @@ class Indexer:
     def __call__(self, *, changes: dict[str, Any] | None = None, **options: Any) -> tuple[int, int]:
         """Index; return the numbers of new or changed, and of removed chunks."""
         self.embeddings = options.pop("embeddings", None) or HashEmbeddings()
-        progress = options.pop("progress", lambda stage, done, total: None)
         named = {name: options.pop(name) for name in IndexSettings.model_fields if name in options}
         if not self.client.collection_exists(self.config(changes).collection):
             named.setdefault("context", "none")
-        how = IndexOptions(settings=IndexSettings.model_validate(named), **options)
-        report = index_corpus(self.client, self.config(changes), self.embeddings, read_corpus(self.docs), how, progress)
+        corpus = read_corpus(self.docs).readable(skip_broken=options.pop("skip_broken", False))
+        how = IndexSettings.model_validate(named)
+        report = index_corpus(self.client, self.config(changes), self.embeddings, corpus, how, **options)
         return report.changed, report.removed
 
     def refuses(self, said: str, kind: type[Exception] = StoreError, **options: Any) -> None:
@@ -274,14 +274,14 @@ def test_what_a_hosted_model_embedded_is_not_bought_twice(tmp_path: Path) -> Non
             own = settings(tmp_path / store, embedding=config)
             with closing(writable(own.store)) as client:
                 embeddings = make_embeddings(config, {"COHERE_API_KEY": KEY})
-                report = index_corpus(client, own, embeddings, read_corpus(docs), IndexOptions())
+                report = index_corpus(client, own, embeddings, read_corpus(docs), IndexSettings())
             assert (report.changed, len(server.inputs)) == (CHUNKS, 1)
     with CohereServer() as another:
         elsewhere = EmbeddingConfig.model_validate({"provider": "cohere", "base_url": another.url})
         own = settings(tmp_path / "three", embedding=elsewhere)
         with closing(writable(own.store)) as client:
             index_corpus(
-                client, own, make_embeddings(elsewhere, {"COHERE_API_KEY": KEY}), read_corpus(docs), IndexOptions()
+                client, own, make_embeddings(elsewhere, {"COHERE_API_KEY": KEY}), read_corpus(docs), IndexSettings()
             )
     assert len(another.inputs) == 1, "a server elsewhere may have another model under the name"
 

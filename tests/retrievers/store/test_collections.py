@@ -12,8 +12,9 @@ from retrievers import QdrantRetriever
 from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.indexing import recorded_settings
 from retrievers.errors import StoreError
-from retrievers.store import CollectionInfo, check_index, open_client, read_info
-from retrievers.store.collection import MANIFEST_KEY
+from retrievers.store.checks import check_index
+from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, read_info
+from retrievers.store.opening import open_client
 from tests.support.collections import (
     OTHER,
     TABLE,

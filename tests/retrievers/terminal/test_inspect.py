@@ -15,7 +15,7 @@ from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.models import StaticEmbeddings
-from retrievers.store import CollectionInfo
+from retrievers.store.collection import CollectionInfo
 from retrievers.terminal.audit import CHECKS
 from retrievers.terminal.inspect import Inspection
 from tests.support import distances
