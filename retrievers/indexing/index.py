@@ -24,7 +24,7 @@ from retrievers.records import Chunk
 from retrievers.store.building import check_room
 from retrievers.store.checks import other_model
 from retrievers.store.chunks import filter_path, payload_keys, records, to_chunk, to_metadata
-from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, by_name, describe, least, parts
+from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, by_name, describe, parts
 from retrievers.store.embedded import is_embedded
 from retrievers.store.opening import location, store_errors
 
@@ -135,7 +135,7 @@ def _existing(
     if not recorded:
         raise StoreError(f"{name} was not made by `retrievers index` and is left alone; name another collection")
     if other := other_model(config.embedding, recorded):
-        raise StoreError(f"{name} was embedded by {other[0]}, not by {other[1]}; name another collection")
+        raise StoreError(f"{name} {other}; name another collection")
     settings = named.over(info.index)
     language = info.manifest.get("bm25", {}).get("language")
     searched = keyword.vector_name if keyword.vector_name in info.sparse_vectors else None
@@ -261,7 +261,7 @@ def write(
             raise StoreError(f"{location(config.store)} keeps no collection metadata: Qdrant 1.16 or later is needed")
         for key in sorted(indexes.keys() - info.indexed.keys()):
             client.create_payload_index(name, key, field_schema=models.PayloadSchemaType(indexes[key]))
-        for batch in batches(least(WRITE_BATCH, info.limits.points)):
+        for batch in batches(min(WRITE_BATCH, info.limits.points or WRITE_BATCH)):
             client.upsert(name, batch)
         if gone:
             client.delete(name, points_selector=sorted(gone))

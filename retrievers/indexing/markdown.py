@@ -128,7 +128,7 @@ class FrontMatter(BaseModel):
     title: str | None = None
     slug: str | None = None
     id: str | None = None
-    tags: tuple[Tag, ...] = ()
+    tags: list[Tag] = []
     sidebar_position: int | float | None = None
 
 
@@ -159,7 +159,7 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
         file_path=file_path,
         source_url=page_address(file_path, matter.slug, base_url, matter.id),
         title=matter.title or top or NUMBER_PREFIX.sub("", PurePosixPath(file_path).stem).replace("-", " "),
-        tags=matter.tags,
+        tags=tuple(matter.tags),
         sidebar_position=matter.sidebar_position,
         text=text,
         sections=sections,
@@ -181,8 +181,8 @@ def read_front_matter(content: str) -> FrontMatter:
         )
     except ValidationError as error:
         fault = error.errors()[0]
-        name = ".".join(map(str, fault["loc"]))
-        raise PageError(f"front matter: {name}: {fault['msg']}, got {quoted(fault['input'])}") from None
+        name = ".".join(["front matter", *map(str, fault["loc"])])
+        raise PageError(f"{name}: {fault['msg']}, got {quoted(fault['input'])}") from None
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 2}: " if mark else ""

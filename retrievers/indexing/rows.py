@@ -27,9 +27,9 @@ BEIR = "corpus.jsonl"
 # Bytes of one row; a longer line is no row.
 MOST_ROW_BYTES = 64 * 2**20
 BATCH = 512
+MOST_FAULTS = 50
 # What `Dataset.save_to_disk` leaves in its folder.
 SAVED = ("state.json", "dataset_dict.json")
-MOST_FAULTS = 50
 
 
 class Row(NamedTuple):

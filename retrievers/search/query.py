@@ -9,12 +9,13 @@ from retrievers.config import (
     RetrieverConfig,
 )
 from retrievers.config.filters import conditions, is_qdrants, to_filter
+from retrievers.config.layers import flatten
 from retrievers.errors import ConfigError, QueryError, nearest
 from retrievers.records import ALIASES, METADATA_FIELDS
 from retrievers.store.chunks import filter_path, records
 from retrievers.store.chunks import payload_keys as keys_of
 from retrievers.store.collection import Limits
-from retrievers.store.inspection import payload_keys, sample
+from retrievers.store.inspection import SAMPLE
 from retrievers.store.opening import store_errors
 from retrievers.text.quoting import quoted
 
@@ -65,7 +66,8 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig, limits: Lim
     compiled = to_filter(config.filters)
     with store_errors(config.store, config.collection):
         if not is_qdrants(config.filters):
-            keys = {each.key for each in payload_keys(sample(client, config, limits))}
+            sample = records(client, config, limits, count=SAMPLE)
+            keys = {key for record in sample for key, _ in flatten(record.payload or {})}
             for condition in conditions(compiled):
                 condition.key = filter_path(_key(client, config, limits, condition.key, keys))
         # Not counted, which a strict server may forbid.

@@ -66,7 +66,7 @@ def model_fault(
     """
     recorded = None if config.python else info.manifest.get("embedding")
     if recorded and (other := other_model(config.embedding, recorded)):
-        return f"was embedded by {other[0]}, but the query would be embedded by {other[1]}; set embedding to the former"
+        return f"{other}; set embedding to the former"
     read = [(to_chunk(r.id, r.payload, config.metadata), by_name(r.vector).get(config.vector_name)) for r in records]
     pairs = [(chunk.indexed_text, vector) for chunk, vector in read if chunk.text and vector is not None]
     if not pairs:
@@ -128,10 +128,10 @@ def distance_fault(info: CollectionInfo) -> str:
     return f"has the distance {info.distance}, and only cosine and dot are searched: copy its vectors into one of these"
 
 
-def other_model(config: EmbeddingConfig, recorded: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the recorded model and that of the settings, with lengths and prefixes; None if they are the same."""
+def other_model(config: EmbeddingConfig, recorded: Mapping[str, Any]) -> str:
+    """Say that another model is recorded, or another length or prefix, behind the collection's name; empty if not."""
     told, used = (_model(identity) for identity in (recorded, config.identity))
-    return None if told == used else (told, used)
+    return "" if told == used else f"was embedded by {told}, not by {used}"
 
 
 def _least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[float]]) -> float:

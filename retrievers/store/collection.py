@@ -122,11 +122,6 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
     )
 
 
-def least(size: int, *limits: int | None) -> int:
-    """Return a size, or the least of the set limits where that is less."""
-    return min([size, *filter(None, limits)])
-
-
 def parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
     """Yield items in their order, in batches of `size`."""
     for start in range(0, len(items), size):

@@ -141,11 +141,6 @@ def test_documents_of_equal_texts_stay_apart_when_they_are_cut(tmp_path: Path) -
     assert " ".join(c.text for c in chunks if c.source_document_id == "d1") == BEIR[0]["text"]
 
 
-def test_columns_may_have_any_name_and_rows_no_id(tmp_path: Path) -> None:
-    rows = corpus(tmp_path, [{"note": "One.", "web": "https://x.example/1"}, {"note": "Two."}], text="note", url="web")
-    assert [(c.chunk_id, c.source_url) for c in cut(rows)] == [("1", "https://x.example/1"), ("2", None)]
-
-
 def test_every_fault_is_named_with_its_line_at_once(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     rows = [*BEIR[:1], {"_id": "d1", "text": "again"}, {"_id": " ", "text": "x"}, {"_id": "d5", "text": ["x"]}, "x"]
     with pytest.raises(IndexingError) as caught:
@@ -157,11 +152,6 @@ def test_a_pipe_is_called_none_of_what_it_is_not(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.jsonl")
     with pytest.raises(IndexingError, match="expected a folder of pages, found neither a folder nor a file"):
         read_corpus(tmp_path / "a.jsonl")
-
-
-def test_a_single_tag_is_to_be_a_list(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("---\ntags: one\n---\n\nText.\n")
-    assert read_corpus(tmp_path).broken == {"a.md": "front matter: tags: Input should be a valid list, got 'one'"}
 
 
 def test_a_long_line_is_cut_in_a_few_times_its_memory(tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def test_search_params_go_with_the_dense_search_alone(server: QdrantServer, fold
         opened.candidates([QUERY])
         asked = [one for request in server.requests for one in (request.body.get("searches") or [])]
     by_side = {one.get("using"): one.get("params") for one in asked[:2]}
-    assert by_side == {None: params, "bm25": {"indexed_only": True}}
+    assert by_side == {None: params, "bm25": None}
 
 
 # What is kept

@@ -63,20 +63,6 @@ def test_mmr_is_its_definition(relevance: list[float], seed: int, lambda_: float
     assert mmr_order(np.asarray(relevance), vectors, lambda_) == by_definition(relevance, vectors, lambda_)
 
 
-@pytest.mark.parametrize(
-    ("relevance", "vectors", "lambda_", "picks"),
-    [
-        # The twin of the first gains 0.7 · 0.9 − 0.3 · 1 = 0.33, the other 0.7 · 0.5 − 0 = 0.35.
-        ([0.9, 0.9, 0.5], [[1, 0], [1, 0], [0, 1]], 0.7, [0, 2, 1]),
-        ([0.9, 0.8, 0.7], [[1, 0], [0, 0], [1, 0]], 0.5, [0, 1, 2]),  # zeros are like no other
-        ([0.5, 0.5, 0.5], [[1, 0], [0, 1], [-1, 0]], 0.5, [0, 2, 1]),  # an opposite is yet more diverse
-        ([0.5, 0.5, 0.5], [[1, 1], [1, 1], [1, 1]], 0.7, [0, 1, 2]),  # ties keep their order
-    ],
-)
-def test_mmr_by_hand(relevance: list[float], vectors: Any, lambda_: float, picks: list[int]) -> None:
-    assert mmr_order(np.asarray(relevance), np.asarray(vectors, dtype=float), lambda_) == picks
-
-
 # Cohere
 
 

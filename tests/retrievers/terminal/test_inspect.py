@@ -231,7 +231,7 @@ def test_an_empty_collection_is_called_empty(server: QdrantServer, capsys: Captu
 INFO = CollectionInfo(
     name="pages", points=12_345, dimension=2, distance="cosine", vectors={"": 2}, sparse_vectors=("bm25",), manifest={}
 )
-COMPLETE = {"state": "complete", "points": 12_500}
+COMPLETE = {"state": "complete"}
 MODEL = {"embedding": {"provider": "cohere", "model": "embed-english-v3.0"}, "index": {"context": "path"}}
 
 
