@@ -95,17 +95,8 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
         with suppress(CollectionNotFoundError):
             if _is_of(corpus, config, describe(client, retriever).manifest):
                 return False
-        embeddings, search = make_embeddings(retriever.embedding, env), search_settings(retriever)
-        index_corpus(
-            client,
-            retriever,
-            embeddings,
-            corpus.readable(),
-            config.index,
-            replace=True,
-            search=search,
-            progress=progress,
-        )
+        model, pages, search = make_embeddings(retriever.embedding, env), corpus.readable(), search_settings(retriever)
+        index_corpus(client, retriever, model, pages, config.index, replace=True, search=search, progress=progress)
         return True
 
 
