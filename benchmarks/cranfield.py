@@ -58,7 +58,7 @@ def index(path: Path, chunks: Sequence[Any], embedding: Mapping[str, Any] | None
     from retrievers.embedding.bm25 import Bm25Encoder
     from retrievers.embedding.models import make_embeddings
     from retrievers.indexing.index import write
-    from retrievers.store import open_client
+    from retrievers.store.opening import open_client
 
     store = StoreConfig.model_validate({"path": path})
     settings = {"store": store, "collection": "cranfield", "threshold": 0, "embedding": embedding or {}}

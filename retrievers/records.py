@@ -119,7 +119,7 @@ class RetrievedChunk:
 
     `score` is None where the retriever gives none (`score_scale` is then `none`).
     Components are `semantic` (on the scale `distance`: a cosine, or what else the collection compares by), `keyword`
-    (BM25), `fused`, `rerank` and `diversity`.
+    (BM25), `fused` and `rerank`.
     `original_rank` and `original_score` are those before reranking.
     """
 

@@ -15,12 +15,13 @@ from retrievers.config.indexing import recorded_settings
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import CollectionNotFoundError
 from retrievers.indexing.chunking import CHUNKING_VERSION
-from retrievers.indexing.index import IndexOptions, index_corpus
+from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import Corpus, read_corpus
 from retrievers.net.retry import patient
 from retrievers.retriever.opened import completed, open_retriever, search_settings
 from retrievers.retriever.protocol import Retriever
-from retrievers.store import describe, open_client
+from retrievers.store.collection import describe
+from retrievers.store.opening import open_client
 from retrievers.terminal.command import Progress
 
 
@@ -94,8 +95,8 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
         with suppress(CollectionNotFoundError):
             if _is_of(corpus, config, describe(client, retriever).manifest):
                 return False
-        options = IndexOptions(settings=config.index, replace=True, search=search_settings(retriever))
-        index_corpus(client, retriever, make_embeddings(retriever.embedding, env), corpus, options, progress)
+        model, pages, search = make_embeddings(retriever.embedding, env), corpus.readable(), search_settings(retriever)
+        index_corpus(client, retriever, model, pages, config.index, replace=True, search=search, progress=progress)
         return True
 
 
@@ -104,7 +105,6 @@ def _is_of(corpus: Corpus, config: ExperimentConfig, manifest: Mapping[str, Any]
         "state": "complete",
         "pages_fingerprint": corpus.fingerprint,
         "chunking": CHUNKING_VERSION,
-        "payload": config.retriever.metadata.layout,
     }
     # Settings that the experiment leaves out are as recorded.
     return expected.items() <= manifest.items() and config.index.named.items() <= recorded_settings(manifest).items()

@@ -24,7 +24,7 @@ from retrievers.config.layers import flatten, nest, tables
 from retrievers.errors import CollectionChangedError
 from retrievers.retriever.protocol import Retriever
 from retrievers.search.rerank import check_scale
-from retrievers.store import check_index
+from retrievers.store.checks import check_index
 
 if TYPE_CHECKING:
     from evals.collect.saved import SavedPool, Searched

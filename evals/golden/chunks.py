@@ -29,8 +29,9 @@ from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
 from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
-from retrievers.store import describe, open_client
 from retrievers.store.chunks import scroll, unit
+from retrievers.store.collection import describe
+from retrievers.store.opening import open_client
 from retrievers.terminal.command import print_out
 from retrievers.text.printable import json_text
 

@@ -156,19 +156,6 @@ class MetadataConfig(Settings):
         """Payload keys that each field may have, the first one that is there counts."""
         return USUAL_KEYS | {name: [key] for name, key in self.map.items()} if self.map else USUAL_KEYS
 
-    @property
-    def layout(self) -> dict[str, Any]:
-        """Under which payload keys text and fields are, as a collection that `retrievers index` made records it."""
-        moved = {name: key for name, key in self.map.items() if key != name}
-        return {"text_key": self.text_key, "nested_under": self.nested_under, "map": moved}
-
-    def unread(self, layout: Mapping[str, Any]) -> dict[str, Any]:
-        """Name the parts of a recorded layout that these settings would miss. A field in `map` differs on purpose."""
-        own = self.layout
-        missed = {key: layout[key] for key in ("text_key", "nested_under") if layout[key] != own[key]}
-        moved = {n: key for n, key in layout["map"].items() if n not in self.map and ALIASES.get(key) != n}
-        return missed | ({"map": moved} if moved else {})
-
 
 class KeywordConfig(Settings):
     """The keyword side: a sparse vector, by default of BM25, whose terms come from a library's tokeniser and stemmer.
@@ -231,7 +218,7 @@ class RetrieverConfig(Settings):
             `known_words`, the share of the query's words that some chunk has, which a further search for each word
             tells; `rerank`, the cross-encoder's score.
         search_params: What goes as Qdrant's `SearchParams` with every search for dense vectors; what is left out is as
-            the collection has it. A keyword search is exact; of these only `indexed_only` concerns it.
+            the collection has it. A keyword search is exact.
         semantic_weight: Share of the semantic side in a hybrid search by `weighted` or `rrf`; the keyword side has the
             rest. In `dbsf` both sides count alike.
         abbreviations: Short form to meaning, set behind it before a query is embedded.

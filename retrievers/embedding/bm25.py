@@ -7,7 +7,7 @@ recorded in its manifest.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,8 @@ K, B = 1.2, 0.75
 # A k so large that, with b = 0, the weight of a term is its frequency: tf · (k + 1) / (tf + k) is tf.
 UNSATURATED = 1e12
 DEFAULT_AVERAGE_LENGTH = 256.0
-METHODS = ("embed_query", "query_embed", "encode_query")
+# Weight of a term that only a synonym brings, however often.
+EXPANSION = 0.5
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,14 @@ class Bm25Encoder:
         vector = _bm25(self.language, K, B, self.average_length).embed_document(text)
         return _sorted(dict(zip(vector.indices, vector.values, strict=True)))
 
-    def query(self, text: str, expansions: Sequence[str] = (), expansion_weight: float = 0.5) -> "SparseVector":
+    def query(self, text: str, expansions: Sequence[str] = ()) -> "SparseVector":
         """Return the weights of a query's terms, their frequencies; a query of stop words alone has none.
 
         Args:
             text: The query.
             expansions: Texts whose terms are searched along.
-            expansion_weight: Weight of a term that only an expansion brings, however often.
         """
-        further = {term: expansion_weight for expansion in expansions for term in self._counts(expansion)}
+        further = {term: EXPANSION for expansion in expansions for term in self._counts(expansion)}
         return _sorted(further | {term: float(count) for term, count in self._counts(text).items()})
 
     def length(self, text: str) -> int:
@@ -79,9 +79,9 @@ def query_encoder(config: KeywordConfig) -> "Bm25Encoder | OwnEncoder":
         return Bm25Encoder(config.language)
     target = config.encoder.removeprefix("python:")
     encoder = factory.build(target, "keyword.encoder")
-    method = next((getattr(encoder, name) for name in METHODS if callable(getattr(encoder, name, None))), encoder)
+    method = getattr(encoder, "embed_query", None) or getattr(encoder, "query_embed", encoder)
     if not callable(method):
-        expected = f"expected a function from a text to a sparse vector, or an object with {' or '.join(METHODS)}"
+        expected = "expected a function from a text to a sparse vector, or an object with embed_query or query_embed"
         raise ConfigError(f"keyword.encoder {target!r}: {expected}; it made {type(encoder).__name__}")
     return OwnEncoder(target, method)
 
@@ -131,11 +131,8 @@ def _sorted(weights: Mapping[int, float]) -> "SparseVector":
 
 
 def _sparse(vector: Any) -> "SparseVector":
-    """Return indices and weights as Qdrant takes them, of a mapping, of pairs of lists, or of any library's object."""
-    if isinstance(vector, Iterable) and not isinstance(vector, Mapping | Sequence) and not hasattr(vector, "indices"):
-        vector = next(iter(vector))  # FastEmbed yields the vectors of several texts
-    if isinstance(vector, Mapping):
-        pairs: Iterable[tuple[Any, Any]] = vector.items()
-    else:
-        pairs = zip(*((vector.indices, vector.values) if hasattr(vector, "indices") else vector), strict=True)
+    """Return indices and weights as Qdrant takes them, of a mapping, or of LangChain's or FastEmbed's object."""
+    if isinstance(vector, Iterator):
+        vector = next(vector)  # FastEmbed yields the vectors of several texts
+    pairs = vector.items() if isinstance(vector, Mapping) else zip(vector.indices, vector.values, strict=True)
     return _sorted({int(index): float(value) for index, value in pairs if value})

@@ -5,40 +5,28 @@ collection is built whole from the chunks. On a server what is new or changed is
 the manifest says `indexing`, which readers refuse; it says `complete` when the last change is in.
 """
 
-import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
 from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
-from retrievers.config.indexing import Splitter
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.cache import open_embedding_cache
-from retrievers.errors import CollectionNotFoundError, ConfigError, IndexingError, StoreError
+from retrievers.errors import CollectionNotFoundError, ConfigError, StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.pages import Corpus
-from retrievers.records import METADATA_FIELDS, Chunk
-from retrievers.store import CollectionInfo, describe, least, location, parts, store_errors
+from retrievers.records import Chunk
 from retrievers.store.building import check_room
 from retrievers.store.checks import other_model
-from retrievers.store.chunks import (
-    COUNT,
-    KINDS,
-    NUMBER,
-    TEXTS,
-    filter_path,
-    payload_keys,
-    records,
-    to_chunk,
-    to_metadata,
-)
-from retrievers.store.collection import MANIFEST_KEY, by_name
+from retrievers.store.chunks import filter_path, payload_keys, records, to_chunk, to_metadata
+from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, by_name, describe, parts
 from retrievers.store.embedded import is_embedded
+from retrievers.store.opening import location, store_errors
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -59,32 +47,12 @@ Vector = NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndexOptions:
-    """Settings of an indexing run.
-
-    Attributes:
-        settings: How pages are cut and embedded; what is left out is that of the existing collection.
-        skip_broken: Index the readable pages although others are broken.
-        replace: Allow more than half of the stored chunks to be removed, and other settings than the recorded ones.
-        search: Settings of the retriever that `retrievers search` takes where it is given none; as recorded before if
-            empty.
-    """
-
-    settings: IndexSettings = field(default_factory=lambda: IndexSettings.model_validate({}))
-    skip_broken: bool = False
-    replace: bool = False
-    search: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
 class IndexReport:
-    """Summary of an indexing run: the chunks of the corpus, and what was done with them."""
+    """Summary of an indexing run: the chunks of the corpus, how many were written, and how many others removed."""
 
     chunks: int
-    added: int
-    refreshed: int
+    changed: int
     removed: int
-    unchanged: int
 
 
 def index_corpus(
@@ -92,7 +60,10 @@ def index_corpus(
     config: RetrieverConfig,
     embeddings: Embeddings,
     corpus: Corpus,
-    options: IndexOptions,
+    settings: IndexSettings,
+    *,
+    replace: bool = False,
+    search: Mapping[str, Any] | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> IndexReport:
     """Bring a collection up to date with a corpus.
@@ -105,77 +76,57 @@ def index_corpus(
         config: Names the collection, the embedding model and the payload keys.
         embeddings: The model.
         corpus: The pages.
-        options: Settings of the run.
+        settings: How pages are cut and embedded; what is left out is that of the existing collection.
+        replace: Allow more than half of the stored chunks to be removed, and other settings than the recorded ones.
+        search: Settings of the retriever that `retrievers search` takes where it is given none; as recorded before
+            without.
         progress: Called with the stage, the amount done and the total.
 
     Raises:
-        IndexingError: Pages are broken and `skip_broken` is off, or none is left; nothing was changed.
-        ConfigError: `metadata` gives two fields one payload key, or `keyword.encoder` is a model of the user's own.
+        ConfigError: `keyword.encoder` is a model of the user's own.
         StoreError: The collection was not made by this function, or with another model or other settings; or the disk
             has no room for it. An embedded collection is then as it was.
     """
     if config.keyword.scale != "bm25":
         raise ConfigError(f"keyword.encoder {config.keyword.encoder!r}: indexing writes BM25; leave it out")
-    _check_layout(config.metadata)
-    if corpus.faults and not (options.skip_broken and corpus.pages):
-        refusal = "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):"
-        raise IndexingError(refusal, corpus.faults)
-    info, settings, anew = _existing(client, config, corpus, options)
+    info, settings, anew = _existing(client, config, corpus, settings, replace=replace)
     stored, vectors = _stored(client, config, info) if info else ({}, {})
     # Of a collection that is made anew only the vectors stay.
     before = {} if anew else stored
     recorded = info.manifest if info and not anew else {}
     chunks = list(corpus.cut(settings))
     gone = before.keys() - {chunk.point_id for chunk in chunks}
-    if len(gone) * 2 > len(before) and not options.replace:
+    if len(gone) * 2 > len(before) and not replace:
         lost = f"collection {config.collection!r} would lose {len(gone)} of its {len(before)} chunks"
         raise StoreError(f"{lost}: are these its pages? name another collection, or allow it with --replace")
     if is_embedded(client):
         check_room(client.path, config.collection, sum(len(c.indexed_text.encode()) + POINT_BYTES for c in chunks))
     vectors |= _embed([c.indexed_text for c in chunks if c.indexed_text not in vectors], config, embeddings, progress)
-    lengths = sorted({len(vectors[chunk.indexed_text]) for chunk in chunks})
-    if len(lengths) > 1:
-        mixed = f"{config.embedding.label} and collection {config.collection!r} have vectors of {lengths} dimensions"
-        raise StoreError(f"{mixed}; name another collection")
     manifest = {
-        "embedding": {**config.embedding.identity, "dimension": lengths[0]},
+        "embedding": {**config.embedding.identity, "dimension": len(vectors[chunks[0].indexed_text])},
         # The points that stay on a server were weighed by the recorded length.
         "bm25": (config.store.url and recorded.get("bm25")) or _bm25(config.keyword.language, chunks),
-        "payload": config.metadata.layout,
         "pages_fingerprint": corpus.fingerprint,
         "index": settings.named,
         "chunking": CHUNKING_VERSION,
-        "points": len(chunks),
     }
-    if search := options.search or recorded.get("search"):
+    if search := search or recorded.get("search"):
         manifest["search"] = search
-    # Under other payload keys all are written again.
-    renamed = recorded.get("payload") != config.metadata.layout
-    changed = [chunk for chunk in chunks if renamed or before.get(chunk.point_id) != chunk]
+    changed = [chunk for chunk in chunks if before.get(chunk.point_id) != chunk]
     if changed or gone or recorded != {**manifest, "state": "complete"}:
         written = chunks if is_embedded(client) else changed
         write(client, config, written, vectors, manifest, gone=gone if recorded else None, progress=progress)
-    # The other changed chunks are embedded already.
-    embedded = {(point, chunk.indexed_text) for point, chunk in before.items()}
-    added = sum((chunk.point_id, chunk.indexed_text) not in embedded for chunk in changed)
-    return IndexReport(
-        chunks=len(chunks),
-        added=added,
-        refreshed=len(changed) - added,
-        removed=len(gone),
-        unchanged=len(chunks) - len(changed),
-    )
+    return IndexReport(chunks=len(chunks), changed=len(changed), removed=len(gone))
 
 
 def _existing(
-    client: "QdrantClient", config: RetrieverConfig, corpus: Corpus, options: IndexOptions
+    client: "QdrantClient", config: RetrieverConfig, corpus: Corpus, named: IndexSettings, *, replace: bool
 ) -> tuple[CollectionInfo | None, IndexSettings, bool]:
     """Return the collection, None where there is none; the settings to cut by; and True to make it anew.
 
     Raises:
         StoreError: Another program made it, or another model; or it has to be made anew, which is not allowed.
     """
-    named = options.settings
     try:
         info = describe(client, config)
     except CollectionNotFoundError:
@@ -184,16 +135,14 @@ def _existing(
     if not recorded:
         raise StoreError(f"{name} was not made by `retrievers index` and is left alone; name another collection")
     if other := other_model(config.embedding, recorded):
-        raise StoreError(f"{name} was embedded by {other[0]}, not by {other[1]}; name another collection")
+        raise StoreError(f"{name} {other}; name another collection")
     settings = named.over(info.index)
-    if settings.splitter not in get_args(Splitter):
-        raise StoreError(f"{name}: index.splitter {settings.splitter!r} is gone; use --splitter sections and --replace")
     language = info.manifest.get("bm25", {}).get("language")
     searched = keyword.vector_name if keyword.vector_name in info.sparse_vectors else None
     was = {**info.index, "keyword.language": language, "keyword.vector_name": searched}
     wanted = {**settings.named, "keyword.language": keyword.language, "keyword.vector_name": keyword.vector_name}
     differing = next((setting for setting in wanted if was.get(setting) != wanted[setting]), None)
-    if differing and not options.replace:
+    if differing and not replace:
         had = f"{'' if '.' in differing else 'index.'}{differing} {was.get(differing)!r}, not {wanted[differing]!r}"
         raise StoreError(f"{name} was indexed with {had}; index it again with --replace")
     return info, settings, differing is not None
@@ -203,11 +152,9 @@ def _stored(
     client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo
 ) -> tuple[dict[str, Chunk], dict[str, Vector]]:
     """Return the stored chunks by their point ids, and the vectors by the texts that were embedded."""
-    # Earlier versions recorded no payload keys and used LangChain's.
-    layout = MetadataConfig.model_validate(info.manifest.get("payload") or {})
     chunks, vectors = dict[str, Chunk](), dict[str, Vector]()
     for record in records(client, config, info.limits, with_vectors=True):
-        chunk = chunks[str(record.id)] = to_chunk(record.id, record.payload, layout)
+        chunk = chunks[str(record.id)] = to_chunk(record.id, record.payload, config.metadata)
         vector: Any = by_name(record.vector).get(info.vector_name)
         if vector is not None:
             vectors[chunk.indexed_text] = np.asarray(vector, np.float32)
@@ -219,17 +166,14 @@ def _embed(
 ) -> dict[str, Vector]:
     """Return the vector of each text, embedded once; those of a hosted model are kept in the user's file of vectors."""
     texts, model = list(dict.fromkeys(given)), config.embedding
-    asked = {**model.identity, "base_url": model.base_url, "options": dict(model.options)}
-    key = json.dumps(asked, sort_keys=True, default=str), "search_document"
     cache = open_embedding_cache(os.environ, hosted=model.declared.hosted is True)
     vectors: dict[str, Vector] = {}
     for batch in parts(texts, EMBED_BATCH):
-        kept = {text: vector for text in batch if cache and (vector := cache.get(*key, text))}
+        kept = cache.get(model, "search_document", batch) if cache else {}
         missing = [text for text in batch if text not in kept]
         fresh = dict(zip(missing, embeddings.embed_documents(missing), strict=True)) if missing else {}
         if cache:
-            for text, vector in fresh.items():
-                cache.put(vector, *key, text)
+            cache.put(model, "search_document", fresh)
         vectors |= {text: np.asarray(vector, np.float32) for text, vector in (kept | fresh).items()}
         progress("embedding", len(vectors), len(texts))
     if cache:
@@ -317,7 +261,7 @@ def write(
             raise StoreError(f"{location(config.store)} keeps no collection metadata: Qdrant 1.16 or later is needed")
         for key in sorted(indexes.keys() - info.indexed.keys()):
             client.create_payload_index(name, key, field_schema=models.PayloadSchemaType(indexes[key]))
-        for batch in batches(least(WRITE_BATCH, info.limits.points)):
+        for batch in batches(min(WRITE_BATCH, info.limits.points or WRITE_BATCH)):
             client.upsert(name, batch)
         if gone:
             client.delete(name, points_selector=sorted(gone))
@@ -328,20 +272,3 @@ def to_payload(chunk: Chunk, config: MetadataConfig) -> dict[str, Any]:
     """Return the payload that `to_chunk` reads with the same settings, and the preview."""
     fields = {config.map.get(name, name): value for name, value in to_metadata(chunk).items()}
     return {config.text_key: chunk.text} | ({config.nested_under: fields} if config.nested_under else fields)
-
-
-def _check_layout(config: MetadataConfig) -> None:
-    """Make sure that each field is read back as it is written, and that a filter can name every key.
-
-    Raises:
-        ConfigError: Naming the field or the key.
-    """
-    for key in (config.text_key, config.nested_under or "-", *config.map.values()):
-        if not key or "." in key or '"' in key:
-            raise ConfigError(f"metadata: expected payload keys without dots and quotes to write under, got {key!r}")
-    nothing = Chunk(chunk_id="id", point_id="1", text="text")
-    for name in METADATA_FIELDS:
-        value: Any = {COUNT: 1, NUMBER: 1, TEXTS: ("a",)}.get(KINDS[name], "a")
-        chunk = replace(nothing, **{name: value})
-        if to_chunk("1", to_payload(chunk, config), config) != chunk:
-            raise ConfigError(f"metadata: {name} would not be read back as it is written: give each field its own key")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import PurePosixPath
 from posixpath import normpath
 from typing import Annotated, Any
@@ -19,20 +19,17 @@ from retrievers.text.quoting import quoted
 
 IMPORT = r"""import\s+(?:[\w$*{][^'";]*?\bfrom\s*)?["'][^"'\n]+["'];?\s*"""
 EXPORT = r"export\s+(?:default|const|let|var|function|async|class|\{|\*).*"
-STATEMENTS = re.compile(f"(?:{IMPORT})+(?:{EXPORT})?|{EXPORT}", re.DOTALL)
-STRING = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`""")
 COMMENT = r"\{/\*(?:(?!\*/\}).)*\*/\}"
 # A tag, not an <https://...> or <me@...> link.
 TAG = r"</?[A-Za-z](?![^\s<>]*[:@])(?:=>|[^<>])*>"
-TAGS_ONLY = re.compile(rf"({TAG}|<!--(?:(?!-->).)*-->|{COMMENT}|\s)+", re.DOTALL)
+# Paragraphs of MDX that are no text: tags and comments, statements.
+NO_TEXT = re.compile(rf"(?:{TAG}|<!--(?:(?!-->).)*-->|{COMMENT}|\s)+|(?:{IMPORT})+(?:{EXPORT})?|{EXPORT}", re.DOTALL)
 # Docusaurus drops `01-` from addresses, not a date or version.
 NUMBER_PREFIX = re.compile(r"^(?!\d+[-_.]\d)\d+\s*[-_.]+\s*(?=[^-_.\s])")
 TEXT = frozenset({"text", "text_special", "code_inline", "softbreak", "hardbreak"})
 # Characters of a heading that are read; every chunk under it repeats them.
 LONGEST_HEADING = 500
 HEADING_ID = re.compile(r"\s*\{#[^}]*\}\s*$")
-# Lines within which a statement's end is looked for.
-LONGEST_STATEMENT = 1_000
 NOTHING = ("", "~", "null", "Null", "NULL")
 
 
@@ -73,7 +70,6 @@ class Page:
         text: The whole source, with line feeds as its only line ends.
         origins: For each line of `text` the page that it comes from (PDF); empty where it has no place in the file
             (HTML); None where `text` has the lines of the file.
-        blank_pages: Pages of a PDF that have no text.
         row: Of a row of a dataset what its chunks have in common, in place of what file and address tell.
     """
 
@@ -85,7 +81,6 @@ class Page:
     tags: tuple[str, ...] = ()
     sidebar_position: float | None = None
     origins: tuple[int, ...] | None = None
-    blank_pages: tuple[int, ...] = ()
     row: Mapping[str, Any] | None = None
 
     @property
@@ -133,7 +128,7 @@ class FrontMatter(BaseModel):
     title: str | None = None
     slug: str | None = None
     id: str | None = None
-    tags: tuple[Tag, ...] = ()
+    tags: list[Tag] = []
     sidebar_position: int | float | None = None
 
 
@@ -164,7 +159,7 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
         file_path=file_path,
         source_url=page_address(file_path, matter.slug, base_url, matter.id),
         title=matter.title or top or NUMBER_PREFIX.sub("", PurePosixPath(file_path).stem).replace("-", " "),
-        tags=matter.tags,
+        tags=tuple(matter.tags),
         sidebar_position=matter.sidebar_position,
         text=text,
         sections=sections,
@@ -180,15 +175,14 @@ def read_front_matter(content: str) -> FrontMatter:
     try:
         # As written: 3.10, yes and 2024-01-02 stay text.
         matter = yaml.load(content, Loader=yaml.BaseLoader) or {}
-        if not isinstance(matter, dict):
-            raise PageError(f"line 2: the front matter must be a mapping, got {type(matter).__name__}")
-        return FrontMatter.model_validate({key: value for key, value in matter.items() if value not in NOTHING})
+        is_mapping = isinstance(matter, dict)
+        return FrontMatter.model_validate(
+            {k: v for k, v in matter.items() if v not in NOTHING} if is_mapping else matter
+        )
     except ValidationError as error:
         fault = error.errors()[0]
-        name = ".".join(map(str, fault["loc"]))
-        # YAML knows no tuples.
-        said = fault["msg"].replace("tuple", "list")
-        raise PageError(f"front matter: {name}: {said}, got {quoted(fault['input'])}") from None
+        name = ".".join(["front matter", *map(str, fault["loc"])])
+        raise PageError(f"{name}: {fault['msg']}, got {quoted(fault['input'])}") from None
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 2}: " if mark else ""
@@ -243,13 +237,10 @@ def _top_level(tokens: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
 def _sections(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[PageSection]:
     path: list[tuple[int, str]] = []
     runs: list[list[Block]] = [[]]
-    depths, statement_end = _open_brackets(lines), 0
     for token, following in _top_level(tokens):
         block = _block(token, lines)
-        if token.type == "paragraph_open" and block.start_line > statement_end:
-            statement_end = _statement_end(block, lines, depths)
-        tags = token.type in ("paragraph_open", "html_block") and TAGS_ONLY.fullmatch(block.text)
-        if tags or token.type == "front_matter" or block.start_line <= statement_end:
+        is_code = token.type in ("paragraph_open", "html_block") and NO_TEXT.fullmatch(block.text)
+        if is_code or token.type == "front_matter":
             runs.append([])
             continue
         if token.type == "heading_open":
@@ -275,26 +266,3 @@ def _block(token: Token, lines: Sequence[str]) -> Block:
     while end > start + 1 and not lines[end - 1].strip():
         end -= 1
     return Block(text="\n".join(lines[start:end]), start_line=start + 1, end_line=end)
-
-
-def _open_brackets(lines: Sequence[str]) -> list[int]:
-    """Return the number of open brackets after each line; 0 before the first."""
-    codes = (STRING.sub("", line) for line in lines)
-    opened = (sum(code.count(c) for c in "([{") - sum(code.count(c) for c in ")]}") for code in codes)
-    return [0, *accumulate(opened)]
-
-
-def _statement_end(block: Block, lines: Sequence[str], depths: Sequence[int]) -> int:
-    """Return the last line of the import, export or comment of MDX that starts a block; 0 where none does.
-
-    It may go on over blank lines. A comment with text behind it is none.
-    """
-    ahead = range(block.start_line, min(block.start_line + LONGEST_STATEMENT, len(lines)) + 1)
-    if block.text.startswith("{/*"):
-        last = next((number for number in ahead if "*/}" in lines[number - 1]), 0)
-        return last if last and lines[last - 1].rstrip().endswith("*/}") else 0
-    if not STATEMENTS.fullmatch(block.text):
-        return 0
-    closed = (number for number in ahead if number >= block.end_line and depths[number] <= depths[block.start_line - 1])
-    # Without its closing bracket it is the block.
-    return next(closed, block.end_line)

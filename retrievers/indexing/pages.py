@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import groupby, pairwise
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from retrievers.config import IndexSettings
@@ -41,8 +41,7 @@ class Corpus:
         fingerprint: SHA-256 over the base of the addresses and every file's path and bytes; of a dataset over every
             document's id, title, text and address.
         broken: Path below the folder and fault of each file that could not be read.
-        notes: One line on each PDF with pages without text, on the files that are not read, on the rows without text,
-            on the columns that are not stored.
+        note: A line on the files that are not read, or on the rows without text.
         unit: What messages call the pages: `pages` or `documents`.
     """
 
@@ -50,7 +49,7 @@ class Corpus:
     pages: tuple[Page, ...]
     fingerprint: str
     broken: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    note: str = ""
     unit: str = "pages"
 
     @property
@@ -58,14 +57,24 @@ class Corpus:
         """One line per broken file, beginning with its path."""
         return tuple(f"{self.folder / file}: {fault}" for file, fault in self.broken.items())
 
+    def readable(self, *, skip_broken: bool = False) -> Self:
+        """Return the corpus, where all of its pages can be read, or broken ones are to be left out.
+
+        Raises:
+            IndexingError: Pages are broken and `skip_broken` is off, or none is left.
+        """
+        if self.broken and not (skip_broken and self.pages):
+            refusal = "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):"
+            raise IndexingError(refusal, self.faults)
+        return self
+
     def defaults(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that have other defaults here: headings are embedded with pages that have any.
 
-        Documents stay whole, unless settings that cut them are named, and have their titles, as in BEIR.
+        Documents stay whole, unless `max_tokens` cuts them, and have their titles, as in BEIR.
         """
         if self.unit == "documents":
-            cut = "max_tokens" in named or "overlap" in named
-            return {"context": "title"} | ({} if cut else {"splitter": "whole"})
+            return {"context": "title"} | ({} if "max_tokens" in named else {"splitter": "whole"})
         headed = any(section.path for page in self.pages for section in page.sections)
         return {"context": "path"} if headed else {}
 
@@ -100,17 +109,14 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
                 raise PageError(f"has the address {quoted(page.source_url)} of {first.file_path}")
         except (PageError, UnicodeError, OSError) as error:
             broken[printable(name)] = _said(error)
-    notes = [
-        f"{page.file_path}: without text (pictures? a scan?): pages {', '.join(map(str, page.blank_pages))}"
-        for page in pages.values()
-        if page.blank_pages
-    ]
     unread = Counter(f.suffix.lower() for f in named if f.suffix.lower() not in KINDS and f.is_file())
-    if unread:
-        kinds = ", ".join(f"{suffix or 'without suffix'} {count}" for suffix, count in sorted(unread.items()))
-        notes.append(f"files that are not read: {kinds}; documents can be converted to HTML, PDF or text")
+    kinds = ", ".join(f"{suffix or 'without suffix'} {count}" for suffix, count in sorted(unread.items()))
     return Corpus(
-        folder=folder, pages=tuple(pages.values()), fingerprint=digest.hexdigest(), broken=broken, notes=tuple(notes)
+        folder=folder,
+        pages=tuple(pages.values()),
+        fingerprint=digest.hexdigest(),
+        broken=broken,
+        note=kinds and f"files that are not read: {kinds}; documents can be converted to HTML, PDF or text",
     )
 
 
@@ -143,8 +149,6 @@ def _bytes(file: Path, folder: Path) -> bytes:
 
 
 def _said(error: Exception) -> str:
-    if isinstance(error, UnicodeEncodeError):
-        return "its name is not UTF-8; rename it"
     if isinstance(error, UnicodeDecodeError):
         said = f"not {error.encoding.upper()} (byte {error.start}: {error.reason})"
         return f"{said}; convert it, for example: iconv -f LATIN1 -t UTF-8"
@@ -174,7 +178,7 @@ def text_page(text: str, file_path: str, source_url: str) -> Page:
 
 
 def pdf_page(data: bytes, file_path: str, source_url: str) -> Page:
-    """Return the text of a PDF; pages without text are named in `blank_pages`.
+    """Return the text of a PDF.
 
     Raises:
         PageError: The reader is not installed, the file is no PDF or protected, or no page has text.
@@ -188,24 +192,24 @@ def pdf_page(data: bytes, file_path: str, source_url: str) -> Page:
     try:
         reader = PdfReader(BytesIO(data))
         title = " ".join(_clean(reader.metadata and reader.metadata.title).split())
-        texts = {number: _clean(page.extract_text()) for number, page in enumerate(reader.pages, 1)}
+        texts = [_clean(page.extract_text()) for page in reader.pages]
     except Exception as error:  # of a broken file it raises many kinds
         raise PageError(f"cannot be read as a PDF without a password: {type(error).__name__}: {error}") from error
-    filled, sections, line = {number: text for number, text in texts.items() if text}, list[PageSection](), 1
-    if not filled:
+    if not any(texts):
         raise PageError(f"none of its {len(texts)} pages has text: a scan? Make it readable: ocrmypdf IN.pdf OUT.pdf")
-    for text in filled.values():
-        block = Block(text=text, start_line=line, end_line=line + text.count("\n"))
-        sections.append(PageSection(path=(), runs=((block,),)))
-        line = block.end_line + 1
+    lines, sections = list[tuple[int, str]](), list[PageSection]()
+    for number, text in enumerate(texts, 1):
+        if text:
+            start = len(lines) + 1
+            lines += [(number, line) for line in text.split("\n")]
+            sections.append(PageSection(path=(), runs=((Block(text=text, start_line=start, end_line=len(lines)),),)))
     return Page(
         file_path=file_path,
         source_url=source_url,
         title=title[:LONGEST_TITLE] or _stem(file_path),
-        text="\n".join(filled.values()),
+        text="\n".join(line for _, line in lines),
         sections=tuple(sections),
-        origins=tuple(number for number, text in filled.items() for _ in text.split("\n")),
-        blank_pages=tuple(number for number in texts if number not in filled),
+        origins=tuple(number for number, _ in lines),
     )
 
 

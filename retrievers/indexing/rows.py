@@ -27,13 +27,9 @@ BEIR = "corpus.jsonl"
 # Bytes of one row; a longer line is no row.
 MOST_ROW_BYTES = 64 * 2**20
 BATCH = 512
+MOST_FAULTS = 50
 # What `Dataset.save_to_disk` leaves in its folder.
 SAVED = ("state.json", "dataset_dict.json")
-MOST_FAULTS, MOST_NAMES = 50, 10
-# Values of a column that nobody misses.
-NOTHING: Sequence[Any] = (None, "", [], {})
-# Whole numbers up to here are exact as floats, which pandas makes of a column of them with gaps.
-EXACT = 2**53
 
 
 class Row(NamedTuple):
@@ -62,7 +58,7 @@ def read_rows(source: Path, named: Mapping[str, str], hub: Mapping[str, str | No
         IndexingError: A column is missing, an id is used twice, or rows cannot be read; each with its line.
     """
     documents, places, empty, faults = list[Page](), dict[str, str](), list[str](), list[str]()
-    columns, digest, left = named, hashlib.sha256(), dict[str, None]()
+    columns, digest = named, hashlib.sha256()
     for row in rows_of(source, hub):
         if not row.fault and not places:
             columns = choose(named, list(row.values), str(source))
@@ -76,7 +72,6 @@ def read_rows(source: Path, named: Mapping[str, str], hub: Mapping[str, str | No
                 break
             continue
         if document["text"]:
-            left |= dict.fromkeys(name for name, value in row.values.items() if value not in NOTHING)
             digest.update(repr(sorted(document.items())).encode())
             documents.append(_page(document))
         else:
@@ -85,12 +80,13 @@ def read_rows(source: Path, named: Mapping[str, str], hub: Mapping[str, str | No
         raise IndexingError(f"{source}: rows cannot be indexed, nothing was changed:", faults)
     if not documents:
         raise IndexingError(f"{source}: holds no row with text; nothing was changed")
-    notes = [f"{len(empty)} rows without text were left out, from {empty[0]} on"] if empty else []
-    if others := [quoted(name) for name in left if name not in columns.values()]:
-        names = ", ".join(others[:MOST_NAMES]) + (f" and {len(others) - MOST_NAMES} more" * (len(others) > MOST_NAMES))
-        notes.append(f"columns that are not stored: {names} (a document has id, title, text and url)")
-    fingerprint = digest.hexdigest()
-    return Corpus(folder=source, pages=tuple(documents), fingerprint=fingerprint, notes=tuple(notes), unit="documents")
+    return Corpus(
+        folder=source,
+        pages=tuple(documents),
+        fingerprint=digest.hexdigest(),
+        note=f"{len(empty)} rows without text were left out, from {empty[0]} on" if empty else "",
+        unit="documents",
+    )
 
 
 def is_table(source: Path) -> bool:
@@ -145,9 +141,6 @@ def choose(named: Mapping[str, str], present: Sequence[str], source: str) -> dic
     # The likeliest name comes last, and so is the one that stays.
     usual = {part: lower[name] for part, names in USUAL.items() for name in reversed(names) if name in lower}
     if "text" not in (columns := usual | dict(named)):
-        if len(present) == 1 and (mark := next((mark for mark in ";|\t," if mark in present[0]), "")):
-            other = f"the header {present[0]!r} is a single column, as if fields were separated by {mark!r}"
-            raise IndexingError(f"{source}: {other}; separate them by ',' in a .csv, by a tab in a .tsv")
         raise IndexingError(f"{source}: no column that is called as a text usually is; {there}: name it: --text-column")
     return columns
 
@@ -236,8 +229,6 @@ def _document(row: Row, columns: Mapping[str, str]) -> dict[str, str]:
         raise ValueError(row.fault)
     values = {part: row.values.get(column) for part, column in columns.items()}
     number = values.pop("id", row.number)
-    if isinstance(number, float) and number.is_integer() and abs(number) <= EXACT:
-        number = int(number)
     if isinstance(number, bool) or not isinstance(number, str | int) or not str(number).strip():
         raise ValueError(f"expected an id under {columns['id']!r}, got {quoted(number)}")
     for part, value in values.items():

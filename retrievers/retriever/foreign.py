@@ -28,8 +28,9 @@ from retrievers.retriever.protocol import Listing, Retriever
 from retrievers.search.candidates import Candidates, ChunkList, SearchFacts, laid_out
 from retrievers.search.query import check_query
 from retrievers.search.selection import answered
-from retrievers.store import client_errors, read_info
 from retrievers.store.chunks import to_chunk
+from retrievers.store.collection import read_info
+from retrievers.store.opening import client_errors
 
 UNSCORED = "the retriever gives no scores"
 _starting = Lock()

@@ -17,7 +17,9 @@ from retrievers.config.layers import build as layered
 from retrievers.errors import ConfigError
 from retrievers.records import Distance
 from retrievers.retriever.protocol import Retriever, closed_on_error
-from retrievers.store import open_client, read_info, with_distance
+from retrievers.store.checks import with_distance
+from retrievers.store.collection import read_info
+from retrievers.store.opening import open_client
 
 # Settings of a search that a collection may record: none of them names an address, a file or code.
 RECORDED = (

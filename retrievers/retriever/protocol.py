@@ -12,8 +12,9 @@ from retrievers.errors import QueryError, RetrievalError, StoreError
 from retrievers.records import Chunk, RetrievalSession
 from retrievers.search.candidates import Candidates
 from retrievers.search.selection import failed
-from retrievers.store import CollectionInfo, client_errors, read_info
 from retrievers.store.chunks import records, scroll, spread
+from retrievers.store.collection import CollectionInfo, read_info
+from retrievers.store.opening import client_errors
 
 if TYPE_CHECKING:
     from qdrant_client.models import Record

@@ -30,20 +30,14 @@ from retrievers.retriever.protocol import Listing, Retriever, closed_on_error
 from retrievers.retriever.vector_store import QueryTerms, make_store, settings_over
 from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
-from retrievers.search.query import cache_key, check_query, compile_filters, encode
+from retrievers.search.query import check_query, compile_filters, encode
 from retrievers.search.rerank import Rerank, Reranking, make_reranker
 from retrievers.search.selection import BELOW_SHOWN, answered, parameters, select
-from retrievers.store import (
-    check_index,
-    client_errors,
-    describe,
-    open_client,
-    with_distance,
-)
-from retrievers.store.checks import check_collection
+from retrievers.store.checks import check_collection, check_index, with_distance
 from retrievers.store.chunks import ChunkTable, all_metadata
+from retrievers.store.collection import describe
 from retrievers.store.embedded import is_embedded
-from retrievers.store.opening import expect_exact_search
+from retrievers.store.opening import client_errors, expect_exact_search, open_client
 
 # Results that are kept in memory.
 RESULTS = 256
@@ -249,7 +243,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
             cache = {"embedding": "off", "result": "hit"}
             return replace(kept, session_id=uuid.uuid4().hex, timings=timings, cache=cache)
         [hits] = self._found([query], settings.candidates, use_cache, few=settings.group_by is None)
-        session = answered(hits, settings, self._told, self.info.sparse_vectors)
+        session = answered(hits, settings, self._told)
         session = replace(session, cache={**session.cache, "result": "miss" if keeps else "off"})
         if keeps:
             with self._lock:
@@ -306,16 +300,16 @@ class QdrantRetriever(Retriever, BaseRetriever):
         Raises:
             EmbeddingError: The model failed, or made a vector of another length than the collection's.
         """
-        model, texts = cache_key(self.settings.embedding), [spell_out(q, self.settings.abbreviations) for q in queries]
-        known = {text: vector for text in {*texts} if kept and (vector := kept.get(*model, text)) is not None}
+        model, texts = self.settings.embedding, [spell_out(query, self.settings.abbreviations) for query in queries]
+        known = kept.get(model, "search_query", {*texts}) if kept else {}
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         fresh = dict(zip(missing, self._embeddings.embed_queries(missing), strict=True))
-        for text, vector in (known | fresh).items():
+        for vector in (known | fresh).values():
             if len(vector) != self.info.dimension:
                 holds = f"collection {self.info.name!r} holds vectors of {self.info.dimension} dimensions"
                 raise EmbeddingError(f"{holds}, but {self.embedding_label} made one of {len(vector)}")
-            if kept and text in fresh:
-                kept.put(vector, *model, text)
+        if kept:
+            kept.put(model, "search_query", fresh)
         states = ["off" if kept is None else "hit" if text in known else "miss" for text in texts]
         return [(known | fresh)[text] for text in texts], states
 

@@ -15,8 +15,9 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import StoreError
 from retrievers.search.candidates import Candidates, Floats, Integers, SearchFacts, laid_out
 from retrievers.search.query import Encoded, Vector
-from retrievers.store import Limits, parts, store_errors
 from retrievers.store.chunks import ChunkTable, Codes, without_vector
+from retrievers.store.collection import Limits, parts
+from retrievers.store.opening import store_errors
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
@@ -113,9 +114,7 @@ class Search:
     def _request(self, side: str, vector: Vector) -> "models.QueryRequest":
         from qdrant_client import models
 
-        named = self.config.search_params or {}
-        if side != "semantic":  # the other parameters concern dense vectors
-            named = {name: value for name, value in named.items() if name == "indexed_only"}
+        named = self.config.search_params if side == "semantic" else None  # they concern dense vectors
         return models.QueryRequest.model_construct(  # the check of a long vector takes as long as the search
             query=vector,
             using=(self.config.vector_name or None) if side == "semantic" else self.config.keyword.vector_name,
@@ -168,21 +167,12 @@ class Search:
             without_vector(self.client, self.config, [self.chunks.point(code) for code in bare.tolist()])
 
     def _of_points(self, request: "models.QueryRequest", codes: Codes) -> "models.QueryRequest":
-        """Return the request for the scores of given points; exact, as an index may not find all that are asked for.
-
-        Where the collection allows no exact search, the condition on the ids leaves so few points that the server looks
-        at each of them anyway; it must not take their quantised vectors for that.
-        """
+        """Return the request for the scores of given points; exact, as an index may not find all that are asked for."""
         from qdrant_client import models
 
-        plain = models.SearchParams(quantization=models.QuantizationSearchParams(ignore=True))
-        return request.model_copy(
-            update={
-                "filter": models.Filter(must=[models.HasIdCondition(has_id=self.chunks.given(codes))]),
-                "params": models.SearchParams(exact=True) if self.limits.exact else plain,
-                "limit": len(codes),
-            }
-        )
+        own = models.Filter(must=[models.HasIdCondition(has_id=self.chunks.given(codes))])
+        exact = models.SearchParams(exact=True)
+        return request.model_copy(update={"filter": own, "params": exact, "limit": len(codes)})
 
     def _ask(self, requests: "Sequence[models.QueryRequest]") -> Iterator[tuple[Codes, Floats]]:
         """Yield the points of each request, best first, and their scores.

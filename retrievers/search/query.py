@@ -1,22 +1,22 @@
 """What is asked of a collection: queries, checked and encoded, and the filter that every candidate meets."""
 
-import json
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 from retrievers.config import (
     MAX_QUERY_CHARACTERS,
     MAX_QUERY_WORDS,
-    EmbeddingConfig,
     RetrieverConfig,
 )
 from retrievers.config.filters import conditions, is_qdrants, to_filter
+from retrievers.config.layers import flatten
 from retrievers.errors import ConfigError, QueryError, nearest
 from retrievers.records import ALIASES, METADATA_FIELDS
-from retrievers.store import Limits, store_errors
 from retrievers.store.chunks import filter_path, records
 from retrievers.store.chunks import payload_keys as keys_of
-from retrievers.store.inspection import payload_keys, sample
+from retrievers.store.collection import Limits
+from retrievers.store.inspection import SAMPLE
+from retrievers.store.opening import store_errors
 from retrievers.text.quoting import quoted
 
 if TYPE_CHECKING:
@@ -46,17 +46,6 @@ def check_query(query: str) -> None:
         raise QueryError(f"the query is too long: {words} words and {len(query)} characters; {most}")
 
 
-def cache_key(config: EmbeddingConfig) -> tuple[str, ...]:
-    """Return what tells one model from any other in the file of query vectors that are kept."""
-    settings = {name: value for name, value in config.identity.items() if name not in ("provider", "model")}
-    if config.options:
-        settings["options"] = dict(config.options)
-    if config.base_url:
-        settings["base_url"] = config.base_url  # such servers have models of their own under any name
-    more = (json.dumps(settings, sort_keys=True, default=str),) if settings else ()
-    return (config.provider, config.resolved_model, "search_query", *more)
-
-
 def encode(vector: Sequence[float], terms: "SparseVector | None") -> Encoded:
     """Return the vectors of a query by side."""
     semantic: dict[str, Vector] = {"semantic": list(vector)}
@@ -77,7 +66,8 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig, limits: Lim
     compiled = to_filter(config.filters)
     with store_errors(config.store, config.collection):
         if not is_qdrants(config.filters):
-            keys = {each.key for each in payload_keys(sample(client, config, limits))}
+            sample = records(client, config, limits, count=SAMPLE)
+            keys = {key for record in sample for key, _ in flatten(record.payload or {})}
             for condition in conditions(compiled):
                 condition.key = filter_path(_key(client, config, limits, condition.key, keys))
         # Not counted, which a strict server may forbid.

@@ -36,26 +36,26 @@ class RerankInput:
     """The candidates of one query, in their order, as far as the reranker declares that it reads them.
 
     Attributes:
-        cosines: Cosine of each to the query. Where the collection compares vectors by another distance, it is computed
-            of the stored vectors for `needs_vectors`; else empty.
+        query: The query.
+        vector: Its vector.
         texts: Text of each as it was embedded, with its context, for `needs_texts`; else empty. Judged without the
             context by which it was found, a chunk would be sorted out again.
-        vectors: Stored vectors, shape (candidates, dimension), for `needs_vectors`; else empty.
+        stored: Stored vectors, shape (candidates, dimension), for `needs_vectors`; else empty.
     """
 
     query: str
-    cosines: Floats
-    texts: Sequence[str] = ()
-    vectors: Floats
+    vector: Sequence[float]
+    texts: Sequence[str]
+    stored: Floats
 
 
-Order = tuple[Sequence[int], Mapping[str, Sequence[float]]]
-"""Places in the pool, best first, of which a missing one is dropped; and scores of these by name, in the new order.
+Order = tuple[Sequence[int], Sequence[float]]
+"""Places in the pool, best first, of which a missing one is dropped; and their scores, if the reranker gives any.
 
-Those of the name `rerank` become the final scores, and equal ones are ordered by chunk id, whatever the order says.
-Without them candidates keep the scores of the search.
+Scores become the final ones, and equal ones are ordered by chunk id. Without any, the order stays as it is, and
+candidates keep the scores of the search.
 """
-NO_ORDER: Order = ((), {})
+NO_ORDER: Order = ((), ())
 Rerank = Callable[[RerankInput], Order]
 """Reorders a pool that is not empty. Raises RerankError on failure."""
 Scored = Sequence[tuple[int, float | None]]
@@ -107,12 +107,10 @@ class Reranking:
         moved = found.at(places)
         columns = {**moved.columns, "original_score": moved.columns["score"]}
         columns["original_rank"] = np.where(places < 0, np.nan, places + 1.0)
-        for name in dict.fromkeys(name for _, scores in given for name in scores):
-            columns[name] = laid_out([scores.get(name, [np.nan] * len(order)) for order, scores in given], np.nan)
         moved = replace(moved, columns=columns)
         if not declared.scale:
             return moved
-        final = moved.column("rerank")
+        final = columns["rerank"] = laid_out([scores or [np.nan] * len(order) for order, scores in given], np.nan)
         if declared.scale == settings.threshold_scale:
             check_scale(final[places >= 0], settings.rerank)
         is_scored = ~np.isnan(final)
@@ -126,13 +124,11 @@ class Reranking:
         return replace(moved, facts=facts).at(in_order(moved.codes, by, self.chunks))
 
     def _pool(self, query: str, vector: Sequence[float], hits: Hits) -> RerankInput:
-        declared, is_cosine = self.settings.reranker, hits.facts.distance == "cosine"
-        stored, cosines = np.empty((0, 0)), hits.column("semantic") if is_cosine else np.empty(0)
+        declared, stored = self.settings.reranker, np.empty((0, 0))
         if declared.needs_vectors:
             stored = vectors_of(self.client, self.settings, self.chunks.given(hits.codes.astype(np.int32)))
-            cosines = cosines if is_cosine else unit(stored) @ unit([vector])[0]
         texts = [chunk.indexed_text for chunk in hits.chunks] if declared.needs_texts else ()
-        return RerankInput(query=query, cosines=np.clip(cosines, 0, 1), texts=texts, vectors=stored)
+        return RerankInput(query=query, vector=vector, texts=texts, stored=stored)
 
 
 def check_scale(scores: Floats, name: str) -> None:
@@ -149,44 +145,39 @@ def check_scale(scores: Floats, name: str) -> None:
 
 
 def mmr(settings: RetrieverConfig, _: Mapping[str, str]) -> Rerank:
-    """Make the reranker by maximal marginal relevance; candidates keep their scores and gain `diversity`."""
+    """Make the reranker by maximal marginal relevance; candidates keep their scores."""
 
     def rerank(pool: RerankInput) -> Order:
-        order, diversity = mmr_order(pool.cosines, pool.vectors, settings.mmr_lambda)
-        return order, {"diversity": diversity}
+        relevance = np.clip(unit(pool.stored) @ unit([pool.vector])[0], 0, 1)
+        return mmr_order(relevance, pool.stored, settings.mmr_lambda), ()
 
     return rerank
 
 
-def mmr_order(relevance: Floats, vectors: NDArray[Any], lambda_: float) -> tuple[list[int], list[float]]:
+def mmr_order(relevance: Floats, vectors: NDArray[Any], lambda_: float) -> list[int]:
     """Pick greedily the candidate with the highest λ · relevance − (1 − λ) · highest cosine to the picks so far.
 
     Ties go to the candidate that came first. The first n picks do not depend on how many are made, so a result for a
     smaller top_k is the beginning of that for a larger one. Source: Carbonell and Goldstein (1998).
 
-    langchain-core's `maximal_marginal_relevance` picks the same, but compares all pairs anew at every pick, and does
-    not tell how unlike the earlier ones a pick is.
+    langchain-core's `maximal_marginal_relevance` picks the same, but compares all pairs anew at every pick.
 
     Args:
         relevance: Cosine of each candidate to the query, candidates in their order.
         vectors: One row for each candidate, shape (candidates, dimension); one of zeros is like no other.
         lambda_: λ, 1 for relevance alone, 0 for diversity alone.
-
-    Returns:
-        The picks, and of each how unlike the earlier ones it is: 1 − its highest cosine to them.
     """
     directions = unit(vectors)
     left = np.ones(len(vectors), dtype=bool)
-    order, diversity = list[int](), list[float]()
+    order = list[int]()
     closest = np.full(len(vectors), -np.inf)
     for turn in range(len(vectors)):
         gain = lambda_ * relevance - (1 - lambda_) * (closest if turn else 0)
         pick = int(np.argmax(np.where(left, gain, -np.inf)))
         order.append(pick)
-        diversity.append(max(0.0, 1.0 - float(closest[pick])) if turn else 1.0)
         left[pick] = False
         closest = np.maximum(closest, directions @ directions[pick])
-    return order, diversity
+    return order
 
 
 def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
@@ -213,7 +204,7 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
         asked = partial(_checked, ask, config.label, pool, whole=whole)
         said = retry.attempt(asked, name="rerank", retried=hosted)
         scores = [score for _, score in said if score is not None]
-        return [place for place, _ in said], {"rerank": scores} if len(scores) == len(said) else {}
+        return [place for place, _ in said], scores if len(scores) == len(said) else ()
 
     return rerank
 

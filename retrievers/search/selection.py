@@ -1,7 +1,7 @@
 """What becomes of candidates: the threshold, the cut, and the session that tells how it went. Pure, but for its ids."""
 
 import uuid
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from math import floor
 from typing import Any
 
@@ -76,25 +76,20 @@ def group_of(chunk: Chunk, field: str) -> Hashable:
     return ("chunk", chunk.chunk_id) if value is None else ("group", value)
 
 
-def answered(
-    hits: Hits,
-    settings: RetrieverConfig,
-    told: Mapping[str, Any],
-    sparse_vectors: Collection[str] | None = None,
-) -> RetrievalSession:
+def answered(hits: Hits, settings: RetrieverConfig, told: Mapping[str, Any]) -> RetrievalSession:
     """Return the session of a query that was searched for.
 
     Args:
         hits: Its candidates; the chunks of those that are shown have been read.
         settings: Those that it was searched by.
         told: What the session says of parameters and model.
-        sparse_vectors: Names of those of the collection; None where our settings change nothing in the search.
     """
     facts, (kept, below) = hits.facts, select(hits, settings)
     chunks, missed = tuple(hits.at(kept)), tuple(hits[place] for place in below[:BELOW_SHOWN])
     best_below = float(read_by_threshold(hits, settings)[below].max()) if below else None
     confident = None if facts.no_cosine else confidence(hits.at(kept), settings)
-    spreads = sparse_vectors is not None and not settings.reranker.diversifies
+    # A retriever of the user's own is not reranked.
+    spreads = not facts.incomplete and not settings.reranker.diversifies
     said = [*_warnings(chunks, len(below), best_below, settings, "; rerank: mmr spreads them" if spreads else "")]
     # Telling a language takes as long as a search; a model of several languages finds what is in another one anyway.
     looked_at = [hit.chunk.text for hit in chunks or missed] if confident and confident.level != "high" else []
@@ -112,7 +107,7 @@ def answered(
         cache=facts.cache,
         confidence=confident,
         warnings=tuple(said),
-        suggestions=tuple(_suggestions(best_below, settings, sparse_vectors or ()) if confident and not chunks else ()),
+        suggestions=(_suggestion(best_below),) if confident and not chunks else (),
         **told,
     )
 
@@ -181,13 +176,8 @@ def _warnings(
         yield f"all {len(chunks)} results are from one page ({pages.pop()}){remedy}"
 
 
-def _suggestions(best_below: float | None, settings: RetrieverConfig, sparse_vectors: Collection[str]) -> Iterator[str]:
-    """Suggest remedies where nothing was returned."""
+def _suggestion(best_below: float | None) -> str:
+    """Suggest a remedy where nothing was returned."""
     if best_below is None:
-        yield "no candidate was found at all: is the collection empty, or has the query no word to search for?"
-    else:
-        yield f"lower the threshold to {floor(best_below * 100) / 100:g} to see the best match"
-    if settings.mode == "keyword":
-        yield "search by meaning as well (mode: hybrid) or instead (mode: semantic)"
-    elif settings.mode == "semantic" and settings.keyword.vector_name in sparse_vectors:
-        yield "search by keywords as well (mode: hybrid)"
+        return "no candidate was found at all: is the collection empty, or has the query no word to search for?"
+    return f"lower the threshold to {floor(best_below * 100) / 100:g} to see the best match"

@@ -30,8 +30,8 @@ def check_collection(
     Three of its texts are embedded again for that (see `model_fault`), unless `trust_embedding` is set.
 
     Raises:
-        StoreError: It is unfinished, has lost points, was indexed under other payload keys, lacks the sparse vector of
-            the mode, allows no search as deep as `candidates`, or was embedded by another model.
+        StoreError: It is unfinished, lacks the sparse vector of the mode, allows no search as deep as `candidates`, or
+            was embedded by another model.
     """
     fault = next(_faults(config, info), "")
     # Of a store of the user's own that is empty nothing can be told.
@@ -66,7 +66,7 @@ def model_fault(
     """
     recorded = None if config.python else info.manifest.get("embedding")
     if recorded and (other := other_model(config.embedding, recorded)):
-        return f"was embedded by {other[0]}, but the query would be embedded by {other[1]}; set embedding to the former"
+        return f"{other}; set embedding to the former"
     read = [(to_chunk(r.id, r.payload, config.metadata), by_name(r.vector).get(config.vector_name)) for r in records]
     pairs = [(chunk.indexed_text, vector) for chunk, vector in read if chunk.text and vector is not None]
     if not pairs:
@@ -128,10 +128,10 @@ def distance_fault(info: CollectionInfo) -> str:
     return f"has the distance {info.distance}, and only cosine and dot are searched: copy its vectors into one of these"
 
 
-def other_model(config: EmbeddingConfig, recorded: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the recorded model and that of the settings, with lengths and prefixes; None if they are the same."""
+def other_model(config: EmbeddingConfig, recorded: Mapping[str, Any]) -> str:
+    """Say that another model is recorded, or another length or prefix, behind the collection's name; empty if not."""
     told, used = (_model(identity) for identity in (recorded, config.identity))
-    return None if told == used else (told, used)
+    return "" if told == used else f"was embedded by {told}, not by {used}"
 
 
 def _least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[float]]) -> float:
@@ -143,13 +143,8 @@ def _faults(config: RetrieverConfig, info: CollectionInfo) -> Iterator[str]:
     """Yield why a collection cannot be searched by some settings, as clauses behind its name."""
     if info.manifest.get("state", "complete") != "complete":
         yield f"is unfinished: an indexing run was interrupted; {AGAIN}"
-    if info.lost:
-        yield f"holds {info.points} of the {info.points + info.lost} points that were indexed; {AGAIN}"
     if config.candidates > (most := info.limits.results or config.candidates):
         yield f"allows at most {most} results a query (strict mode), but candidates is {config.candidates}; lower it"
-    if other := config.metadata.unread(info.manifest.get("payload") or config.metadata.layout):
-        expected = ", ".join(f"metadata.{key}: {value!r}" for key, value in other.items())
-        yield f"was indexed under other payload keys; set {expected}, or {AGAIN}"
     if config.mode == "semantic":
         return
     keyword, name, is_bm25 = config.keyword, config.keyword.vector_name, config.keyword.scale == "bm25"

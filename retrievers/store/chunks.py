@@ -13,7 +13,7 @@ from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.config.retriever import REQUIRED_METADATA
 from retrievers.errors import CollectionChangedError, StoreError
 from retrievers.records import ALIASES, METADATA_FIELDS, Chunk
-from retrievers.store.collection import NO_LIMITS, CollectionInfo, Limits, by_name, least
+from retrievers.store.collection import NO_LIMITS, CollectionInfo, Limits, by_name
 from retrievers.store.opening import store_errors
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ def records(
     """
     left = math.inf if count is None else count
     while left > 0:
-        size = least(int(min(SCROLL_PAGE, left)), limits.results)
+        size = int(min(SCROLL_PAGE, left, limits.results or SCROLL_PAGE))
         with store_errors(config.store, config.collection):
             points, offset = client.scroll(
                 config.collection, among, limit=size, offset=offset, with_payload=True, with_vectors=with_vectors

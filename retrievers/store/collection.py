@@ -24,7 +24,6 @@ class Limits:
         results: Points that a query or a page of a scroll may ask for (`max_query_limit`).
         queries: Queries of a batch (`search_max_batchsize`, and no more than a minute's `read_rate_limit`).
         points: Points that are written at once (`upsert_max_batchsize`).
-        exact: True if exact search and exact counts are allowed (`search_allow_exact`).
         filters: True if filters may name keys without an index, and any number of values
             (`unindexed_filtering_retrieve`, `condition_max_size`).
     """
@@ -32,7 +31,6 @@ class Limits:
     results: int | None = None
     queries: int | None = None
     points: int | None = None
-    exact: bool = True
     filters: bool = True
 
 
@@ -73,12 +71,6 @@ class CollectionInfo:
         """The recorded settings of indexing; empty where `retrievers index` did not make it."""
         return recorded_settings(self.manifest)
 
-    @property
-    def lost(self) -> int:
-        """Number of indexed points that are missing; 0 where their number was not recorded."""
-        recorded = self.manifest.get("points", 0) if self.manifest.get("state") == "complete" else 0
-        return max(0, recorded - self.points)
-
 
 def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
     """Read the properties of a collection, and check that it has the vector to be searched.
@@ -109,9 +101,7 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
             has = f"it has {', '.join(map(repr, names[:10])) or 'none'}{nearest(name, names)} (index makes it)"
             raise CollectionNotFoundError(f"no collection {name!r} at {location(config.store)}: {has}")
         stored = client.get_collection(name)
-        limits = _limits(stored.config)
-        # A strict server may forbid exact counts; its estimate is better than no run.
-        count = client.count(name, exact=limits.exact).count
+        count = client.count(name).count
     params = stored.config.params
     vectors = {key: value for key, value in by_name(params.vectors).items() if not value.multivector_config}
     sparse = params.sparse_vectors or {}
@@ -126,15 +116,10 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         vectors={key: value.size for key, value in vectors.items()},
         sparse_vectors=tuple(sparse),
         without_idf=tuple(key for key, value in sparse.items() if value.modifier != "idf"),
-        limits=limits,
+        limits=_limits(stored.config),
         indexed={key: str(index.data_type.value) for key, index in (stored.payload_schema or {}).items()},
         manifest=(getattr(stored.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
     )
-
-
-def least(size: int, *limits: int | None) -> int:
-    """Return a size, or the least of the set limits where that is less."""
-    return min([size, *filter(None, limits)])
 
 
 def parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
@@ -151,7 +136,6 @@ def _limits(config: Any) -> Limits:
         results=strict.max_query_limit,
         queries=min(filter(None, (strict.search_max_batchsize, strict.read_rate_limit)), default=None),
         points=strict.upsert_max_batchsize,
-        exact=strict.search_allow_exact is not False,
         filters=strict.unindexed_filtering_retrieve is not False and strict.condition_max_size is None,
     )
 

@@ -202,18 +202,12 @@ def _match_value(given: models.MatchValue) -> edge.MatchValue:
 
 CONVERTED: Mapping[type, Callable[[Any], Any]] = {
     models.Filter: lambda f: edge.Filter(_all(f.must), _all(f.should), _all(f.must_not), to_engine(f.min_should)),
-    models.MinShould: lambda given: edge.MinShould(_all(given.conditions), given.min_count),
     models.FieldCondition: _field,
     models.MatchValue: _match_value,
     models.MatchAny: lambda given: edge.MatchAny(given.any),
-    models.MatchExcept: lambda given: edge.MatchExcept(given.except_),
     models.Range: lambda given: edge.RangeFloat(**dict(given)),
-    models.ValuesCount: lambda given: edge.ValuesCount(**dict(given)),
     models.IsEmptyCondition: lambda given: edge.IsEmptyCondition(given.is_empty.key),
-    models.IsNullCondition: lambda given: edge.IsNullCondition(given.is_null.key),
     models.HasIdCondition: lambda given: edge.HasIdCondition(set(given.has_id)),
-    models.HasVectorCondition: lambda given: edge.HasVectorCondition(given.has_vector),
-    models.NestedCondition: lambda given: edge.NestedCondition(given.nested.key, to_engine(given.nested.filter)),
 }
 
 

@@ -4,18 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from retrievers.config import RetrieverConfig
 from retrievers.config.layers import flatten
 from retrievers.records import ALIASES, METADATA_FIELDS
-from retrievers.store.chunks import records
-from retrievers.store.collection import Limits
-
-if TYPE_CHECKING:
-    from qdrant_client import QdrantClient
 
 SAMPLE = 256
 # Fields that our own indexing writes under some settings: no other key stands for them, and none is missed.
@@ -40,15 +34,6 @@ class Proposal:
     map: Mapping[str, str]
     same_name: tuple[str, ...]
     missing: tuple[str, ...]
-
-
-def sample(client: "QdrantClient", config: RetrieverConfig, limits: Limits) -> list[Mapping[str, Any]]:
-    """Return the payloads of the first points of the collection, at most 256.
-
-    Raises:
-        StoreError: The store failed.
-    """
-    return [record.payload or {} for record in records(client, config, limits, count=SAMPLE)]
 
 
 def payload_keys(payloads: Sequence[Mapping[str, Any]]) -> list[PayloadKey]:

@@ -1,9 +1,8 @@
 """Where a store is, a client of it, and its errors as ours.
 
 A request to a server is bounded in time and size, tried again, and typed when it fails. Reading is repeatable. So are
-the writes of indexing: chunks have fixed point ids, so putting, refreshing and deleting them twice has the same effect,
-as has writing the manifest. Only making a collection is sent once, since a second request would meet the first one's
-collection. See `retrievers.net.retry` for the rules of retries.
+the writes of indexing: chunks have fixed point ids, so putting and deleting them twice has the same effect, as has
+writing the manifest. See `retrievers.net.retry` for the rules of retries.
 """
 
 import math
@@ -207,7 +206,6 @@ def _sent(store: StoreConfig, http: "Client", request: "Request") -> "Response":
     from qdrant_client.http.exceptions import UnexpectedResponse
 
     named = COLLECTION.search(request.url.path)
-    makes_collection = request.method == "PUT" and named is not None and named.end() == len(request.url.path)
 
     def once() -> "Response":
         with store_errors(store, named[1] if named else ""):
@@ -216,7 +214,7 @@ def _sent(store: StoreConfig, http: "Client", request: "Request") -> "Response":
                 raise UnexpectedResponse.for_response(response)
         return response
 
-    return retry.attempt(once, name="store", retried=not makes_collection)
+    return retry.attempt(once, name="store")
 
 
 def _local_mode(folder: Path) -> "QdrantClient":

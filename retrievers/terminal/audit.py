@@ -12,12 +12,12 @@ from retrievers.embedding.bm25 import B, Bm25Encoder, K
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import RetrievalError
 from retrievers.records import ALIASES, Chunk
-from retrievers.store import CollectionInfo, least, store_errors
 from retrievers.store.checks import distance_fault, model_fault
 from retrievers.store.chunks import payload_keys as keys_of
 from retrievers.store.chunks import records, to_chunk
-from retrievers.store.collection import by_name
+from retrievers.store.collection import CollectionInfo, by_name
 from retrievers.store.inspection import propose
+from retrievers.store.opening import store_errors
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
@@ -77,7 +77,7 @@ def read(client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, str]
     with store_errors(config.store, info.name):
         stored = client.get_collection(info.name)
         if config.store.url and info.points > POINTS:
-            drawn, count = models.SampleQuery(sample=models.Sample.RANDOM), least(POINTS, info.limits.results)
+            drawn, count = models.SampleQuery(sample=models.Sample.RANDOM), min(POINTS, info.limits.results or POINTS)
             answer = client.query_points(info.name, query=drawn, limit=count, with_payload=True, with_vectors=True)
             points = answer.points
         else:

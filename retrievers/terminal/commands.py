@@ -92,31 +92,32 @@ def _search(namespace: argparse.Namespace, layers: Sequence[Layer], env: dict[st
 
 def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> None:
     from retrievers.embedding.models import make_embeddings
-    from retrievers.indexing.index import IndexOptions, index_corpus
+    from retrievers.indexing.index import index_corpus
     from retrievers.net.retry import patient
-    from retrievers.store import location, open_client
+    from retrievers.store.opening import location, open_client
 
     if config.python is not None:
         raise ConfigError(f"python: index works on a collection, not on {config.python!r}; leave python out")
     settings = build(IndexSettings, [flag_layer(namespace, IndexSettings)])
-    options = IndexOptions(settings=settings, skip_broken=namespace.skip_broken, replace=namespace.replace)
-    corpus = _corpus(namespace)
+    corpus = _corpus(namespace).readable(skip_broken=namespace.skip_broken)
     embeddings = make_embeddings(config.embedding, env)
     with (
         closing(open_client(config.store, env, create=True)) as client,
         progress_bar(shown=not namespace.quiet) as progress,
         patient(config.store.wait_s),
     ):
-        report = index_corpus(client, config, embeddings, corpus, options, progress)
+        report = index_corpus(
+            client, config, embeddings, corpus, settings, replace=namespace.replace, progress=progress
+        )
     for fault in corpus.faults:
         print_error(f"skipped: {fault}")
     if namespace.quiet:
         return
-    for note in corpus.notes:
-        print_error(f"note: {note}")
+    if corpus.note:
+        print_error(f"note: {corpus.note}")
     where = f"{report.chunks} chunks in collection {config.collection!r} at {location(config.store)}"
-    changes = f"{report.added} added, {report.refreshed} refreshed, {report.removed} removed"
-    print_out(f"{len(corpus.pages)} {corpus.unit}, {where}: {changes}, {report.unchanged} unchanged")
+    changes = f"{report.changed} new or changed, {report.removed} removed"
+    print_out(f"{len(corpus.pages)} {corpus.unit}, {where}: {changes}")
 
 
 def _look(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> None:

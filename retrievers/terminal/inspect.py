@@ -12,9 +12,9 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
 from retrievers.records import ALIASES
 from retrievers.retriever.opened import open_retriever
-from retrievers.store import CollectionInfo, describe, open_client
+from retrievers.store.collection import CollectionInfo, describe
 from retrievers.store.inspection import SAMPLE, Proposal, payload_keys, propose
-from retrievers.store.opening import placed
+from retrievers.store.opening import open_client, placed
 from retrievers.terminal.audit import UNCHECKED, audit, read
 
 
@@ -78,10 +78,9 @@ def _of_collection(info: CollectionInfo) -> list[str]:
     """Render a collection: size, vectors, recorded model and settings of indexing."""
     recorded = info.manifest.get("embedding")
     vectors = ", ".join(f"{name or '(unnamed)'}: {size}" for name, size in info.vectors.items())
-    lost = f" of the {info.points + info.lost:,} that were indexed" if info.lost else ""
     return [
         f"Collection   {info.name}",
-        f"Points       {info.points:,}{lost}",
+        f"Points       {info.points:,}",
         f"Vectors      {vectors}; distance {info.distance}",
         f"Sparse       {', '.join(info.sparse_vectors) or 'none'}",
         f"Embedded by  {'{provider}:{model}'.format(**recorded) if recorded else 'none recorded'}",

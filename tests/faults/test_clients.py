@@ -256,7 +256,7 @@ def nobody(kind: str) -> Callable[[], object]:
             return lambda: described(settings(store={"url": url}, collection="of cohere"))
         case "Cohere's reranker":
             config = settings(rerank="cross-encoder", cross_encoder={"provider": "cohere", "base_url": url})
-            pool = rerank.RerankInput(query="q", cosines=np.zeros(1), texts=["a"], vectors=np.empty((0, 0)))
+            pool = rerank.RerankInput(query="q", vector=(), texts=["a"], stored=np.empty((0, 0)))
             return lambda: rerank.cross_encoder(config, ENV)(pool)
     config = settings(embedding={"provider": "cohere" if "Cohere" in kind else "openai", "base_url": url})
     return lambda: models.make_embeddings(config.embedding, ENV).embed_query("a")

@@ -166,10 +166,9 @@ def test_a_missing_collection_is_told_with_its_neighbours(config: RetrieverConfi
 
 
 @MODES
-@pytest.mark.parametrize("exact", [True, False])
-def test_strict_mode_changes_no_result(config: RetrieverConfig, plain: QdrantClient, mode: str, exact: bool) -> None:
+def test_strict_mode_changes_no_result(config: RetrieverConfig, plain: QdrantClient, mode: str) -> None:
     before = _unlike_nothing(ranked(config, mode=mode))
-    with strict(plain, config, **STRICT, unindexed_filtering_retrieve=False, search_allow_exact=exact):
+    with strict(plain, config, **STRICT, unindexed_filtering_retrieve=False):
         assert _unlike_nothing(ranked(config, mode=mode)) == before
         with QdrantRetriever.open(config, env=ENV) as retriever:
             assert len(retriever.chunks({"source_url": ["/docs/ros2/topics"]})) == 4

@@ -13,12 +13,12 @@ from syrupy.assertion import SnapshotAssertion
 
 import retrievers
 from retrievers.__main__ import main
-from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.config import IndexSettings, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import make_embeddings
-from retrievers.indexing.index import IndexOptions, index_corpus
+from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.retriever.opened import search_settings
-from retrievers.store import open_client
+from retrievers.store.opening import open_client
 from retrievers.terminal.commands import default_collection
 from tests.support.collections import indexed, write_pages
 from tests.support.command import call
@@ -155,10 +155,10 @@ def test_a_failed_search_is_told_once_and_logged(server: QdrantServer, tmp_path:
 def test_a_search_takes_the_settings_that_the_collection_records(tmp_path: Path, capsys: Captured) -> None:
     config = RetrieverConfig(store=StoreConfig(path=tmp_path / "store"), collection="pages")
     asked = RetrieverConfig(mode="hybrid", top_k=2, threshold=0.05, threshold_on="best", rerank="cross-encoder")
-    options = IndexOptions(search={**search_settings(asked), "rerank": "cross-encoder", "python": "os:getcwd"})
+    search = {**search_settings(asked), "rerank": "cross-encoder", "python": "os:getcwd"}
     pages, model = write_pages(tmp_path / "p"), make_embeddings(config.embedding, {})
     client = open_client(config.store, {}, create=True)
-    index_corpus(client, config, model, read_corpus(pages), options)
+    index_corpus(client, config, model, read_corpus(pages), IndexSettings(), search=search)
     client.close()
     store = ["--store.path", str(tmp_path / "store"), "--collection", "pages"]
 
@@ -168,7 +168,7 @@ def test_a_search_takes_the_settings_that_the_collection_records(tmp_path: Path,
 
     assert used() == ["hybrid", 2, 0.05, "best", None]
     assert used("--top-k", "1", "--threshold", "null")[:3] == ["hybrid", 1, None]
-    assert "unchanged" in shown(["index", str(pages), *store], capsys)
+    assert "0 new or changed" in shown(["index", str(pages), *store], capsys)
     assert used()[:2] == ["hybrid", 2]
 
 
@@ -217,8 +217,8 @@ def test_a_mixed_folder_names_what_it_leaves_out(tmp_path: Path, capsys: Capture
     assert not (tmp_path / ".qdrant" / "manuals").exists()
     assert main(["index", "manuals", "--skip-broken", *MODEL]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("3 pages, 3 chunks in collection 'manuals' at .qdrant: 3 added")
-    assert "note: e.pdf: without text" in err and "note: files that are not read: .docx 1" in err
+    assert out.startswith("3 pages, 3 chunks in collection 'manuals' at .qdrant: 3 new or changed")
+    assert "note: files that are not read: .docx 1" in err
 
 
 def test_pages_are_indexed_by_the_flags_by_a_patient_command(tmp_path: Path, capsys: Captured) -> None:
@@ -242,12 +242,12 @@ def test_a_dataset_is_indexed_by_its_columns_and_brought_up_to_date(tmp_path: Pa
     index = ["index", "notes.jsonl", "--id-column", "key", "--text-column", "note", *MODEL]
     assert main([*index, "--write", "notes.yaml"]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("5 documents, 5 chunks in collection 'notes' at .qdrant: 5 added")
+    assert out.startswith("5 documents, 5 chunks in collection 'notes' at .qdrant: 5 new or changed")
     assert "Written: notes.yaml. Next: python -m evals.golden init --config notes.yaml --out golden.jsonl" in out
     assert "note: 1 rows without text were left out, from notes.jsonl:6 on" in err
     rows[3]["note"] = "Another note."  # under the same id, and so in the same point
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    assert "5 chunks in collection 'notes' at .qdrant: 1 added, 0 refreshed, 0 removed, 4 unch" in shown(index, capsys)
+    assert "5 chunks in collection 'notes' at .qdrant: 1 new or changed, 0 removed" in shown(index, capsys)
     search = ["search", "Another note.", "--collection", "notes", *MODEL, "--threshold", "0.9"]
     assert shown(search, capsys).startswith(" 1  1.000  3")
 

@@ -13,12 +13,12 @@ from qdrant_client.local.qdrant_local import QdrantLocal
 from retrievers.config import IndexSettings, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import CollectionNotFoundError
-from retrievers.indexing.index import IndexOptions, index_corpus
+from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import read_corpus
-from retrievers.store import CollectionInfo, describe, open_client
 from retrievers.store.checks import check_collection
+from retrievers.store.collection import CollectionInfo, describe
 from retrievers.store.embedded import EmbeddedClient
-from retrievers.store.opening import embedded_folder
+from retrievers.store.opening import embedded_folder, open_client
 from tests.support.indexing import read_texts
 from tests.support.indexing import write_pages as write_texts
 from tests.support.loopback import LoopbackServer
@@ -110,9 +110,9 @@ def write_pages(folder: Path, pages: Mapping[str, str] = PAGES) -> Path:
 def index_pages(config: RetrieverConfig, folder: Path, env: Mapping[str, str] | None = None) -> None:
     """Index a folder as `python -m retrievers index --context none` does: chunks are embedded as they stand."""
     env = env or {}
-    options = IndexOptions(settings=IndexSettings(context="none"))
+    plain = IndexSettings(context="none")
     with closing(open_client(config.store, env, create=True)) as client:
-        index_corpus(client, config, make_embeddings(config.embedding, env), read_corpus(folder), options)
+        index_corpus(client, config, make_embeddings(config.embedding, env), read_corpus(folder), plain)
 
 
 def indexed(folder: Path, **values: Any) -> RetrieverConfig:

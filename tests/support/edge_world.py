@@ -71,14 +71,9 @@ def point(rng: random.Random, name: str = "") -> models.PointStruct:
 def a_filter(rng: random.Random, depth: int = 2) -> models.Filter:
     """Return conditions of every kind, nested at random."""
 
-    def some(least: int = 0) -> list[Any]:
-        return [_condition(rng, depth) for _ in range(rng.randint(least, 2))]
-
     parts: dict[str, Any] = {}
     for name in rng.sample(("must", "should", "must_not"), rng.randint(1, 2)):
-        parts[name] = some()
-    if rng.random() < 0.15:
-        parts["min_should"] = models.MinShould(conditions=some(1), min_count=rng.randint(1, 2))
+        parts[name] = [_condition(rng, depth) for _ in range(rng.randint(0, 2))]
     return Filter(**parts)
 
 
@@ -96,16 +91,7 @@ def _range(rng: random.Random) -> models.Range:
 def _match(rng: random.Random, known: Sequence[Any], least: int = 1) -> Any:
     values = rng.sample(known, rng.randint(least, 4))
     one = models.MatchValue(value=values[0] if values else known[0])
-    return rng.choice((one, models.MatchAny(any=values), models.MatchExcept(**{"except": values})))
-
-
-def _nested(rng: random.Random) -> models.NestedCondition:
-    inner = Filter(
-        must=[Field(key="a", match=models.MatchValue(value=rng.randint(0, 2)))],
-        must_not=[Field(key="b", match=models.MatchValue(value="x"))] if rng.random() < 0.5 else None,
-    )
-    key = rng.choice(("metadata.parts", "metadata.parts[]"))
-    return models.NestedCondition(nested=models.Nested(key=key, filter=inner))
+    return rng.choice((one, models.MatchAny(any=values)))
 
 
 def _key(rng: random.Random) -> str:
@@ -119,11 +105,8 @@ CONDITIONS: tuple[Callable[[random.Random], Any], ...] = (
     lambda rng: Field(key=rng.choice(("n", "x", "metadata.depth", "metadata.parts[].a")), range=_range(rng)),
     lambda rng: models.HasIdCondition(has_id=[point_id(rng) for _ in range(rng.randint(0, 8))]),
     lambda rng: models.IsEmptyCondition(is_empty=models.PayloadField(key=_key(rng))),
-    lambda rng: models.IsNullCondition(is_null=models.PayloadField(key=_key(rng))),
     lambda rng: Field(key=_key(rng), is_empty=rng.random() < 0.5),
     lambda rng: Field(key=_key(rng), is_null=rng.random() < 0.5),
-    lambda rng: Field(key="metadata.tags", values_count=models.ValuesCount(gte=rng.randint(0, 2), lt=3)),
-    _nested,
 )
 
 

@@ -76,11 +76,10 @@ def stored_vectors(retriever: QdrantRetriever, chunks: Sequence[RetrievedChunk])
     return vectors_of(retriever.client, retriever.settings, [found.chunk.point_id for found in chunks])
 
 
-def mmr(retriever: QdrantRetriever, chunks: Sequence[RetrievedChunk], lambda_: float) -> list[tuple[str, float]]:
-    """Return the chunks as maximal marginal relevance picks them of their cosines and vectors: id and diversity."""
+def mmr(retriever: QdrantRetriever, chunks: Sequence[RetrievedChunk], lambda_: float) -> list[str]:
+    """Return the ids of the chunks as maximal marginal relevance picks them of their cosines and vectors."""
     cosines = np.asarray([found.scores["semantic"] for found in chunks])
-    order, diversity = mmr_order(cosines, stored_vectors(retriever, chunks), lambda_)
-    return [(chunks[place].chunk.chunk_id, unlike) for place, unlike in zip(order, diversity, strict=True)]
+    return [chunks[place].chunk.chunk_id for place in mmr_order(cosines, stored_vectors(retriever, chunks), lambda_)]
 
 
 def ids(chunks: Sequence[RetrievedChunk]) -> list[str]:

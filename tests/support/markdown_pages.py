@@ -132,10 +132,10 @@ TEXT_FORMS: dict[str, Callable[[Sequence[str]], str]] = {
 }
 DROPPED_FORMS: dict[str, Callable[[Sequence[str]], str]] = {
     "import": lambda words: f"import {{\n  {words[0]},\n}} from '{words[-1]}';".replace("+", "").replace("'t", "t"),
-    "export": lambda words: "\n\n".join(["export const a = [", *(f"  '# {row}'," for row in _exact(words)), "];"]),
+    "export": lambda words: "\n".join(["export const a = [", *(f"  '# {row}'," for row in _exact(words)), "];"]),
     "tags": lambda words: f'<Tabs>\n<TabItem value="{words[0]}">',
     "closing tags": lambda words: "</TabItem>\n</Tabs>",
-    "comment": lambda words: "{/* " + "\n\n# ".join(_rows(words)) + " */}",
+    "comment": lambda words: "{/* " + "\n".join(_rows(words)) + " */}",
     "html comment": lambda words: "<!-- " + "\n\n# ".join(_rows(words)) + " -->",
 }
 

@@ -61,10 +61,8 @@ def test_another_context_indexes_again_and_none_named_keeps_the_recorded_one(mad
         assert retriever.info.index["context"] == "title"
 
 
-@pytest.mark.parametrize(
-    "other", [{"chunking": CHUNKING_VERSION - 1}, {"state": "building"}, {"payload": {"text_key": "t"}}]
-)
-def test_what_was_cut_by_another_version_is_unfinished_or_under_other_keys_is_made_again(
+@pytest.mark.parametrize("other", [{"chunking": CHUNKING_VERSION - 1}, {"state": "building"}])
+def test_what_was_cut_by_another_version_or_is_unfinished_is_made_again(
     made: Experiment, other: dict[str, Any]
 ) -> None:
     config = settings(made)

@@ -53,8 +53,8 @@ def test_words_are_compared_by_their_stems_in_lower_case() -> None:
 
 def test_expansions_weigh_less_and_neither_lessen_nor_raise_a_term_of_the_query() -> None:
     plain, synonym = ENCODER.query("robot").indices[0], ENCODER.query("android").indices[0]
-    expanded = ENCODER.query("robot or robots", ["robots", "the android", "androids"], 0.25)
-    assert weights(expanded) == {plain: 2.0, synonym: 0.25}
+    expanded = ENCODER.query("robot or robots", ["robots", "the android", "androids"])
+    assert weights(expanded) == {plain: 2.0, synonym: 0.5}
     assert list(expanded.indices) == sorted(expanded.indices)
     assert weights(ENCODER.query("the", ["robot"])) == {plain: 0.5}, "expansions alone are searched for"
 

@@ -13,30 +13,34 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retrievers.embedding.cache import EmbeddingCache, open_embedding_cache
+from retrievers.config import EmbeddingConfig
+from retrievers.embedding.cache import EmbeddingCache, Kind, open_embedding_cache
 from retrievers.errors import ConfigError
 from tests.support.command import ROOT
 
-KEY = ("cohere", "embed-english-v3.0", "search_query", "what is a topic")
-OTHERS = [
-    ("python", *KEY[1:]),
-    (KEY[0], "embed-multilingual-v3.0", *KEY[2:]),
-    (*KEY[:2], "search_document", KEY[3]),
-    (*KEY[:3], "What is a topic"),
-    (*KEY[:3], "what is a topic "),
-    (*KEY[:2], "search_query\x1fwhat is a topic"),
-    ('cohere", "embed-english-v3.0', *KEY[2:]),
-    (*KEY[:3], "'; DROP TABLE vectors; -- \ud800"),
+MODEL, TEXT = EmbeddingConfig(provider="cohere"), "what is a topic"
+OTHERS: list[tuple[EmbeddingConfig, Kind, str]] = [
+    (EmbeddingConfig(provider="python", model="m:f"), "search_query", TEXT),
+    (EmbeddingConfig(provider="cohere", model="embed-multilingual-v3.0"), "search_query", TEXT),
+    (EmbeddingConfig(provider="cohere", query_prefix="q: "), "search_query", TEXT),
+    (EmbeddingConfig(provider="cohere", base_url="http://here"), "search_query", TEXT),
+    (EmbeddingConfig(provider="cohere", options={"truncate": "START"}), "search_query", TEXT),
+    (MODEL, "search_document", TEXT),
+    (MODEL, "search_query", "What is a topic"),
+    (MODEL, "search_query", "what is a topic "),
+    (MODEL, "search_query", "'; DROP TABLE vectors; -- \ud800"),
 ]
 PEER = """
 import sys
 from pathlib import Path
+from retrievers.config import EmbeddingConfig
 from retrievers.embedding.cache import EmbeddingCache
-cache = EmbeddingCache(Path(sys.argv[1]))
+cache, of = EmbeddingCache(Path(sys.argv[1])), (EmbeddingConfig(), "search_query")
 for number in range(100):
-    cache.put([float(number), 0.1], "p", f"{sys.argv[2]} {number}")
-    cache.put([float(number), 0.2], "p", f"common {number}")
-print(sum(cache.get("p", f"{sys.argv[2]} {number}") == [number, 0.1] for number in range(100)))
+    cache.put(*of, {f"{sys.argv[2]} {number}": [float(number), 0.1]})
+    cache.put(*of, {f"common {number}": [float(number), 0.2]})
+texts = [f"{sys.argv[2]} {number}" for number in range(100)]
+print(cache.get(*of, texts) == {text: [float(number), 0.1] for number, text in enumerate(texts)})
 """
 
 
@@ -46,28 +50,30 @@ def test_a_vector_comes_back_bit_for_bit_for_its_own_model_input_type_and_text(
     tmp_path: Path, vector: list[float]
 ) -> None:
     with closing(EmbeddingCache(tmp_path / "new" / "v.sqlite")) as cache:
-        cache.put(vector, *KEY)
-        for number, other in enumerate(OTHERS):
-            cache.put([float(number)], *other)
+        cache.put(MODEL, "search_query", {TEXT: vector})
+        for number, (model, kind, text) in enumerate(OTHERS):
+            cache.put(model, kind, {text: [float(number)]})
     with closing(EmbeddingCache(tmp_path / "new" / "v.sqlite")) as again:
-        found = again.get(*KEY)
-        assert found is not None and struct.pack(f"{len(vector)}d", *found) == struct.pack(f"{len(vector)}d", *vector)
-        assert [again.get(*other) for other in OTHERS] == [[float(number)] for number in range(len(OTHERS))]
-        assert again.get(*KEY[:3], "never put") is None
+        found = again.get(MODEL, "search_query", [TEXT, "never put"])
+        assert found.keys() == {TEXT}
+        assert struct.pack(f"{len(vector)}d", *found[TEXT]) == struct.pack(f"{len(vector)}d", *vector)
+        for number, (model, kind, text) in enumerate(OTHERS):
+            assert again.get(model, kind, [text]) == {text: [float(number)]}
     assert all(b"what is a topic" not in file.read_bytes() for file in (tmp_path / "new").iterdir())
 
 
 def test_threads_share_a_cache(tmp_path: Path) -> None:
+    vectors = [{str(number): [float(number)]} for number in range(200)]
     with closing(EmbeddingCache(tmp_path / "v.sqlite")) as cache, ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: cache.put([float(n)], str(n)), range(200)))
-        assert list(pool.map(lambda n: cache.get(str(n)), range(200))) == [[float(n)] for n in range(200)]
+        list(pool.map(lambda one: cache.put(MODEL, "search_query", one), vectors))
+        assert list(pool.map(lambda one: cache.get(MODEL, "search_query", one), vectors)) == vectors
 
 
 @pytest.mark.slow
 def test_processes_share_one_file(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PEER, str(tmp_path / "shared.sqlite")]
     peers = [subprocess.Popen([*command, name], cwd=ROOT, stdout=subprocess.PIPE, text=True) for name in ("1", "2")]
-    assert [peer.communicate(timeout=60)[0] for peer in peers] == ["100\n", "100\n"]
+    assert [peer.communicate(timeout=60)[0] for peer in peers] == ["True\n", "True\n"]
 
 
 def other_table(file: Path) -> None:
@@ -97,6 +103,6 @@ def test_vectors_of_hosted_models_alone_are_kept_in_the_users_cache_and_a_file_t
     opened = open_embedding_cache(env, hosted=True)
     assert opened is not None and (tmp_path / "retrieval-evals" / "vectors.sqlite").is_file()
     opened.close()
-    opened.put([1.0], *KEY)
-    assert opened.get(*KEY) is None
+    opened.put(MODEL, "search_query", {TEXT: [1.0]})
+    assert opened.get(MODEL, "search_query", [TEXT]) == {}
     assert "the file of kept vectors failed and is passed by" in caplog.text

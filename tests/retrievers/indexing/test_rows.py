@@ -129,7 +129,7 @@ def test_a_document_is_one_chunk_under_its_own_id(tmp_path: Path) -> None:
         ("3", "3", "Only a title", "Only a title", "Only a title\n\nOnly a title"),
     ]
     assert {(c.source_url, c.file_path, c.start_line, c.module) for c in chunks} == {(None, None, None, None)}
-    assert rows.notes == (f"1 rows without text were left out, from {tmp_path}/corpus.jsonl:4 on",)
+    assert rows.note == f"1 rows without text were left out, from {tmp_path}/corpus.jsonl:4 on"
     assert corpus(tmp_path, [dict(reversed(row.items())) for row in BEIR]).fingerprint == rows.fingerprint
     assert corpus(tmp_path, BEIR[:2]).fingerprint != rows.fingerprint
 
@@ -141,11 +141,6 @@ def test_documents_of_equal_texts_stay_apart_when_they_are_cut(tmp_path: Path) -
     assert " ".join(c.text for c in chunks if c.source_document_id == "d1") == BEIR[0]["text"]
 
 
-def test_columns_may_have_any_name_and_rows_no_id(tmp_path: Path) -> None:
-    rows = corpus(tmp_path, [{"note": "One.", "web": "https://x.example/1"}, {"note": "Two."}], text="note", url="web")
-    assert [(c.chunk_id, c.source_url) for c in cut(rows)] == [("1", "https://x.example/1"), ("2", None)]
-
-
 def test_every_fault_is_named_with_its_line_at_once(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     rows = [*BEIR[:1], {"_id": "d1", "text": "again"}, {"_id": " ", "text": "x"}, {"_id": "d5", "text": ["x"]}, "x"]
     with pytest.raises(IndexingError) as caught:
@@ -153,35 +148,10 @@ def test_every_fault_is_named_with_its_line_at_once(tmp_path: Path, snapshot: Sn
     assert [fault.replace(f"{tmp_path}/", "") for fault in caught.value.faults] == snapshot
 
 
-# What datasets and pages of other programs have, and what is said of it
-
-
-def test_whole_floats_are_ids_and_columns_that_are_not_stored_are_named_once(tmp_path: Path) -> None:
-    file = tmp_path / "a.jsonl"
-    file.write_text('{"id": 1.0, "text": "a", "lang": "de", "n": null}\n{"id": 2.0, "text": "b", "lang": "en"}\n')
-    corpus = read_rows(file, {}, NO_HUB)
-    assert [page.row["source_document_id"] for page in corpus.pages if page.row] == ["1", "2"]
-    assert corpus.notes == ("columns that are not stored: 'lang' (a document has id, title, text and url)",)
-    file.write_text('{"id": 1.5, "text": "a"}\n')
-    with pytest.raises(IndexingError, match=r"expected an id under 'id', got 1\.5"):
-        read_rows(file, {}, NO_HUB)
-
-
-def test_another_separator_than_that_of_the_format_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("id;text\n1;hello\n")
-    with pytest.raises(IndexingError, match=r"as if fields were separated by ';'; separate them by ',' in a \.csv"):
-        read_rows(tmp_path / "a.csv", {}, NO_HUB)
-
-
 def test_a_pipe_is_called_none_of_what_it_is_not(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.jsonl")
     with pytest.raises(IndexingError, match="expected a folder of pages, found neither a folder nor a file"):
         read_corpus(tmp_path / "a.jsonl")
-
-
-def test_a_single_tag_is_to_be_a_list(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("---\ntags: one\n---\n\nText.\n")
-    assert read_corpus(tmp_path).broken == {"a.md": "front matter: tags: Input should be a valid list, got 'one'"}
 
 
 def test_a_long_line_is_cut_in_a_few_times_its_memory(tmp_path: Path) -> None:

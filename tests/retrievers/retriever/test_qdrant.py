@@ -215,19 +215,18 @@ STRICT = {
 
 
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
-@pytest.mark.parametrize("exact", [True, False])
-def test_strict_mode_changes_no_result(server: QdrantServer, folder: RetrieverConfig, mode: str, exact: bool) -> None:
+def test_strict_mode_changes_no_result(server: QdrantServer, folder: RetrieverConfig, mode: str) -> None:
     assert (STRICT["max_query_limit"], STRICT["search_max_batchsize"]) == (100, 16)
     config = on(server, folder, mode=mode)
     with QdrantRetriever.open(config, env={}) as opened:
         free = [found(row) for row in opened.candidates([*QUERIES] * 10)]
-    server.rules.strict = {**STRICT, "search_allow_exact": exact}
+    server.rules.strict = STRICT
     with QdrantRetriever.open(config, env={}) as opened:
         assert [found(row) for row in opened.candidates([*QUERIES] * 10)] == free
         assert [hit.chunk.chunk_id for hit in opened.search(QUERY).chunks] == [chunk for chunk, *_ in free[0][:5]]
     with pytest.raises(StoreError, match="allows at most 100 results a query"):
         QdrantRetriever.open(config.model_copy(update={"candidates": 101}), env={})
-    server.rules.strict = {"search_allow_exact": exact}
+    server.rules.strict = {"max_query_limit": 100}
     with QdrantRetriever.open(on(server, folder, mode=mode, filters="chunk_index >= 0"), env={}) as opened:
         assert opened.search(QUERY).chunks
     with pytest.raises(ConfigError, match="lets no chunk of collection"):
@@ -241,7 +240,7 @@ def test_search_params_go_with_the_dense_search_alone(server: QdrantServer, fold
         opened.candidates([QUERY])
         asked = [one for request in server.requests for one in (request.body.get("searches") or [])]
     by_side = {one.get("using"): one.get("params") for one in asked[:2]}
-    assert by_side == {None: params, "bm25": {"indexed_only": True}}
+    assert by_side == {None: params, "bm25": None}
 
 
 # What is kept

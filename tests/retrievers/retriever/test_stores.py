@@ -120,7 +120,7 @@ def test_a_collection_is_searched_by_its_own_distance(kind: str, distance: Dista
                 # MMR reads cosines, whatever the distance.
                 vector = distances.QUERY_VECTORS[number]
                 likeness = np.clip(unit @ vector / np.linalg.norm(vector), 0, 1)
-                picks, _ = mmr_order(likeness[best], unit[best], 0.6)
+                picks = mmr_order(likeness[best], unit[best], 0.6)
                 assert ids(variant(retriever, rerank="mmr", mmr_lambda=0.6), query) == [best[place] for place in picks]
             told: Any = retriever.search(distances.QUERIES[0])
             assert told.parameters.get("distance", "cosine") == told.confidence.scale == distance
@@ -254,23 +254,17 @@ def splade(text: str) -> dict[int, float]:
     return weights
 
 
-def split(text: str) -> tuple[list[int], list[float]]:
-    return [*splade(text)], [*splade(text).values()]
-
-
 def sparse(text: str) -> models.SparseVector:
-    indices, values = split(text)
-    return models.SparseVector(indices=indices, values=values)
+    return models.SparseVector(indices=[*splade(text)], values=[*splade(text).values()])
 
 
 def arrays(text: str) -> Iterator[Any]:
-    indices, values = map(np.array, split(text))
-    yield SimpleNamespace(indices=indices, values=values)
+    vector = sparse(text)
+    yield SimpleNamespace(indices=np.array(vector.indices), values=np.array(vector.values))
 
 
 ENCODERS: dict[str, Any] = {
     "mapping": splade,
-    "lists": split,
     "LangChain's": SimpleNamespace(embed_query=sparse),
     "FastEmbed's": SimpleNamespace(query_embed=arrays),
 }

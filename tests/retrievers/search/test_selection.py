@@ -38,7 +38,7 @@ def settled(**values: Any) -> RetrieverConfig:
 
 def session(found: Sequence[RetrievedChunk], **values: Any) -> RetrievalSession:
     told: dict[str, Any] = {"parameters": {}, "embedding": {}}
-    return answered(candidates_of(found), settled(**values), told, sparse_vectors=("bm25",))
+    return answered(candidates_of(found), settled(**values), told)
 
 
 SCORES = st.sampled_from([0.0, 0.1, 0.3, 0.30000001192092896, 0.5, 1.0])
@@ -112,10 +112,7 @@ SAID: dict[str, tuple[list[RetrievedChunk], dict[str, Any]]] = {
     "two of one page": (cosines(0.9, 0.8, **ONE), {}),
     "three pages": (cosines(0.9, 0.8, 0.7), {}),
     "all below": (cosines(0.2612, 0.1), {}),
-    "all below, semantic": (cosines(0.2), {"mode": "semantic"}),
-    "all below, keyword": (cosines(0.2), {"mode": "keyword"}),
     "nothing": ([], {}),
-    "nothing, keyword": ([], {"mode": "keyword"}),
 }
 
 

@@ -9,11 +9,12 @@ from qdrant_client import models
 from syrupy.assertion import SnapshotAssertion
 
 from retrievers import QdrantRetriever
-from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
+from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.indexing import recorded_settings
 from retrievers.errors import StoreError
-from retrievers.store import CollectionInfo, check_index, open_client, read_info
-from retrievers.store.collection import MANIFEST_KEY
+from retrievers.store.checks import check_index
+from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, read_info
+from retrievers.store.opening import open_client
 from tests.support.collections import (
     OTHER,
     TABLE,
@@ -90,27 +91,17 @@ def test_a_key_for_one_collection_is_enough(server: QdrantServer, tmp_path: Path
 
 # Checks
 
-LAYOUT = MetadataConfig().layout
-TITLED = LAYOUT | {"map": {"title": "name"}}
 TRUSTED = {"trust_embedding": True}
 
 
 BARE: dict[str, Any] = {"payloads": [], "vectors": []}
 COLLECTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "as it is": ({}, {}),
-    "all points": ({"manifest": {"state": "complete", "points": 4}}, {}),
-    "more points": ({"manifest": {"state": "complete", "points": 3}}, {}),
-    "the same keys": ({"manifest": {"payload": LAYOUT}}, {}),
-    "an alias, read without being told": ({"manifest": {"payload": LAYOUT | {"map": {"source_url": "url"}}}}, {}),
-    "another name on purpose": ({"manifest": {"payload": TITLED}}, {"metadata": {"map": {"title": "heading"}}}),
+    "a whole one": ({"manifest": {"state": "complete"}}, {}),
     "nothing to check the model by": (BARE, {}),
     "texts under another key": ({"vectors": [[1, 0, 0]], "payloads": [{"text": "a"}]}, {}),
     "an empty text": ({"vectors": [[1, 0, 0]], "payloads": [{"page_content": ""}]}, {}),
     "an interrupted run": ({"manifest": {"state": "indexing"}}, TRUSTED),
-    "lost points": ({"manifest": {"state": "complete", "points": 6}}, TRUSTED),
-    "another text key": ({"manifest": {"payload": LAYOUT}}, {"metadata": {"text_key": "body"}} | TRUSTED),
-    "another nesting": ({"manifest": {"payload": LAYOUT | {"nested_under": ""}}}, TRUSTED),
-    "another name of a field": ({"manifest": {"payload": TITLED}}, TRUSTED),
 }
 
 

@@ -19,8 +19,8 @@ from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.embedding.models import StaticEmbeddings
 from retrievers.errors import ConfigError, StoreError
-from retrievers.store import describe, location, open_client
-from retrievers.store.opening import embedded_folder, portable_settings
+from retrievers.store.collection import describe
+from retrievers.store.opening import embedded_folder, location, open_client, portable_settings
 from tests.support import qdrant_server
 from tests.support.clock import Clock
 from tests.support.collections import (
@@ -34,7 +34,7 @@ from tests.support.collections import (
     texts,
     write_pages,
 )
-from tests.support.loopback import HEAD, Fault, authority, drip, raw_server
+from tests.support.loopback import HEAD, authority, drip, raw_server
 from tests.support.qdrant_server import KEY, QdrantServer
 
 
@@ -134,15 +134,6 @@ def test_indexing_gets_over_faults_and_writes_nothing_twice(
     assert len(clock.waits) == 2
     info = described(config)
     assert (info.points, info.manifest["state"]) == (9, "complete")
-
-
-def test_a_collection_is_made_by_one_request(server: QdrantServer, tmp_path: Path) -> None:
-    """Its answer is lost: a second request would find what the first one made."""
-    config = settings(store={"url": server.url}, collection="pages")
-    with server.failing(Fault(reset=True, on="/collections/pages", times=1)):
-        with pytest.raises(StoreError, match="cannot be reached"):
-            index_pages(config, write_pages(tmp_path))
-    assert [request.method for request in server.requests if request.path == "/collections/pages"] == ["PUT"]
 
 
 # TLS

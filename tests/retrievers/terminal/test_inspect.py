@@ -15,7 +15,7 @@ from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.models import StaticEmbeddings
-from retrievers.store import CollectionInfo
+from retrievers.store.collection import CollectionInfo
 from retrievers.terminal.audit import CHECKS
 from retrievers.terminal.inspect import Inspection
 from tests.support import distances
@@ -231,7 +231,7 @@ def test_an_empty_collection_is_called_empty(server: QdrantServer, capsys: Captu
 INFO = CollectionInfo(
     name="pages", points=12_345, dimension=2, distance="cosine", vectors={"": 2}, sparse_vectors=("bm25",), manifest={}
 )
-COMPLETE = {"state": "complete", "points": 12_500}
+COMPLETE = {"state": "complete"}
 MODEL = {"embedding": {"provider": "cohere", "model": "embed-english-v3.0"}, "index": {"context": "path"}}
 
 
