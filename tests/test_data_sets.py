@@ -133,8 +133,11 @@ def test_the_set_of_the_specifications_expects_three_sections_of_every_query() -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("merge_small", [False, True])
+@pytest.mark.parametrize("overlap", [0, 32])
 @pytest.mark.parametrize("max_tokens", [64, 256, 512, 4096])
-def test_its_queries_have_three_relevant_chunks_however_the_pages_are_cut(max_tokens: int, merge_small: bool) -> None:
-    cut = chunks(max_tokens, context="path", merge_small=merge_small)
+def test_its_queries_have_three_relevant_chunks_however_the_pages_are_cut(
+    max_tokens: int, overlap: int, merge_small: bool
+) -> None:
+    cut = chunks(max_tokens, context="path", overlap=overlap, merge_small=merge_small)
     grades = {key: found.grades for key, found in resolve(cases("spec"), cut, {}).items()}
     assert not [case.id for case in cases("spec", in_scope=True) if len(grades[case.id]) < 3]

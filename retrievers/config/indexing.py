@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from retrievers.config.settings import Settings
 from retrievers.errors import ConfigError
@@ -11,7 +11,11 @@ from retrievers.errors import ConfigError
 Context = Literal["none", "title", "path"]
 Splitter = Literal["sections", "whole"]
 # The settings of a new collection where none are named, and those of one that was made before they were recorded.
-DEFAULTS: Mapping[str, Any] = {"context": "none", "splitter": "sections", "max_tokens": 256, "merge_small": False}
+DEFAULTS: Mapping[str, Any] = {
+    "context": "none", "splitter": "sections", "max_tokens": 256, "overlap": 0, "merge_small": False,
+}  # fmt: skip
+# Settings that do nothing, by splitter.
+IGNORED: Mapping[str, tuple[str, ...]] = {"whole": ("overlap", "merge_small")}
 
 
 class IndexSettings(Settings):
@@ -23,6 +27,8 @@ class IndexSettings(Settings):
             collection gets `path` where its pages have headings, the title where it is of rows, else nothing.
         splitter: How text is cut: whole blocks, section by section (sections); or not at all (whole).
         max_tokens: Token budget of a chunk, its context included.
+        overlap: Tokens at the end of a chunk that the next chunk of the same section repeats, at most: whole sentences
+            or lines where they fit.
         merge_small: True to put neighbouring sections of one parent into one chunk while they fit into the budget.
     """
 
@@ -33,7 +39,16 @@ class IndexSettings(Settings):
         None, description="how text is cut: sections (by headings), or whole (not at all)"
     )
     max_tokens: int | None = Field(None, ge=16, le=4096, description="token budget of a chunk with its context (256)")
+    overlap: int | None = Field(None, ge=0, description="most tokens that a chunk repeats of the one before (0)")
     merge_small: bool | None = Field(None, description="small neighbouring sections of a parent make one chunk (false)")
+
+    @field_validator("overlap")
+    @classmethod
+    def _leaves_room(cls, overlap: int | None, info: ValidationInfo) -> int | None:
+        budget = info.data.get("max_tokens") or DEFAULTS["max_tokens"]
+        if overlap is not None and overlap >= budget:
+            raise ValueError(f"expected less than max_tokens, which is {budget}")
+        return overlap
 
     @property
     def named(self) -> dict[str, Any]:
@@ -44,13 +59,16 @@ class IndexSettings(Settings):
         """Complete the settings: given values first, then those that the collection records, then the defaults.
 
         Raises:
-            ConfigError: `merge_small` is given, and pages are not cut.
+            ConfigError: One that is given does nothing, or the overlap is not smaller than the recorded `max_tokens`.
         """
         filled = {**DEFAULTS, **recorded, **self.named}
-        if filled["splitter"] == "whole":
-            if self.merge_small:
-                raise ConfigError("index.merge_small does nothing under index.splitter whole; leave it out")
-            filled["merge_small"] = False
+        for name in IGNORED.get(filled["splitter"], ()):
+            if self.named.get(name):
+                raise ConfigError(f"index.{name} does nothing under index.splitter {filled['splitter']}; leave it out")
+            filled[name] = DEFAULTS[name]
+        if filled["overlap"] >= filled["max_tokens"]:
+            most = f"less than max_tokens, which is {filled['max_tokens']} in the collection"
+            raise ConfigError(f"index.overlap: expected {most}, got {filled['overlap']}; set index.max_tokens too")
         return self.model_copy(update=filled)
 
 

@@ -31,12 +31,12 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Passage:
-    """Sections that are cut together, under one context.
+    """A part of a page.
 
     Attributes:
-        path: The headings above all of them.
-        sections: The sections.
-        runs: Their blocks, in runs that are contiguous in the source.
+        path: The headings above all of it.
+        sections: The sections that it touches.
+        runs: Its blocks, in runs that are contiguous in the source; a passage that becomes a chunk has one.
     """
 
     path: Path
@@ -51,6 +51,7 @@ def chunk_page(
     *,
     context: Context = "none",
     splitter: Splitter = "sections",
+    overlap: int = 0,
     merge_small: bool = False,
 ) -> tuple[Chunk, ...]:
     """Cut a page into chunks, section by section.
@@ -64,6 +65,7 @@ def chunk_page(
         count_tokens: Counts the tokens of a text.
         context: Context that the chunks get.
         splitter: `whole` makes one chunk of a page, whose id is the page's address.
+        overlap: Tokens at the end of a chunk that the next one of the section repeats, at most.
         merge_small: Put neighbouring sections of one parent into one chunk while they fit; it stands at the first.
     """
     # The same piece is counted several times while groups are tried.
@@ -71,32 +73,28 @@ def chunk_page(
     context_under = cache(lambda path: context_of(context, page.title, path, max_tokens // 2, count_tokens))
 
     def fits_under(path: Path) -> Fits:
-        def fits(text: str) -> bool:
-            # Counting takes time: each word takes at least one token, and no token is longer than LONGEST_TOKEN.
-            if len(text) > LONGEST_TOKEN * max_tokens or len(text.split()) > max_tokens:
-                return False
-            return count_tokens(with_context(context_under(path), text)) <= max_tokens
-
-        return fits
+        return _budget(max_tokens, count_tokens, context_under(path))
 
     if splitter == "whole":
         blocks = [block for section in page.sections for run in section.runs for block in run]
-        pieces = [(Passage(path=(), sections=page.sections, runs=()), blocks)]
+        pieces = [Passage(path=(), sections=page.sections, runs=(blocks,))]
     else:
         passages = [Passage(path=section.path, sections=(section,), runs=section.runs) for section in page.sections]
         if merge_small:
             passages = _merged(passages, page.text.split("\n"), fits_under)
+        in_overlap = _budget(overlap, count_tokens) if overlap else None
         pieces = [
-            (passage, group)
+            replace(passage, runs=(group,))
             for passage in passages
             for run in passage.runs
-            for group in _packed(run, fits_under(passage.path), max_tokens)
+            for group in _packed(run, fits_under(passage.path), max_tokens, in_overlap)
             if not CLOSING.fullmatch(join_blocks(group))
         ]
     counts, facts, chunks = Counter[str](), page.facts, list[Chunk]()
-    for index, (passage, group) in enumerate(pieces):
-        text, section_path = join_blocks(group), SECTION_SEPARATOR.join(passage.sections[0].path)
-        headings = tuple(dict.fromkeys(each.path[-1] if each.path else page.title for each in passage.sections))
+    for index, piece in enumerate(pieces):
+        [group] = piece.runs
+        text, section_path = join_blocks(group), SECTION_SEPARATOR.join(piece.sections[0].path)
+        headings = tuple(dict.fromkeys(section.path[-1] if section.path else page.title for section in piece.sections))
         identity = "\x1f".join((page.source_url, section_path, text))
         # The occurrence tells equal chunks of a section apart; their order on the page is stable.
         chunk_id = page.source_url if splitter == "whole" else _digest(f"{identity}\x1f{counts[identity]}")[:32]
@@ -111,7 +109,7 @@ def chunk_page(
             total_chunks=len(pieces),
             content_hash=_digest(text),
             chunk_token_count=count_tokens(text),
-            chunk_context=context_under(passage.path) or None,
+            chunk_context=context_under(piece.path) or None,
             chunk_headings=headings if len(headings) > 1 else None,
             **facts,
             **page.location(group[0].start_line, group[-1].end_line),
@@ -175,21 +173,43 @@ def _merged(passages: Iterable[Passage], lines: Sequence[str], fits_under: Calla
 # Packing
 
 
-def _packed(run: Sequence[Block], fits: Fits, most: int) -> Iterator[list[Block]]:
-    """Group the pieces of contiguous blocks, each group as large as fits.
+def _packed(run: Sequence[Block], fits: Fits, most: int, in_overlap: Fits | None) -> Iterator[list[Block]]:
+    """Group the pieces of contiguous blocks, each group as large as fits, beginning with the end of the one before.
 
     Args:
         run: The blocks.
         fits: Check of a group's text against the budget.
         most: Pieces that a group may have at most, as each has a token.
+        in_overlap: Check of a repeated end against its own budget; nothing is repeated without.
     """
     pieces = [piece for block in run for piece in _split(block, fits)]
-    start = 0
+    start, repeated = 0, list[Block]()
     while start < len(pieces):
-        ahead = pieces[start : start + most]
-        fitting = bisect_left(range(2, len(ahead) + 1), True, key=lambda n: not fits(join_blocks(ahead[:n])))
-        yield ahead[: 1 + fitting]
-        start += 1 + fitting
+        while repeated and not fits(join_blocks([*repeated, pieces[start]])):
+            repeated = repeated[1:]
+        group = _largest(repeated, pieces[start : start + most], fits)
+        yield group
+        start += len(group) - len(repeated)
+        repeated = _tail(group, in_overlap) if in_overlap else []
+
+
+def _largest(before: Sequence[Block], pieces: Sequence[Block], fits: Fits) -> list[Block]:
+    """Return blocks with as many of the pieces behind them as fit, at least one."""
+
+    def is_too_long(count: int) -> bool:
+        return not fits(join_blocks([*before, *pieces[:count]]))
+
+    return [*before, *pieces[: 1 + bisect_left(range(2, len(pieces) + 1), True, key=is_too_long)]]
+
+
+def _tail(group: Sequence[Block], fits: Fits) -> list[Block]:
+    """Return the last lines, sentences or words of a group that fit."""
+    tail = list[Block]()
+    for piece in (piece for block in reversed(group) for piece in reversed([*_split(block, fits)])):
+        if not fits(join_blocks([piece, *tail])):
+            break
+        tail.insert(0, piece)
+    return tail
 
 
 def _split(block: Block, fits: Fits) -> Iterator[Block]:
@@ -213,3 +233,15 @@ def _split(block: Block, fits: Fits) -> Iterator[Block]:
         parts = [text[:start], text[end:]]
     for index, part in enumerate(parts):
         yield from _split(replace(block, text=part, continues_word=in_word if index else block.continues_word), fits)
+
+
+def _budget(max_tokens: int, count_tokens: TokenCounter, context: str = "") -> Fits:
+    """Return a check of texts against the budget; one that is surely too long is not counted, which takes time."""
+
+    def fits(text: str) -> bool:
+        # Each word takes at least one token, and no token is longer than LONGEST_TOKEN.
+        if len(text) > LONGEST_TOKEN * max_tokens or len(text.split()) > max_tokens:
+            return False
+        return count_tokens(with_context(context, text)) <= max_tokens
+
+    return fits

@@ -71,10 +71,11 @@ class Corpus:
     def defaults(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings that have other defaults here: headings are embedded with pages that have any.
 
-        Documents stay whole, unless `max_tokens` cuts them, and have their titles, as in BEIR.
+        Documents stay whole, unless settings that cut them are named, and have their titles, as in BEIR.
         """
         if self.unit == "documents":
-            return {"context": "title"} | ({} if "max_tokens" in named else {"splitter": "whole"})
+            cut = "max_tokens" in named or "overlap" in named
+            return {"context": "title"} | ({} if cut else {"splitter": "whole"})
         headed = any(section.path for page in self.pages for section in page.sections)
         return {"context": "path"} if headed else {}
 

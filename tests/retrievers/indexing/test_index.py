@@ -24,7 +24,7 @@ from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store.opening import open_client
 from tests.support.cohere_server import KEY, CohereServer
-from tests.support.collections import writable
+from tests.support.collections import mark, writable
 from tests.support.hybrid import BruteForceBm25
 from tests.support.indexing import KILL_AT, HashEmbeddings, content, manifest, settings, write_pages
 from tests.support.qdrant_server import QdrantServer
@@ -171,8 +171,14 @@ def test_settings_that_are_not_named_are_the_recorded_ones_and_others_make_all_a
         index.refuses(rf"was indexed with index\.{name} .*, not {value!r}; .*--replace", **change)
     assert index(context="path", replace=True)[0] == CHUNKS
     assert len(index.embeddings.embedded) == 2, "the other texts have been embedded before"
-    assert (index(max_tokens=128, replace=True)[0], index.embeddings.embedded) == (CHUNKS, []), "vectors are taken over"
-    assert manifest(index.client)["index"] == {**DEFAULTS, "context": "path", "max_tokens": 128}
+    assert (index(overlap=1, replace=True)[0], index.embeddings.embedded) == (CHUNKS, []), "the vectors are taken over"
+    assert manifest(index.client)["index"] == {**DEFAULTS, "context": "path", "max_tokens": 64, "overlap": 1}
+    for idle in ({"overlap": 9}, {"merge_small": True}):
+        with pytest.raises(ConfigError, match=r"does nothing under index\.splitter"):
+            index(splitter="whole", **idle)
+    mark(index.config().store, "pages", index={**DEFAULTS, "splitter": "recursive"})
+    index.refuses(r"index\.splitter 'recursive' is gone; use --splitter sections")
+    assert index(splitter="sections", replace=True)[0] == CHUNKS
 
 
 @embedded
