@@ -26,7 +26,6 @@ FILES = {
     "--junit": "where to write criteria and queries as JUnit XML",
     "--html": "where to write the report as one HTML page",
     "--export": "write the retriever's settings for an application",
-    "--refit": "fit the threshold of a retriever that --export wrote anew, on the same data, and write it back",
     "--save-retrieval": "save what was retrieved, so that other runs can start from it",
     "--from-retrieval": "start from a saved retrieval: no store is opened, and nothing embedded",
 }
@@ -69,27 +68,12 @@ def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> "Exper
 
     flags, layers = flag_layer(namespace, ExperimentConfig), [environment_layer(env, "retriever.")]
     given = {name for name, value in flatten(flags.values) if value is not None}
-    if "retriever.threshold" in given and ("threshold.false_answer" in given or namespace.refit):
-        fits = "--refit" if namespace.refit else "--threshold.false-answer"
-        raise ConfigError(f"{fits} fits the threshold; expected it or --retriever.threshold, not both")
-    names_data, is_default = not OTHER_DATA.isdisjoint(given), namespace.config is DEFAULT
+    if {"retriever.threshold", "threshold.false_answer"} <= given:
+        raise ConfigError("--threshold.false-answer fits the threshold; expected it or --retriever.threshold, not both")
     # What the default experiment says, it says of its own golden data.
-    if not is_default or not (names_data or namespace.refit):
+    if namespace.config is not DEFAULT or OTHER_DATA.isdisjoint(given):
         layers.append(file_layer(experiment_file(namespace.config), ExperimentConfig, named_folders(env)))
-    if not namespace.refit:
-        return build(ExperimentConfig, [*layers, flags])
-    from evals.experiment.outputs import check_refit, read_fit
-    from retrievers.config import RetrieverConfig
-    from retrievers.config.layers import Layer
-
-    own, fit = file_layer(namespace.refit, RetrieverConfig), read_fit(namespace.refit)
-    values = {"retriever": own.values, "threshold": {"false_answer": fit["false_answer"]}}
-    if is_default and not names_data and isinstance(fit.get("dataset"), dict):
-        values["dataset"] = fit["dataset"]
-    config = build(ExperimentConfig, [*layers, Layer(label=own.label, values=values), flags])
-    if not any(name.startswith("dataset.") for name in given):
-        check_refit(namespace.refit, fit, config.dataset)
-    return config
+    return build(ExperimentConfig, [*layers, flags])
 
 
 def _main(namespace: argparse.Namespace, prog: str) -> int:
@@ -125,7 +109,7 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
 
 def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping[str, str], prog: str) -> int:
     from evals.api import evaluate, sweep
-    from evals.experiment.outputs import Outputs, read_fit, refitted
+    from evals.experiment.outputs import Outputs
     from evals.tracking.runs import late_command
     from retrievers.terminal.command import EXIT_INCOMPLETE, print_error, print_out
 
@@ -134,10 +118,8 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
         junit=namespace.junit,
         html=namespace.html,
         export=namespace.export,
-        refit=None if namespace.export else namespace.refit,
         retrieval=namespace.save_retrieval,
     )
-    before = read_fit(namespace.refit) if namespace.refit else {}
     evaluation = (sweep if config.sweep.axes else evaluate)(
         experiment=config,
         outputs=outputs,
@@ -149,10 +131,6 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
     )
     report, file = evaluation.report, evaluation.outputs.report
     said = [report.ragas_check.line] if report.ragas_check and not report.ragas_check.problem else []
-    if namespace.refit:
-        is_left = outputs.refit and not report.passed
-        kept = f"{namespace.refit}: left as it was, as the run did not pass; --export FILE writes the new fit"
-        said.append(kept if is_left else refitted(outputs.export or namespace.refit, before))
     if namespace.html:
         said.append(f"Page: {namespace.html}")
     if config.tracking.enabled and not evaluation.untracked:
@@ -184,7 +162,6 @@ def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
     from retrievers.text.secrets import redacted
 
     given = {} if namespace.config is DEFAULT else {"config": str(namespace.config)}
-    given |= {"refit": str(namespace.refit)} if namespace.refit else {}
     for name, raw in vars(namespace).items():
         is_carried = name.partition(".")[0] in CARRIED and ("--sweep." in further or not name.startswith(OF_SWEEPS))
         if is_carried and isinstance(raw, str) and f"--{name.replace('_', '-')}" not in further.split():

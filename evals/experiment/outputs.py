@@ -1,22 +1,18 @@
 """The files that a run writes: checked before it begins, written after, and its names."""
 
 import itertools
-import json
 import re
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from evals.config.experiment import DatasetConfig, ExperimentConfig, TrackingConfig
+from evals.config.experiment import ExperimentConfig, TrackingConfig
 from evals.config.files import check_writable, write
 from evals.grid.axes import Plan
 from evals.tracking import FOLDER, check_store
-from retrievers.config import RetrieverConfig, dump
-from retrievers.config.files import read_text
-from retrievers.config.layers import build, file_layer, flatten
+from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
 from retrievers.text.printable import json_text
 
@@ -25,9 +21,6 @@ if TYPE_CHECKING:
 
 # Most bytes of a report's name, before its number: file systems accept names of 255, some of 143.
 LONGEST_STEM = 120
-# The line of an exported retriever that says on what its threshold was fitted.
-FITTED = "# fitted: "
-MOST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +32,6 @@ class Outputs:
         junit: Criteria and queries as JUnit XML.
         html: The report as a page.
         export: The retriever's settings for an application.
-        refit: Likewise, but written only where the run passes: an application has them already.
         retrieval: What was retrieved as Parquet, from which other runs can start.
     """
 
@@ -47,7 +39,6 @@ class Outputs:
     junit: Path | None = None
     html: Path | None = None
     export: Path | None = None
-    refit: Path | None = None
     retrieval: Path | None = None
 
     def __post_init__(self) -> None:
@@ -163,10 +154,8 @@ def save_page(report: "Report", file: Path) -> None:
     write(file, render_page(report))
 
 
-def export(settings: RetrieverConfig, report: "Report", file: Path) -> None:
+def export(settings: RetrieverConfig, file: Path) -> None:
     """Write the settings of the retriever that was evaluated or chosen.
-
-    A threshold that was fitted has a line that says on what, which `--refit` reads.
 
     Raises:
         ConfigError: The file cannot be written.
@@ -175,76 +164,4 @@ def export(settings: RetrieverConfig, report: "Report", file: Path) -> None:
 
     from retrievers.store.opening import portable_settings
 
-    fit = _fit(report)
-    told = f"{FITTED}{json_text(fit, indent=None)}\n" if fit["false_answer"] is not None else ""
-    write(file, told + yaml.safe_dump(portable_settings(settings, file), sort_keys=False))
-
-
-def read_fit(file: Path) -> dict[str, Any]:
-    """Return what the threshold of an exported retriever was fitted on, and all settings of the retriever.
-
-    Raises:
-        ConfigError: The file cannot be read, or its threshold was not fitted.
-    """
-    from retrievers.store.opening import portable_settings
-
-    _, _, told = read_text(file, "a retriever that --export wrote", MOST_BYTES).partition(FITTED)
-    with suppress(ValueError, TypeError, KeyError):
-        fit: dict[str, Any] = json.loads(told.partition("\n")[0])
-        fit |= {"false_answer": float(fit["false_answer"])}
-        return fit | {"retriever": portable_settings(build(RetrieverConfig, [file_layer(file, RetrieverConfig)]))}
-    raise ConfigError(
-        f"{file}: expected a retriever that --export wrote in a run with threshold.false_answer, whose line "
-        f"{FITTED.strip()!r} says on what; found none"
-    )
-
-
-def check_refit(file: Path, before: Mapping[str, Any], data: DatasetConfig) -> None:
-    """Refuse to fit a threshold again on other data than before, unless a flag names them.
-
-    Raises:
-        ConfigError: They are others, or the file does not say which they were.
-    """
-    was, now = before.get("dataset"), _data(dump(data))
-    if was != now:
-        raise ConfigError(
-            f"{file}: its threshold was fitted on {_written(was)}, not on {_written(now)}; expected flags that say "
-            "on which golden data to fit it: --dataset.path, --dataset.split"
-        )
-
-
-def refitted(file: Path, before: Mapping[str, Any]) -> str:
-    """Return in a sentence what a new fit of a threshold changed.
-
-    Args:
-        file: The file that was written.
-        before: What `read_fit` returned of the old fit.
-    """
-    old, new = (dict(flatten(fit)) for fit in (before, read_fit(file)))
-    moved = [
-        f"{name if '.' in name else name.replace('_', ' ')} {old.get(name)} → {new.get(name)}"
-        for name in {**new, **old}
-        if new.get(name) != old.get(name) and name != "retriever.threshold"
-    ]
-    same = [] if new["threshold"] != old.get("threshold") else [f"threshold {new['threshold']} as before"]
-    return f"{file}: " + "; ".join(same + moved)
-
-
-def _fit(report: "Report") -> dict[str, Any]:
-    return {
-        "false_answer": report.config.get("threshold", {}).get("false_answer"),
-        "threshold": report.config["retriever"].get("threshold"),
-        "dataset": _data(report.config["dataset"]),
-        **report.facts.model_dump(include={"embedding", "dataset_fingerprint", "in_scope", "out_of_scope"}),
-    }
-
-
-def _data(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if value}
-
-
-def _written(data: Any) -> str:
-    """Return which golden data settings name; those that earlier versions wrote have no split."""
-    if not isinstance(data, Mapping):
-        return f"{data}, of whose split nothing is said"
-    return ", ".join(f"{name} {value}" for name, value in data.items()) or "golden data without a name"
+    write(file, yaml.safe_dump(portable_settings(settings, file), sort_keys=False))
