@@ -51,10 +51,8 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     command.add_argument(
         "--queries", type=whole_number(0), default=QUERIES, metavar="N", help=f"of them show N (default: {QUERIES})"
     )
-    command.add_argument("--json", action="store_true", help="print the comparison as JSON")
     for file, form in FILES.items():
         command.add_argument(f"--{file}", type=path_argument, metavar="FILE", help=f"write the comparison as {form}")
-    command.add_argument("--track", action="store_true", help="write it to the runs in MLflow (compare/BASELINE/…)")
     command.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
     command.add_argument(
         "--tracking.experiment", default="retrieval-evals", metavar="NAME",
@@ -89,10 +87,6 @@ def _main(namespace: argparse.Namespace) -> int:
         tracking_experiment=vars(namespace)["tracking.experiment"],
     )
     _show(namespace, comparisons)
-    if namespace.track:
-        from evals.tracking.runs import log_comparisons
-
-        log_comparisons(comparisons, vars(namespace)["tracking.uri"])
     return EXIT_FAILED if any(not regression.passed for c in comparisons for regression in c.regressions) else 0
 
 
@@ -100,7 +94,7 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
     from evals.comparison.page import render_markdown, render_page
     from evals.comparison.sections import document, render
     from evals.config.files import write
-    from retrievers.terminal.command import look, print_out, print_rendered
+    from retrievers.terminal.command import look, print_rendered
     from retrievers.text.printable import json_text
 
     def as_json(comparisons: Sequence["Comparison"]) -> str:
@@ -109,26 +103,8 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
     for name, made in (("output", as_json), ("html", render_page), ("markdown", render_markdown)):
         if file := vars(namespace)[name]:
             write(file, made(comparisons))
-    if namespace.quiet:
-        return
-    if namespace.json:
-        print_rendered(as_json(comparisons))
-        return
-    print_rendered(render(comparisons, queries=namespace.queries, **look()).rstrip())
-    for each in comparisons:
-        if address := _side_by_side(each, vars(namespace)["tracking.uri"]):
-            print_out(f"Query by query in MLflow: {address}")
-
-
-def _side_by_side(comparison: "Comparison", uri: str | None) -> str:
-    """Return the address of MLflow's comparison; empty where it has not both runs in one experiment."""
-    from evals.tracking.store import LOCAL, run_page, ui_command
-
-    first, other = comparison.baseline.tracked, comparison.other.tracked
-    if first is None or other is None or first[:2] != other[:2]:
-        return ""
-    page = run_page(*other, baseline_id=first.run_id)
-    return f"{page} ({ui_command(uri)})" if other.server == LOCAL else page
+    if not namespace.quiet:
+        print_rendered(render(comparisons, queries=namespace.queries, **look()).rstrip())
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
         return 0
     silence(hub=bool(config.dataset.hub))
     if not namespace.plan:
-        return _run(config, namespace, env, prog)
+        return _run(config, namespace, prog)
     from evals.experiment.flow import plan_experiment
 
     shown, width = not namespace.quiet, terminal_width()
@@ -107,7 +107,7 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
     return 0
 
 
-def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping[str, str], prog: str) -> int:
+def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -> int:
     from evals.api import evaluate, sweep
     from evals.experiment.outputs import Outputs
     from evals.tracking.runs import late_command
@@ -124,7 +124,6 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
         experiment=config,
         outputs=outputs,
         from_retrieval=namespace.from_retrieval,
-        env=env,
         track=config.tracking.enabled,
         progress=not namespace.quiet,
         measured=None if namespace.quiet else partial(_show, namespace=namespace, prog=prog),

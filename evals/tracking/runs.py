@@ -2,9 +2,7 @@
 
 import hashlib
 import json
-import logging
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
@@ -15,19 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from evals.collect.passes import Progress
-from evals.comparison.records import Comparison
-from evals.comparison.records import Run as ComparedRun
 from evals.config.experiment import TrackingConfig
 from evals.errors import TrackingError
 from evals.report.html import render_page
 from evals.report.model import Report
-from evals.tracking.store import FOLDER, PARENT, check_store, local_uri, mlflow_at, run_page, server_of
+from evals.tracking.store import FOLDER, PARENT, check_store, local_uri, mlflow_at
 from evals.tracking.traces import traces
 from evals.tracking.values import (
-    Figure,
     cell_runs,
-    compared_figures,
-    curves,
     grid_table,
     metric_values,
     metrics_table,
@@ -35,18 +28,16 @@ from evals.tracking.values import (
     queries_table,
     tags,
 )
-from retrievers.text.quoting import quoted
 from retrievers.text.secrets import redacted
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-log = logging.getLogger(__name__)
 REPORT_TAG = "report.sha256"
 # Characters of a run's name that MLflow's databases hold.
 MAX_NAME = 250
-# Most runs, traces or figures of one request.
+# Most runs or traces of one request.
 AT_ONCE = 100
 # Traces that are written together.
 BATCH = 24
@@ -93,32 +84,8 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
             _write_values(client, experiment, run_id, report, text, started)
             _write_traces(client, experiment, run_id, report, progress)
             client.set_terminated(run_id, "FINISHED", end_time=started + int((report.facts.duration_s or 0) * 1000))
-    address = run_page(server_of(uri), experiment, run_id) if uri.startswith("http") else ""
-    return Written(run_id, address, is_new)
-
-
-def log_comparisons(comparisons: Sequence[Comparison], uri: str | None) -> None:
-    """Write differences to the compared runs, by the keys of MLflow's own `compare_evaluations` (from 3.18 on).
-
-    Args:
-        comparisons: Each of two runs in MLflow.
-        uri: Its address; the database under ./mlruns when None.
-
-    Raises:
-        TrackingError: A run is not in MLflow, or that failed.
-    """
-    known = [(each, _id_of(each.baseline), _id_of(each.other)) for each in comparisons]
-    with mlflow_at(uri or local_uri(), writing=True) as client:
-        for each, baseline_id, other_id in known:
-            key = f"compare/{baseline_id[:8]}"  # MLflow names a baseline by so many characters
-            _log(client, other_id, int(time.time() * 1000), compared_figures(each, key), {})
-            client.log_dict(other_id, {"baseline_run_id": baseline_id}, f"{key}.json")
-
-
-def _id_of(run: ComparedRun) -> str:
-    if run.tracked is None:
-        raise TrackingError(f"--track: expected runs in MLflow, by id or name; got {run.reference!r}")
-    return run.tracked.run_id
+    page = f"{redacted(uri).rstrip('/')}/#/experiments/{experiment}/runs/{run_id}"
+    return Written(run_id, page if uri.startswith("http") else "", is_new)
 
 
 def late_command(file: Path, config: TrackingConfig) -> str:
@@ -133,23 +100,12 @@ def _experiment(client: "MlflowClient", config: TrackingConfig) -> str:
     Raises:
         TrackingError: It was deleted; its name stays taken.
     """
-    from mlflow.exceptions import MlflowException
-
     name, location = config.experiment, None if config.uri else (FOLDER / "artifacts").resolve().as_uri()
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
-        try:
-            return str(client.create_experiment(name, artifact_location=location))
-        except MlflowException:
-            experiment = client.get_experiment_by_name(name)
-            if experiment is None:  # else another run has made it on the server just now
-                raise
+        return str(client.create_experiment(name, artifact_location=location))
     if experiment.lifecycle_stage == "deleted":
-        raise TrackingError(
-            f"the MLflow experiment {quoted(name)} was deleted, and MLflow keeps its name; restore it (mlflow "
-            f"experiments restore --experiment-id {experiment.experiment_id}), or name another with "
-            "--tracking.experiment"
-        )
+        raise TrackingError(f"the MLflow experiment {name!r} was deleted; name another with --tracking.experiment")
     return str(experiment.experiment_id)
 
 
@@ -175,9 +131,8 @@ def _write_values(
             about = {PARENT: run_id, "cell": str(cell.cell), "role": "cell"}
             cell_id = _begin(client, experiment, cell.name, started - number, about)
             client.set_terminated(cell_id, "FINISHED", end_time=started - number)
-            _log(client, cell_id, started - number, cell.figures, cell.parameters)
-    figures = [(name, 0, value) for name, value in metric_values(report).items()]
-    _log(client, run_id, started, [*figures, *curves(report)], parameters(report))
+            _log(client, cell_id, started - number, cell.metrics, cell.parameters)
+    _log(client, run_id, started, metric_values(report), parameters(report))
     with TemporaryDirectory() as folder:
         for name, content in _artifacts(report, text).items():
             file = Path(folder, name)
@@ -192,22 +147,16 @@ def _write_traces(client: "MlflowClient", experiment: str, run_id: str, report: 
     MLflow's own ways to trace write in the background, where what fails is logged and lost. Here batches are written
     and waited for, by its internal client, and a test reads them back from the version of requirements.lock.
     """
-    from mlflow.exceptions import MlflowException
     from mlflow.tracing.client import TracingClient
 
     store, every = TracingClient(client.tracking_uri), traces(report, experiment, run_id)
-    try:
-        for first in range(0, len(every), BATCH):
-            batch = every[first : first + BATCH]
-            with _one_transaction(client):
-                for info, _ in batch:
-                    store.start_trace(info)
-                store.log_spans(experiment, [span for _, spans in batch for span in spans])
-            progress("traces", first + len(batch), len(every))
-    except (MlflowException, NotImplementedError) as error:
-        if "error code 404" not in str(error) and not isinstance(error, NotImplementedError):
-            raise
-        log.warning("MLflow has no traces of the queries: its server is older, and knows none")
+    for first in range(0, len(every), BATCH):
+        batch = every[first : first + BATCH]
+        with _one_transaction(client):
+            for info, _ in batch:
+                store.start_trace(info)
+            store.log_spans(experiment, [span for _, spans in batch for span in spans])
+        progress("traces", first + len(batch), len(every))
 
 
 @contextmanager
@@ -235,15 +184,13 @@ def _begin(client: "MlflowClient", experiment: str, name: str, started_ms: int, 
 
 
 def _log(
-    client: "MlflowClient", run_id: str, at_ms: int, figures: Iterable[Figure], parameters: Mapping[str, Any]
+    client: "MlflowClient", run_id: str, at_ms: int, values: Mapping[str, float], parameters: Mapping[str, Any]
 ) -> None:
     from mlflow.entities import Metric, Param
 
-    client.log_batch(run_id, params=[Param(name, str(value)) for name, value in parameters.items()])
     # Six digits are what MLflow shows whole.
-    points = [Metric(name, float(f"{value:.6g}"), at_ms, step) for name, step, value in figures]
-    for first in range(0, len(points), AT_ONCE):
-        client.log_batch(run_id, metrics=points[first : first + AT_ONCE])
+    metrics = [Metric(name, float(f"{value:.6g}"), at_ms, 0) for name, value in values.items()]
+    client.log_batch(run_id, metrics, [Param(name, str(value)) for name, value in parameters.items()])
 
 
 def _artifacts(report: Report, text: str) -> dict[str, str]:

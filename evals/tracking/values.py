@@ -1,21 +1,17 @@
 """A report in MLflow's terms: parameters, metrics, tags, tables. Pure."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
 
 from evals.collect.observations import SampledMean, Summary
-from evals.comparison.records import Comparison
 from evals.config.experiment import ExperimentConfig
-from evals.config.values import CRITERION
 from evals.grid.axes import CELL_AXES
-from evals.grid.objective import TOKENS
 from evals.report.head import most_telling, ranked
 from evals.report.model import GridSection, QueryRow, Report
 from evals.report.sections import rank_and_score, verdict_lines
@@ -39,19 +35,7 @@ MOST_WAYS = 8
 MOST_THRESHOLDS = 5
 # What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name.
 OBJECTIVE = "by_objective"
-# Beside the objective, what is drawn along the threshold and along top_k.
-CURVES = {"wrongly_answered": "scope/false_answer", "wrongly_silent": "scope/false_abstention", "tokens": TOKENS}
-# Comparisons of a criterion that MLflow has too.
-COMPARATORS = {">=": "GTE", "<=": "LTE"}
 OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "top_score", "time_ms")
-
-
-# MLflow's names of what a difference is made of.
-DIFFERENCE = {"diff": "difference", "ci_low": "low", "ci_high": "high", "p_value": "p", "n_paired": "n"}
-
-
-# A metric, the step of its curve (0 where it has none), and its value.
-Figure = tuple[str, int, float]
 
 
 class CellRun(NamedTuple):
@@ -60,7 +44,7 @@ class CellRun(NamedTuple):
     cell: int
     name: str
     parameters: Mapping[str, Any]
-    figures: list[Figure]
+    metrics: Mapping[str, float]
 
 
 def parameters(report: Report) -> dict[str, str]:
@@ -89,29 +73,6 @@ def metric_values(report: Report) -> dict[str, float]:
     return {name: value for name in islice(names, MOST_METRICS) if (value := report.metrics[name].value) is not None}
 
 
-def curves(report: Report) -> Iterator[Figure]:
-    """Yield what changes along the threshold and along top_k of the recommended cell.
-
-    A step is a `top_k`, or a threshold in thousandths. Nothing of a run, and of cells that are not ranked.
-    """
-    grid = report.grid
-    if grid is None or grid.chosen is None:
-        return
-    cells = list(zip(grid.cells.configuration, grid.cells.top_k, grid.cells.threshold, strict=True))
-    way, top_k, threshold = cells[grid.cells.index.index(grid.chosen)]
-    steps = {
-        "top_k": {n: k for n, (w, k, t) in enumerate(cells) if (w, t) == (way, threshold)},
-        "threshold": {n: round(1_000 * (t or 0)) for n, (w, k, t) in enumerate(cells) if (w, k) == (way, top_k)},
-    }
-    columns = {name: grid.metrics[metric].mean for name, metric in CURVES.items() if metric in grid.metrics}
-    columns |= {"found": grid.results.gain} if grid.results else {}
-    columns |= {"utility" if grid.decision else "objective": grid.ranking.values}
-    for axis, along in steps.items():
-        for name, means in columns.items() if len(along) > 1 else ():
-            points = ((step, means[n]) for n, step in along.items())
-            yield from ((f"by_{axis}/{name}", step, mean) for step, mean in points if mean is not None)
-
-
 def tags(report: Report) -> dict[str, str]:
     """Return what runs are filtered by, and the text of the run's page."""
     facts, flat = report.facts, _flat(report.config)
@@ -130,33 +91,8 @@ def tags(report: Report) -> dict[str, str]:
         "code.commit": facts.commit,
         "mlflow.note.content": description(report),
         "mlflow.loggedArtifacts": json.dumps([{"path": f"tables/{name}.json", "type": "table"} for name in names]),
-        "mlflow.genaiEvaluate.qualityCriteria": quality_criteria(report),
     }
     return {key: str(value) for key, value in tags.items() if value is not None}
-
-
-def quality_criteria(report: Report) -> str | None:
-    """Return the criteria as MLflow's page of evaluations reads them from 3.18 on; None where it can tell none.
-
-    It knows bounds that may be reached, one a metric, of metrics that the run has.
-    """
-    conditions = {gate.metric: CRITERION.fullmatch(gate.condition) for gate in reversed(report.criteria)}
-    rules = [
-        {"metricKey": name, "comparator": COMPARATORS[condition[1]], "threshold": float(condition[2])}
-        for name in metric_values(report)
-        if (condition := conditions.get(name)) and condition[1] in COMPARATORS
-    ]
-    # Equal criteria have equal revisions: a report is written late as it is live.
-    criteria = {"schemaVersion": 1, "revision": str(uuid5(NAMESPACE_OID, json.dumps(rules))), "rules": rules}
-    return json.dumps(criteria) if rules else None
-
-
-def compared_figures(comparison: Comparison, key: str) -> Iterator[Figure]:
-    """Yield the paired differences by names below a key, as MLflow's own comparison names them."""
-    for entry in comparison.differences:
-        for name, field in DIFFERENCE.items() if entry.n else ():
-            if (value := getattr(entry, field)) is not None:
-                yield f"{key}/{entry.metric}/{name}", 0, value
 
 
 def metrics_table(report: Report) -> list[dict[str, Any]]:
@@ -257,5 +193,5 @@ def _cell_run(report: Report, grid: GridSection, place: int) -> CellRun:
         cell=grid.cells.index[place],
         name=f"{'★ ' if grid.cells.index[place] == grid.chosen else ''}{grid.address(place)}",
         parameters=cuts | {f"retriever.{name}": value for name, value in settings.items()},
-        figures=[(name, 0, values[name]) for name in first[:MOST_METRICS]],
+        metrics={name: values[name] for name in first[:MOST_METRICS]},
     )
