@@ -29,8 +29,8 @@ from retrievers.search.candidates import Candidates, ChunkList, SearchFacts, joi
 VERSION = b"6"
 # Chunks, and two columns of a list, are JSON.
 CHUNK, FACTS, RELEVANCE = TypeAdapter(Chunk), TypeAdapter(SearchFacts), TypeAdapter(Relevance)
-# The names of those that hold a value for each candidate begin so.
-EACH = "each "
+# What a list has beside its scores.
+OF_LIST = ("variant", "id", "fingerprint", "relevance", "facts", "code")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,24 +132,25 @@ def write(file: Path, pools: Sequence[Pool], origin: Origin) -> None:
     """
     chunks, numbers = ChunkList(), range(len(origin.variants))
     whole = joined([_numbered(pool.tables[number], chunks) for number in numbers for pool in pools])
-    described = [
+    asked = [
+        (number, case, relevance)
+        for number in numbers
+        for pool in pools
+        for case, relevance in zip(pool.cases, pool.relevance[number], strict=True)
+    ]
+    lists = [
         {
             "variant": number,
             "id": case.id,
             "fingerprint": case_fingerprint(case),
             "relevance": to_json(relevance, fallback=dict),
+            "facts": to_json(whole.facts[row]),
+            "code": whole.codes[row].tolist(),
+            **{name: values[row].tolist() for name, values in whole.columns.items()},
         }
-        for number in numbers
-        for pool in pools
-        for case, relevance in zip(pool.cases, pool.relevance[number], strict=True)
+        for row, (number, case, relevance) in enumerate(asked)
     ]
-    rows, width = whole.codes.shape
-    matrices = {"code": whole.codes, **whole.columns}
-    offsets = pa.array(np.arange(rows + 1) * width, pa.int32())
-    lists = pa.Table.from_pylist(described).append_column("facts", pa.array(map(to_json, whole.facts)))
-    for name, matrix in matrices.items():
-        lists = lists.append_column(EACH + name, pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel())))
-    columns = {"list": lists.to_struct_array(), "chunk": pa.array(to_json(c, fallback=_plain) for c in chunks)}
+    columns = {"list": lists, "chunk": [to_json(chunk, fallback=_plain) for chunk in chunks]}
     table = pa.concat_tables([pa.table({n: v}) for n, v in columns.items()], promote_options="default")
     texts = {key: text for pool in pools for key, text in (pool.texts or {}).items()}
     said = {"version": VERSION, "origin": ORIGIN.dump_json(origin), "texts": to_json(texts)}
@@ -197,23 +198,19 @@ def _decoded(name: str, origin: Origin, texts: Mapping[str, str], table: pa.Tabl
     chunks = ChunkList()
     chunks.extend(map(CHUNK.validate_json, table["chunk"].drop_null().to_pylist()))
     every = pa.Table.from_struct_array(table["list"].drop_null())
-    lists, relevance = list[Candidates](), list[tuple[Relevance, ...]]()
+    lists, relevance, known = list[Candidates](), list[tuple[Relevance, ...]](), dict[str, Any]()
     for number in range(len(origin.variants)):
-        own = every.filter(pc.equal(every["variant"], number))
-        columns = {
-            column.removeprefix(EACH): np.asarray(pc.list_flatten(own[column])).reshape(own.num_rows, -1)
-            for column in own.column_names
-            if column.startswith(EACH)
-        }
-        facts = tuple(map(FACTS.validate_json, own["facts"].to_pylist()))
-        lists.append(Candidates(codes=columns.pop("code"), columns=columns, chunks=chunks, facts=facts))
-        relevance.append(tuple(map(RELEVANCE.validate_json, own["relevance"].to_pylist())))
+        known = every.filter(pc.equal(every["variant"], number)).to_pydict()
+        relevance.append(tuple(map(RELEVANCE.validate_json, known["relevance"])))
+        facts, codes = tuple(map(FACTS.validate_json, known["facts"])), np.asarray(known["code"], dtype=np.int64)
+        columns = {name: np.asarray(values, dtype=np.float64) for name, values in known.items() if name not in OF_LIST}
+        lists.append(Candidates(codes=codes, columns=columns, chunks=chunks, facts=facts))
     return SavedPool(
         name=name,
         origin=origin,
         lists=tuple(lists),
         relevance=tuple(relevance),
         texts=texts,
-        ids=own["id"].to_pylist(),
-        rows={key: row for row, key in enumerate(own["fingerprint"].to_pylist())},
+        ids=known["id"],
+        rows={key: row for row, key in enumerate(known["fingerprint"])},
     )

@@ -1,7 +1,6 @@
 """References to runs: the file of a report, or a run's id or name in MLflow. Nothing is written."""
 
 import re
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,9 +32,8 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
     """Find a run and read its report.
 
     Args:
-        reference: A file, or an MLflow run's id (looked for in all experiments) or its name. An existing file comes
-            first; what ends in `.json` is a file, and what follows a `#` in it a cell of its grid
-            (`grid.json#k8-t0.3`).
+        reference: A file, whose name ends in `.json`, or a cell of its grid (`grid.json#k8-t0.3`); or an MLflow run's
+            id (looked for in all experiments) or its name.
         uri: Address of MLflow; the database under ./mlruns when None.
         experiment: Name of the experiment in which names are looked for.
 
@@ -43,17 +41,13 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
         ReportError: The file is missing or unreadable, or the report is not one that can be read.
         TrackingError: MLflow has no such run, or several, or it has no report; or MLflow failed.
     """
-    file, is_there = Path(reference), False
     before, _, cell = reference.rpartition("#")
-    with suppress(OSError, ValueError):  # the name of a run may be too long for a file name
-        is_there = file.exists() and not file.is_dir()
-    if before.endswith(".json") and not is_there:
-        report, _ = read_report(Path(before))
-        made = cell_report(report, cell)
-        return Run.of(made, reference=reference, origin=reference)
-    if file.suffix == ".json" or is_there:
+    if before.endswith(".json"):
+        return Run.of(cell_report(read_report(Path(before))[0], cell), reference=reference, origin=reference)
+    if reference.endswith(".json"):
+        file = Path(reference)
         return Run.of(read_report(file)[0], reference=str(file), origin=str(file))
-    uri = existing_uri(uri, f"{quoted(reference)}: no such file, and no MLflow runs either")
+    uri = existing_uri(uri, f"{quoted(reference)}: no .json file, and no MLflow runs either")
     with mlflow_at(uri) as client, TemporaryDirectory() as folder:
         run = _find(client, reference, experiment, redacted(uri))
         kept = Path(client.download_artifacts(run.info.run_id, REPORT, folder))
@@ -71,9 +65,7 @@ def read_report(file: Path) -> tuple[Report, str]:
     try:
         text = read_text(file, "a report of evals.run", MOST_BYTES, ReportError)
     except ReportError as error:
-        near = ""
-        with suppress(OSError, ValueError):
-            near = "" if file.exists() else nearest(file.name, (other.name for other in file.parent.glob("*.json")))
+        near = "" if file.exists() else nearest(file.name, (other.name for other in file.parent.glob("*.json")))
         raise ReportError(f"{error}{near}") from None
     return parse(text, str(file)), text
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
@@ -133,12 +132,8 @@ def _write_values(
             client.set_terminated(cell_id, "FINISHED", end_time=started - number)
             _log(client, cell_id, started - number, cell.metrics, cell.parameters)
     _log(client, run_id, started, metric_values(report), parameters(report))
-    with TemporaryDirectory() as folder:
-        for name, content in _artifacts(report, text).items():
-            file = Path(folder, name)
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(content, encoding="utf-8")
-        client.log_artifacts(run_id, folder)
+    for name, content in _artifacts(report, text).items():
+        client.log_text(run_id, content, name)
 
 
 def _write_traces(client: "MlflowClient", experiment: str, run_id: str, report: Report, progress: Progress) -> None:

@@ -214,7 +214,7 @@ def test_a_report_is_written_late_as_it_is_live_and_once(
     [
         (MlflowClient, "create_run", 2),  # the first cell's
         (MlflowClient, "log_batch", 3),
-        (MlflowClient, "log_artifacts", 1),
+        (MlflowClient, "log_text", 2),
         (TracingClient, "start_trace", 1),
         (TracingClient, "log_spans", 1),
         (MlflowClient, "set_terminated", -1),  # the last one, as finished

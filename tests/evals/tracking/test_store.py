@@ -140,7 +140,7 @@ def test_a_run_without_a_report_says_so(runs: list[str]) -> None:
 @pytest.mark.parametrize("uri", [None, "sqlite:///elsewhere.db"])
 def test_no_database_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str | None) -> None:
     monkeypatch.chdir(tmp_path)
-    said = r"'first': no such file, and no MLflow runs either: .*\.db does not exist.*--tracking\.uri"
+    said = r"'first': no \.json file, and no MLflow runs either: .*\.db does not exist.*--tracking\.uri"
     assert re.match(said, refused("first", uri)) and list(tmp_path.iterdir()) == []
 
 
