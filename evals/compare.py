@@ -53,6 +53,7 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     )
     for file, form in FILES.items():
         command.add_argument(f"--{file}", type=path_argument, metavar="FILE", help=f"write the comparison as {form}")
+    command.add_argument("--track", action="store_true", help="write it to the runs in MLflow (compare/BASELINE/…)")
     command.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
     command.add_argument(
         "--tracking.experiment", default="retrieval-evals", metavar="NAME",
@@ -87,6 +88,10 @@ def _main(namespace: argparse.Namespace) -> int:
         tracking_experiment=vars(namespace)["tracking.experiment"],
     )
     _show(namespace, comparisons)
+    if namespace.track:
+        from evals.tracking.runs import log_comparisons
+
+        log_comparisons(comparisons, vars(namespace)["tracking.uri"])
     return EXIT_FAILED if any(not regression.passed for c in comparisons for regression in c.regressions) else 0
 
 

@@ -26,6 +26,7 @@ FILES = {
     "--junit": "where to write criteria and queries as JUnit XML",
     "--html": "where to write the report as one HTML page",
     "--export": "write the retriever's settings for an application",
+    "--refit": "fit the threshold of a retriever that --export wrote anew, on the same data, and write it back",
     "--save-retrieval": "save what was retrieved, so that other runs can start from it",
     "--from-retrieval": "start from a saved retrieval: no store is opened, and nothing embedded",
 }
@@ -68,11 +69,16 @@ def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> "Exper
 
     flags, layers = flag_layer(namespace, ExperimentConfig), [environment_layer(env, "retriever.")]
     given = {name for name, value in flatten(flags.values) if value is not None}
-    if {"retriever.threshold", "threshold.false_answer"} <= given:
-        raise ConfigError("--threshold.false-answer fits the threshold; expected it or --retriever.threshold, not both")
+    if "retriever.threshold" in given and ("threshold.false_answer" in given or namespace.refit):
+        fits = "--refit" if namespace.refit else "--threshold.false-answer"
+        raise ConfigError(f"{fits} fits the threshold; expected it or --retriever.threshold, not both")
     # What the default experiment says, it says of its own golden data.
-    if namespace.config is not DEFAULT or OTHER_DATA.isdisjoint(given):
+    if namespace.config is not DEFAULT or (OTHER_DATA.isdisjoint(given) and not namespace.refit):
         layers.append(file_layer(experiment_file(namespace.config), ExperimentConfig, named_folders(env)))
+    if namespace.refit:
+        from evals.experiment.outputs import fit_layer
+
+        layers.append(fit_layer(namespace.refit))
     return build(ExperimentConfig, [*layers, flags])
 
 
@@ -109,7 +115,7 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
 
 def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -> int:
     from evals.api import evaluate, sweep
-    from evals.experiment.outputs import Outputs
+    from evals.experiment.outputs import Outputs, read_fit, refitted
     from evals.tracking.runs import late_command
     from retrievers.terminal.command import EXIT_INCOMPLETE, print_error, print_out
 
@@ -118,8 +124,10 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -
         junit=namespace.junit,
         html=namespace.html,
         export=namespace.export,
+        refit=None if namespace.export else namespace.refit,
         retrieval=namespace.save_retrieval,
     )
+    before = read_fit(namespace.refit) if namespace.refit else {}
     evaluation = (sweep if config.sweep.axes else evaluate)(
         experiment=config,
         outputs=outputs,
@@ -130,6 +138,10 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -
     )
     report, file = evaluation.report, evaluation.outputs.report
     said = [report.ragas_check.line] if report.ragas_check and not report.ragas_check.problem else []
+    if namespace.refit:
+        is_left = outputs.refit and not report.passed
+        kept = f"{namespace.refit}: left as it was, as the run did not pass; --export FILE writes the new fit"
+        said.append(kept if is_left else refitted(outputs.export or namespace.refit, before))
     if namespace.html:
         said.append(f"Page: {namespace.html}")
     if config.tracking.enabled and not evaluation.untracked:
@@ -161,6 +173,7 @@ def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
     from retrievers.text.secrets import redacted
 
     given = {} if namespace.config is DEFAULT else {"config": str(namespace.config)}
+    given |= {"refit": str(namespace.refit)} if namespace.refit else {}
     for name, raw in vars(namespace).items():
         is_carried = name.partition(".")[0] in CARRIED and ("--sweep." in further or not name.startswith(OF_SWEEPS))
         if is_carried and isinstance(raw, str) and f"--{name.replace('_', '-')}" not in further.split():

@@ -29,12 +29,14 @@ class Run:
         origin: Source of its report: a file, or an MLflow run with its id.
         name: MLflow's name of the run, or else that in its report, which tells two runs of an experiment apart.
         report: Its report.
+        run_id: Its id in MLflow; None for the report of a file.
     """
 
     reference: str
     origin: str
     name: str
     report: Report
+    run_id: str | None = None
 
     @classmethod
     def of(cls, report: Report, **place: Any) -> Self:

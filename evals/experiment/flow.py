@@ -65,9 +65,9 @@ def run_experiment(
     check_outputs(wanted, config.tracking)
     if from_retrieval:
         inputs = started_from(from_retrieval, inputs)
-    if wanted.export and inputs.config.retriever.python != config.retriever.python:
+    if (exported := wanted.export or wanted.refit) and inputs.config.retriever.python != config.retriever.python:
         # It may have been an object; and a file from somebody else is to name no code that is run later.
-        raise ExperimentError(f"{wanted.export}: only the saved retrieval names the retriever; leave the export out")
+        raise ExperimentError(f"{exported}: only the saved retrieval names the retriever; leave the export out")
     with ExitStack() as opened:
         with progress_bar(shown=shown) as progress:
             inputs, bench = opened.enter_context(open_bench(inputs, env, progress, retriever))
@@ -131,8 +131,8 @@ def _published(evaluation: Evaluation, bench: Collaborators, *, shown: bool) -> 
         if report.ragas_check:
             check = ragas_check.checked(report.ragas_check, result, bench.judge, progress)
             report = decided(report.model_copy(update={"ragas_check": check}))
-        if outputs.export and evaluation.recommended:
-            export(evaluation.recommended, outputs.export)
+        if (file := outputs.export or (outputs.refit if report.passed else None)) and evaluation.recommended:
+            export(evaluation.recommended, report, file)
         text, config = save_data(report, outputs), result.config.tracking
         if outputs.html:
             save_page(report, outputs.html)

@@ -1,18 +1,22 @@
 """The files that a run writes: checked before it begins, written after, and its names."""
 
 import itertools
+import json
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evals.config.experiment import ExperimentConfig, TrackingConfig
 from evals.config.files import check_writable, write
 from evals.grid.axes import Plan
 from evals.tracking import FOLDER, check_store
 from retrievers.config import RetrieverConfig
+from retrievers.config.files import read_text
+from retrievers.config.layers import Layer, build, file_layer, flatten
 from retrievers.errors import ConfigError
 from retrievers.text.printable import json_text
 
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
 
 # Most bytes of a report's name, before its number: file systems accept names of 255, some of 143.
 LONGEST_STEM = 120
+# The line of an exported retriever that says on what its threshold was fitted.
+FITTED = "# fitted: "
+MOST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +39,7 @@ class Outputs:
         junit: Criteria and queries as JUnit XML.
         html: The report as a page.
         export: The retriever's settings for an application.
+        refit: Likewise, but written only where the run passes: an application has them already.
         retrieval: What was retrieved as Parquet, from which other runs can start.
     """
 
@@ -39,6 +47,7 @@ class Outputs:
     junit: Path | None = None
     html: Path | None = None
     export: Path | None = None
+    refit: Path | None = None
     retrieval: Path | None = None
 
     def __post_init__(self) -> None:
@@ -154,8 +163,10 @@ def save_page(report: "Report", file: Path) -> None:
     write(file, render_page(report))
 
 
-def export(settings: RetrieverConfig, file: Path) -> None:
+def export(settings: RetrieverConfig, report: "Report", file: Path) -> None:
     """Write the settings of the retriever that was evaluated or chosen.
+
+    A threshold that was fitted has a line that says on what, which `--refit` reads.
 
     Raises:
         ConfigError: The file cannot be written.
@@ -164,4 +175,57 @@ def export(settings: RetrieverConfig, file: Path) -> None:
 
     from retrievers.store.opening import portable_settings
 
-    write(file, yaml.safe_dump(portable_settings(settings, file), sort_keys=False))
+    config, told = report.config, ""
+    if rate := config.get("threshold", {}).get("false_answer"):
+        data = {name: value for name, value in config["dataset"].items() if value}
+        fit = {"false_answer": rate, "threshold": config["retriever"]["threshold"], "dataset": data}
+        facts = report.facts.model_dump(include={"embedding", "dataset_fingerprint", "in_scope", "out_of_scope"})
+        told = f"{FITTED}{json_text(fit | facts, indent=None)}\n"
+    write(file, told + yaml.safe_dump(portable_settings(settings, file), sort_keys=False))
+
+
+def read_fit(file: Path) -> dict[str, Any]:
+    """Return what the threshold of an exported retriever was fitted on, and all settings of the retriever.
+
+    Raises:
+        ConfigError: The file cannot be read, or its threshold was not fitted.
+    """
+    from retrievers.store.opening import portable_settings
+
+    _, _, told = read_text(file, "a retriever that --export wrote", MOST_BYTES).partition(FITTED)
+    with suppress(ValueError, TypeError):
+        settings = portable_settings(build(RetrieverConfig, [file_layer(file, RetrieverConfig)]))
+        return dict(json.loads(told.partition("\n")[0]), retriever=settings)
+    raise ConfigError(
+        f"{file}: expected a retriever that --export wrote in a run with threshold.false_answer, whose line "
+        f"{FITTED.strip()!r} says on what; found none"
+    )
+
+
+def fit_layer(file: Path) -> Layer:
+    """Return the settings that fit the threshold of an exported retriever again: the same rate, on the same data.
+
+    Raises:
+        ConfigError: The file cannot be read, or its threshold was not fitted.
+    """
+    own, fit = file_layer(file, RetrieverConfig), read_fit(file)
+    promise = {"false_answer": fit.get("false_answer")}
+    values = {"retriever": own.values, "threshold": promise, "dataset": fit.get("dataset", {})}
+    return Layer(label=own.label, values=values)
+
+
+def refitted(file: Path, before: Mapping[str, Any]) -> str:
+    """Return in a sentence what a new fit of a threshold changed.
+
+    Args:
+        file: The file that was written.
+        before: What `read_fit` returned of the old fit.
+    """
+    old, new = (dict(flatten(fit)) for fit in (before, read_fit(file)))
+    moved = [
+        f"{name if '.' in name else name.replace('_', ' ')} {old.get(name)} → {new.get(name)}"
+        for name in {**new, **old}
+        if new.get(name) != old.get(name) and name != "retriever.threshold"
+    ]
+    same = [] if new["threshold"] != old.get("threshold") else [f"threshold {new['threshold']} as before"]
+    return f"{file}: " + "; ".join(same + moved)

@@ -53,7 +53,8 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
         kept = Path(client.download_artifacts(run.info.run_id, REPORT, folder))
         text = read_text(kept, "a report of evals.run", MOST_BYTES, TrackingError)
     origin = f"MLflow run {run.info.run_id}"
-    return Run.of(parse(text, origin), reference=reference, origin=origin, name=run.info.run_name)
+    place = {"reference": reference, "origin": origin, "name": run.info.run_name, "run_id": run.info.run_id}
+    return Run.of(parse(text, origin), **place)
 
 
 def read_report(file: Path) -> tuple[Report, str]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from evals.collect.passes import Progress
+from evals.comparison.records import Comparison
 from evals.config.experiment import TrackingConfig
 from evals.errors import TrackingError
 from evals.report.html import render_page
@@ -20,6 +22,7 @@ from evals.tracking.store import FOLDER, PARENT, check_store, local_uri, mlflow_
 from evals.tracking.traces import traces
 from evals.tracking.values import (
     cell_runs,
+    compared_values,
     grid_table,
     metric_values,
     metrics_table,
@@ -85,6 +88,27 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
             client.set_terminated(run_id, "FINISHED", end_time=started + int((report.facts.duration_s or 0) * 1000))
     page = f"{redacted(uri).rstrip('/')}/#/experiments/{experiment}/runs/{run_id}"
     return Written(run_id, page if uri.startswith("http") else "", is_new)
+
+
+def log_comparisons(comparisons: Sequence[Comparison], uri: str | None) -> None:
+    """Write differences to the compared runs, by the keys of MLflow's own `compare_evaluations` (from 3.18 on).
+
+    Args:
+        comparisons: Each of two runs in MLflow.
+        uri: Its address; the database under ./mlruns when None.
+
+    Raises:
+        TrackingError: A run is not in MLflow, or that failed.
+    """
+    for run in (run for each in comparisons for run in (each.baseline, each.other)):
+        if run.run_id is None:
+            raise TrackingError(f"--track: expected runs in MLflow, by id or name; got {run.reference!r}")
+    with mlflow_at(uri or local_uri(), writing=True) as client:
+        for each in comparisons:
+            baseline, other = str(each.baseline.run_id), str(each.other.run_id)
+            key = f"compare/{baseline[:8]}"  # MLflow names a baseline by so many characters
+            _log(client, other, int(time.time() * 1000), compared_values(each, key), {})
+            client.log_dict(other, {"baseline_run_id": baseline}, f"{key}.json")
 
 
 def late_command(file: Path, config: TrackingConfig) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evals.collect.observations import SampledMean, Summary
+from evals.comparison.records import Comparison
 from evals.config.experiment import ExperimentConfig
 from evals.grid.axes import CELL_AXES
 from evals.report.head import most_telling, ranked
@@ -35,6 +36,8 @@ MOST_WAYS = 8
 MOST_THRESHOLDS = 5
 # What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name.
 OBJECTIVE = "by_objective"
+# MLflow's names of what a difference is made of.
+DIFFERENCE = {"diff": "difference", "ci_low": "low", "ci_high": "high", "p_value": "p", "n_paired": "n"}
 OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "top_score", "time_ms")
 
 
@@ -93,6 +96,17 @@ def tags(report: Report) -> dict[str, str]:
         "mlflow.loggedArtifacts": json.dumps([{"path": f"tables/{name}.json", "type": "table"} for name in names]),
     }
     return {key: str(value) for key, value in tags.items() if value is not None}
+
+
+def compared_values(comparison: Comparison, key: str) -> dict[str, float]:
+    """Return the paired differences by names below a key, as MLflow's own comparison names them."""
+    values = {
+        f"{key}/{entry.metric}/{name}": getattr(entry, field)
+        for entry in comparison.differences
+        for name, field in DIFFERENCE.items()
+        if entry.n
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def metrics_table(report: Report) -> list[dict[str, Any]]:

@@ -78,12 +78,35 @@ def flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return flags
 
 
-def test_an_exported_threshold_is_the_fitted_one(flags: list[str], tmp_path: Path) -> None:
-    fit = ["--dataset.split", "dev", "--threshold.false-answer", "0.5", "--output", "report.json", "--quiet"]
-    assert main([*flags, *fit]) == 0
-    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    exported = yaml.safe_load((tmp_path / "r.yaml").read_text(encoding="utf-8"))
-    assert exported["threshold"] == report["config"]["retriever"]["threshold"]
+def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again_on_it_unless_flags_name_others(
+    flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, first = tmp_path / "r.yaml", (tmp_path / "r.yaml").read_text(encoding="utf-8")
+    fit = json.loads(first.splitlines()[0].removeprefix("# fitted: "))
+    assert fit["dataset"] == {"path": str(tmp_path / "golden.jsonl"), "split": "dev"}
+    assert fit["false_answer"] == 0.5 and fit["threshold"] == yaml.safe_load(first)["threshold"]
+    capsys.readouterr()
+    # The experiment names all splits.
+    for experiment in (QUIET, flags):
+        assert main([*experiment, "--refit", "r.yaml"]) == 0
+        out = capsys.readouterr().out
+        assert (
+            f"r.yaml: threshold {fit['threshold']} as before" in out and "--refit r.yaml" in out.partition("Next: ")[2]
+        )
+        assert file.read_text(encoding="utf-8") == first
+    assert main([*QUIET, "--refit", "r.yaml", "--retriever.top-k", "2", "--limit", "17", "--export", "b.yaml"]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said.startswith("b.yaml: threshold")
+    assert "dataset.limit None → 17" in said and "retriever.top_k 3 → 2" in said
+    assert file.read_text(encoding="utf-8") == first
+    assert yaml.safe_load((tmp_path / "b.yaml").read_text(encoding="utf-8"))["top_k"] == 2
+    failing = ["--refit", "r.yaml", "--retriever.top-k", "2", "--criteria", "{scope/false_answer: '< 0'}"]
+    assert main([one for one in QUIET if one != "--no-gate"] + failing) == 1
+    assert "r.yaml: left as it was, as the run did not pass" in capsys.readouterr().out
+    assert file.read_text(encoding="utf-8") == first
+    file.write_text(first.split("\n", 1)[1], encoding="utf-8")
+    assert main([*QUIET, "--refit", "r.yaml"]) == 2
+    assert "# fitted:" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -92,6 +115,7 @@ def test_an_exported_threshold_is_the_fitted_one(flags: list[str], tmp_path: Pat
         (["--threshold.false-answer", "1.5"], "threshold.false_answer"),
         (["--threshold.false-answer", "0.3", "--sweep.threshold", "0.1,0.2"], "sweep.threshold"),
         (["--threshold.false-answer", "0.5", "--retriever.threshold", "0.3"], "retriever.threshold"),
+        (["--refit", "r.yaml", "--retriever.threshold", "0.3"], "retriever.threshold"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line_before_the_run(

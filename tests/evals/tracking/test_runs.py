@@ -17,12 +17,14 @@ from mlflow.tracing.client import TracingClient
 from syrupy.assertion import SnapshotAssertion
 
 from evals.collect.observations import Summary
+from evals.compare import main as compare
 from evals.errors import TrackingError
 from evals.judge.verdicts import Claim
 from evals.report.model import JudgeFacts, Report
 from evals.tracking.__main__ import main
 from evals.tracking.runs import late_command
 from evals.tracking.values import MOST_METRICS, metric_values
+from tests.support.command import call
 from tests.support.results import report
 from tests.support.stored_reports import stored
 from tests.support.tracking import artifact, cells_of, client, config, run_of, text_of, traces_of, written
@@ -167,6 +169,25 @@ def test_none_of_many_traces_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     found = traces_of(run_of(written(made.model_copy(update={"queries": rows}))))
     assert sorted(trace.info.client_request_id for trace in found) == sorted(row.id for row in rows)
     assert {len(trace.data.spans) for trace in found} == {2} and all(trace.info.assessments for trace in found)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_comparison_is_written_to_the_other_run_by_the_keys_of_mlflow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of `compare_evaluations`, from MLflow 3.18 on; queries are paired by its tag of a trace."""
+    first, second = (written(named(name)).run_id for name in ("compared", "with it"))
+    done = call(compare, [first, "with it", *IN_TESTS.split(), "--track"], capsys)
+    assert done.code == 0 and f"MLflow run {second}" in done.out
+    run, key = client().get_run(second), f"compare/{first[:8]}"
+    figures = {name.rpartition("/")[2]: value for name, value in run.data.metrics.items() if "pass_rate/" in name}
+    assert figures == {"diff": 0, "ci_low": pytest.approx(-0.56, abs=0.01), "ci_high": pytest.approx(0.56, abs=0.01),
+                       "p_value": 1, "n_paired": 3}  # fmt: skip
+    assert all(name.startswith(f"{key}/") for name in run.data.metrics.keys() - metric_values(named("")).keys())
+    assert json.loads(artifact(run, f"{key}.json").read_text()) == {"baseline_run_id": first}
+    assert {trace.info.tags["mlflow.eval.requestId"] for trace in traces_of(run)} == {"right", "wrong", "empty"}
+    file = call(compare, [first, saved(named("a file"), tmp_path), *IN_TESTS.split(), "--track"], capsys)
+    assert file.code == 2 and "--track: expected runs in MLflow, by id or name" in file.err
 
 
 # A grid
