@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from evals.collect.observations import SampledMean, Summary
 from evals.comparison.records import Comparison
 from evals.config.experiment import ExperimentConfig
 from evals.grid.axes import CELL_AXES
@@ -111,10 +110,8 @@ def compared_values(comparison: Comparison, key: str) -> dict[str, float]:
 
 def metrics_table(report: Report) -> list[dict[str, Any]]:
     """Return a row a metric: value, interval, n, counts of missing scores, bounds, note, sample."""
-    # Columns of a sample are empty where all queries were judged.
-    of_sample = [f"sampled.{field.name}" for field in fields(SampledMean)]
-    names = [*(field.name for field in fields(Summary) if field.name != "sampled"), *of_sample]
     rows = [dict(flatten(asdict(metric))) for metric in report.metrics.values()]
+    names = dict.fromkeys(name for row in rows for name in row if name != "sampled")
     return [{name: row.get(name) for name in names} for row in rows]
 
 
