@@ -60,8 +60,7 @@ def check_outputs(wanted: Outputs, config: TrackingConfig) -> None:
     """Make sure that every file of a run can be written, and its run in a local store of MLflow; none is made here.
 
     Raises:
-        ConfigError: A file, or the folder in which runs are kept, cannot be written, or was moved; two are one file; or
-            the database of runs is damaged.
+        ConfigError: A file, or the folder in which runs are kept, cannot be written, or was moved; or two are one file.
     """
     # All checks come before the work: a fault found at the end would cost the whole run.
     if config.enabled:

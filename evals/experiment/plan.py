@@ -88,7 +88,7 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborator
             label = settings.reranker.model(settings).label
             calls[f"rerank calls by {label}, each of up to {settings.candidates} chunks"] += cases + latency + repeats
     yield from (f"{count:,} {what}" for what, count in calls.items())
-    each = "by each way to retrieve " if sweep else ""
+    each = "each way to retrieve: " if sweep else ""
     of = f"{cases:,} for candidates (this plan has made them), {latency:,} to measure latency"
     yield f"{each}{of}, {repeats:,} to repeat queries"
     if sweep and (needs(metrics, "latency") or needs(metrics, "determinism")):

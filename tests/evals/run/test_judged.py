@@ -190,7 +190,7 @@ def test_a_plan_says_what_its_table_does_not_count(run: Run, server: ChatServer,
     assert (planned.code, server.chats) == (0, []), planned.err
     for said in ("within 0.05 of the best", "no price for", "Time at the given limits: about ", "would stop early: "):
         assert said in planned.out
-    assert "  all " in planned.out and "by each way to retrieve 6 for candidates" in planned.out
+    assert "  all " in planned.out and "each way to retrieve: 6 for candidates" in planned.out
     assert "earlier version" not in planned.out
     with closing(VerdictStore(tmp_path / "verdicts.sqlite")) as store:
         store.put(b"old", "cohere:another", "ContextPrecisionOutput", "{}", (1, 1))
