@@ -70,7 +70,7 @@ def of_handbook(folder: Path, model: str, context: str, mode: str, limit: int | 
         "retriever.threshold": 0,
         "retriever.mode": mode,
     }
-    report = evaluate(metrics=[*METRICS], experiment=ExperimentConfig.load(settings=settings, env={}), env={}).report
+    report = evaluate(metrics=[*METRICS], experiment=ExperimentConfig.load(settings=settings, env={})).report
     return line(model, context, mode, [cell(metric, report.metrics[metric]) for metric in METRICS])
 
 

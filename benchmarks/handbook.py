@@ -117,7 +117,7 @@ def measured(settings: Mapping[str, Any], metrics: Mapping[str, str], file: Path
     from evals import evaluate
     from evals.config.experiment import ExperimentConfig
 
-    return evaluate(metrics=[*metrics], experiment=ExperimentConfig.load(file, settings, env={}), env={}).report
+    return evaluate(metrics=[*metrics], experiment=ExperimentConfig.load(file, settings, env={})).report
 
 
 def table(title: str, metrics: Mapping[str, str]) -> None:

@@ -47,7 +47,6 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     experiment: Experiment | None = None,
     from_retrieval: str | Path | None = None,
     outputs: Outputs | None = None,
-    env: Mapping[str, str] | None = None,
     track: bool = False,
     progress: bool = False,
     measured: Callable[[Evaluation], None] | None = None,
@@ -70,7 +69,6 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
             is the saved one where the experiment names none; no store is then opened, nothing is embedded, and latency
             and determinism are not measured.
         outputs: Files to write at once; `Evaluation.save` writes them later.
-        env: Environment that holds API keys; the process environment and `.env` when left out.
         track: Log to MLflow.
         progress: Draw a progress bar on standard error, if it is a terminal.
         measured: Called with the result once everything is measured, before page, figures and MLflow are written.
@@ -82,7 +80,7 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     if config.sweep.axes:
         raise ExperimentError("the experiment has a sweep; expected a single run: call evals.sweep, or leave sweep out")
     further = {"shown": progress, "from_retrieval": from_retrieval and Path(from_retrieval), "measured": measured}
-    return _ran(config, retriever, golden, top_k, env, outputs or Outputs(), **further)
+    return _ran(config, retriever, golden, top_k, outputs or Outputs(), **further)
 
 
 def sweep(  # noqa: PLR0913 the public entry: all but the first two have names and defaults
@@ -95,7 +93,6 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     experiment: Experiment | None = None,
     from_retrieval: str | Path | None = None,
     outputs: Outputs | None = None,
-    env: Mapping[str, str] | None = None,
     track: bool = False,
     progress: bool = False,
     measured: Callable[[Evaluation], None] | None = None,
@@ -113,7 +110,6 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
         golden: As for `evaluate`.
         from_retrieval: As for `evaluate`.
         outputs: As for `evaluate`.
-        env: As for `evaluate`.
         track: Log to MLflow.
         progress: Draw a progress bar on standard error, if it is a terminal.
         measured: As for `evaluate`.
@@ -127,13 +123,12 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     swept = given_settings(config.sweep, axes)
     if not swept.axes:
         raise ExperimentError("the experiment has no sweep; expected at least one axis, such as sweep: {top_k: 1:10}")
-    if swept.threshold and config.threshold.false_answer is not None:
-        raise ExperimentError("threshold.false_answer fits the threshold; expected it or a sweep of thresholds")
-    changed: dict[str, Any] = {"sweep": swept}
+    config = given_settings(config, {"sweep": swept.model_dump(exclude_unset=True)})
     if retriever is not None and swept.threshold:
-        changed["retriever"] = config.retriever.model_copy(update={"threshold": min(swept.threshold)})
+        changed = config.retriever.model_copy(update={"threshold": min(swept.threshold)})
+        config = config.model_copy(update={"retriever": changed})
     further = {"shown": progress, "from_retrieval": from_retrieval and Path(from_retrieval), "measured": measured}
-    evaluation = _ran(config.model_copy(update=changed), retriever, golden, None, env, outputs or Outputs(), **further)
+    evaluation = _ran(config, retriever, golden, None, outputs or Outputs(), **further)
     assert isinstance(evaluation, Sweep)
     return evaluation
 
@@ -161,12 +156,12 @@ def compare_runs(
         tracking_experiment: MLflow experiment in which names and tags are looked up.
 
     Raises:
-        ReportError: A run does not exist or cannot be read, is given twice, or must not be compared with the baseline.
+        ReportError: A run does not exist or cannot be read, or must not be compared with the baseline.
         TrackingError: MLflow has no such run.
     """
     from evals.comparison.comparing import ComparisonOptions, compare
     from evals.comparison.records import Run
-    from evals.tracking.find import open_run, refuse_repeated
+    from evals.tracking.find import open_run
 
     silence(hub=False)
     if not others:
@@ -176,7 +171,6 @@ def compare_runs(
         Run.of(run.report) if isinstance(run, Evaluation) else open_run(str(run), tracking_uri, tracking_experiment)
         for run in (baseline, *others)
     ]
-    refuse_repeated(runs)
     return compare(runs[0], runs[1:], wanted)
 
 
@@ -197,7 +191,6 @@ def _ran(
     retriever: "AnyRetriever | None",
     golden: "GoldenData | None",
     top_k: int | None,
-    env: Mapping[str, str] | None,
     outputs: Outputs,
     **further: Any,
 ) -> Evaluation:
@@ -214,7 +207,7 @@ def _ran(
     silence(hub=bool(config.dataset.hub))
     from evals.experiment.flow import run_experiment
 
-    env = environment(os.environ) if env is None else env
+    env = environment(os.environ)
     with ExitStack() as stack:
         if retriever is None:
             adopted = None
@@ -227,8 +220,8 @@ def _ran(
                 stack.enter_context(adopted)
                 if outputs.export:
                     raise ExperimentError(
-                        f"outputs.export: {settings.python} was given as an object, which no file opens again; name a "
-                        "factory of it in the experiment (retriever: {python: 'module:factory'}), or leave export out"
+                        f"outputs.export: {settings.python} was given as an object, which no file opens again; "
+                        "name its factory in the experiment (retriever.python), or leave export out"
                     )
         config = config.model_copy(update={"retriever": settings})
         run = partial(run_experiment, config, outputs, env, golden=cases, retriever=adopted, **further)

@@ -31,7 +31,7 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
 
     command = Parser(
         prog=prog,
-        description="Compare runs with a baseline. A RUN is a report's file, or an MLflow run's id or name. "
+        description="Compare runs with a baseline. A RUN is a report's .json file, or an MLflow run's id or name. "
         "grid.json#k8-t0.3 is a cell of a grid's report.",
         epilog="Exit codes: 0 no regression, 1 a drop beyond its tolerance, 2 user error, 130 interrupted.",
     )
@@ -100,7 +100,7 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
     from evals.comparison.page import render_markdown, render_page
     from evals.comparison.sections import document, render
     from evals.config.files import write
-    from retrievers.terminal.command import look, print_out, print_rendered
+    from retrievers.terminal.command import look, print_rendered
     from retrievers.text.printable import json_text
 
     def as_json(comparisons: Sequence["Comparison"]) -> str:
@@ -111,24 +111,8 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
             write(file, made(comparisons))
     if namespace.quiet:
         return
-    if namespace.json:
-        print_rendered(as_json(comparisons))
-        return
-    print_rendered(render(comparisons, queries=namespace.queries, **look()).rstrip())
-    for each in comparisons:
-        if address := _side_by_side(each, vars(namespace)["tracking.uri"]):
-            print_out(f"Query by query in MLflow: {address}")
-
-
-def _side_by_side(comparison: "Comparison", uri: str | None) -> str:
-    """Return the address of MLflow's comparison; empty where it has not both runs in one experiment."""
-    from evals.tracking.store import LOCAL, run_page, ui_command
-
-    first, other = comparison.baseline.tracked, comparison.other.tracked
-    if first is None or other is None or first[:2] != other[:2]:
-        return ""
-    page = run_page(*other, baseline_id=first.run_id)
-    return f"{page} ({ui_command(uri)})" if other.server == LOCAL else page
+    text = as_json(comparisons) if namespace.json else render(comparisons, queries=namespace.queries, **look()).rstrip()
+    print_rendered(text)
 
 
 if __name__ == "__main__":

@@ -72,24 +72,14 @@ def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> "Exper
     if "retriever.threshold" in given and ("threshold.false_answer" in given or namespace.refit):
         fits = "--refit" if namespace.refit else "--threshold.false-answer"
         raise ConfigError(f"{fits} fits the threshold; expected it or --retriever.threshold, not both")
-    names_data, is_default = not OTHER_DATA.isdisjoint(given), namespace.config is DEFAULT
     # What the default experiment says, it says of its own golden data.
-    if not is_default or not (names_data or namespace.refit):
+    if namespace.config is not DEFAULT or (OTHER_DATA.isdisjoint(given) and not namespace.refit):
         layers.append(file_layer(experiment_file(namespace.config), ExperimentConfig, named_folders(env)))
-    if not namespace.refit:
-        return build(ExperimentConfig, [*layers, flags])
-    from evals.experiment.outputs import check_refit, read_fit
-    from retrievers.config import RetrieverConfig
-    from retrievers.config.layers import Layer
+    if namespace.refit:
+        from evals.experiment.outputs import fit_layer
 
-    own, fit = file_layer(namespace.refit, RetrieverConfig), read_fit(namespace.refit)
-    values = {"retriever": own.values, "threshold": {"false_answer": fit["false_answer"]}}
-    if is_default and not names_data and isinstance(fit.get("dataset"), dict):
-        values["dataset"] = fit["dataset"]
-    config = build(ExperimentConfig, [*layers, Layer(label=own.label, values=values), flags])
-    if not any(name.startswith("dataset.") for name in given):
-        check_refit(namespace.refit, fit, config.dataset)
-    return config
+        layers.append(fit_layer(namespace.refit))
+    return build(ExperimentConfig, [*layers, flags])
 
 
 def _main(namespace: argparse.Namespace, prog: str) -> int:
@@ -114,7 +104,7 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
         return 0
     silence(hub=bool(config.dataset.hub))
     if not namespace.plan:
-        return _run(config, namespace, env, prog)
+        return _run(config, namespace, prog)
     from evals.experiment.flow import plan_experiment
 
     shown, width = not namespace.quiet, terminal_width()
@@ -123,7 +113,7 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
     return 0
 
 
-def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping[str, str], prog: str) -> int:
+def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -> int:
     from evals.api import evaluate, sweep
     from evals.experiment.outputs import Outputs, read_fit, refitted
     from evals.tracking.runs import late_command
@@ -142,7 +132,6 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, env: Mapping
         experiment=config,
         outputs=outputs,
         from_retrieval=namespace.from_retrieval,
-        env=env,
         track=config.tracking.enabled,
         progress=not namespace.quiet,
         measured=None if namespace.quiet else partial(_show, namespace=namespace, prog=prog),

@@ -88,13 +88,11 @@ class LatencyPass:
     Attributes:
         query_ids: The query of each call.
         timings: The stages of each call; shape as `query_ids`.
-        differing: Ids of queries whose result differed from the serial one.
     """
 
     concurrency: int
     query_ids: tuple[str, ...]
     timings: tuple[StageTimings, ...]
-    differing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,7 @@ from evals.cases.case import Case
 from evals.collect.observations import DeterminismPass, LatencyPass
 from evals.config.experiment import LatencyConfig
 from retrievers.errors import RetrievalError
-from retrievers.records import RetrievalSession
+from retrievers.records import StageTimings
 from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidates import Candidates, Hits, joined
 
@@ -53,8 +53,7 @@ def measure_latency(
     Args:
         retriever: The retriever to measure.
         cases: Whose queries are called.
-        config: Calls of every query, and numbers of threads that call at once, the
-            results of which must equal those of the serial pass.
+        config: Calls of every query, and numbers of threads that call at once.
         progress: Called with the stage, the number of calls done, and that of all.
 
     Raises:
@@ -62,26 +61,15 @@ def measure_latency(
     """
     for number in range(WARMUP):
         _searched(retriever, cases[number % len(cases)])
-    calls, serial, passes = [*cases] * config.repeats, dict[str, Any](), []
-    for level in config.concurrency:
-        sessions = _call(retriever, calls, level, progress)
-        results = [[(hit.chunk.chunk_id, hit.score) for hit in session.chunks] for session in sessions]
-        serial = serial or {case.id: result for case, result in zip(calls, results, strict=True)}
-        differing = [case.id for case, result in zip(calls, results, strict=True) if result != serial[case.id]]
-        passes.append(
-            LatencyPass(
-                concurrency=level,
-                query_ids=tuple(case.id for case in calls),
-                timings=tuple(session.timings for session in sessions),
-                differing=tuple(dict.fromkeys(differing)),
-            )
-        )
-    return tuple(passes)
+    calls = [*cases] * config.repeats
+    query_ids = tuple(case.id for case in calls)
+    return tuple(
+        LatencyPass(concurrency=level, query_ids=query_ids, timings=_timed(retriever, calls, level, progress))
+        for level in config.concurrency
+    )
 
 
-def repeat(
-    retriever: Retriever, cases: Sequence[Case], first: Candidates, progress: Progress, repeats: int = REPEATS
-) -> DeterminismPass:
+def repeat(retriever: Retriever, cases: Sequence[Case], first: Candidates, progress: Progress) -> DeterminismPass:
     """Ask every query again, caches bypassed, and compare ordered ids and scores with the first time.
 
     Args:
@@ -89,14 +77,13 @@ def repeat(
         cases: Golden queries.
         first: Their candidates, in their order.
         progress: Called with the stage, the number of queries done, and that of all.
-        repeats: Number of times that each query is asked again.
 
     Raises:
         RetrievalError: A call failed.
     """
     calls, chunks = list[tuple[str, bool, float | None]](), retriever.candidates([]).chunks
     for done, (case, before) in enumerate(zip(cases, first, strict=True), 1):
-        for _ in range(repeats):
+        for _ in range(REPEATS):
             [again] = _found(retriever, [case], chunks, use_cache=False)
             calls.append((case.id, *_change(before, again)))
         progress("repeating", done, len(cases))
@@ -131,24 +118,24 @@ def _found(retriever: Retriever, batch: Sequence[Case], chunks: Any, *, use_cach
         raise type(error)(f"{named}: {error}") from error
 
 
-def _call(retriever: Retriever, calls: Sequence[Case], level: int, progress: Progress) -> list[RetrievalSession]:
-    stage, sessions = "timing" if level == 1 else f"timing ×{level}", list[RetrievalSession]()
+def _timed(retriever: Retriever, calls: Sequence[Case], level: int, progress: Progress) -> tuple[StageTimings, ...]:
+    stage, timings = "timing" if level == 1 else f"timing ×{level}", list[StageTimings]()
     pool = ThreadPoolExecutor(level)
     # A thread has no context of its own: without it a run would not be patient there.
     futures = [pool.submit(copy_context().run, _searched, retriever, case) for case in calls]
     try:
         for future in futures:
-            sessions.append(future.result())
-            progress(stage, len(sessions), len(calls))
+            timings.append(future.result())
+            progress(stage, len(timings), len(calls))
     finally:
         # An interrupted run makes no further call, and waits a moment for those under way.
         pool.shutdown(wait=False, cancel_futures=True)
         wait(futures, PATIENCE_S)
-    return sessions
+    return tuple(timings)
 
 
-def _searched(retriever: Retriever, case: Case) -> RetrievalSession:
+def _searched(retriever: Retriever, case: Case) -> StageTimings:
     session = retriever.search(case.query, use_cache=False)
     if session.status != "success":
         raise RetrievalError(f"query {session.query!r}: {session.error}")
-    return session
+    return session.timings

@@ -1,6 +1,5 @@
 """Candidates of golden queries under every variant as arrays, and the chunks that the golden data call relevant."""
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,7 +29,6 @@ from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidates import Candidates, Chunks, laid_out, stacked
 from retrievers.search.selection import decisive
 
-log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -280,11 +278,6 @@ def ground(golden: GoldenSet, retriever: Retriever, sources: Sources | None = No
             check_evidence(golden.cases, sources, golden.places)
         return Grounds(relevance={}, texts=None, sources=sources)
     chunks = evidence_chunks(golden.cases, retriever)
-    if chunks and not any(chunk.source_url or chunk.source_document_id for chunk in chunks):
-        log.warning(
-            "the chunks that golden queries may name have no page (source_url) or document and are known by their ids; "
-            "if a payload key holds the address, set retriever.metadata.map {source_url: KEY}"
-        )
     try:
         relevance = resolve(golden.cases, chunks, golden.places)
     except DatasetError as error:

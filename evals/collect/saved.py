@@ -1,12 +1,12 @@
 """A pool in one Parquet file: what was found for golden queries, what is relevant to them, and how it was retrieved.
 
-A row is a list (the candidates of a query under a variant), a chunk, or the text of a relevant chunk: the one column
-that is not null says which. The file's metadata hold the origin of the pool.
+A row is a list (the candidates of a query under a variant), or a chunk: the one column that is not null says which. The
+file's metadata hold the origin of the pool and the texts of relevant chunks.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,11 @@ from retrievers.errors import ConfigError
 from retrievers.records import Chunk
 from retrievers.search.candidates import Candidates, ChunkList, SearchFacts, joined
 
-VERSION = b"5"
-OF_CHUNK = tuple(field.name for field in fields(Chunk) if field.name != "extra")
-# Two columns of a list hold JSON.
-FACTS = TypeAdapter(SearchFacts)
-RELEVANCE = TypeAdapter(Relevance)
-# The names of those that hold a value for each candidate begin so.
-EACH = "each "
+VERSION = b"6"
+# Chunks, and two columns of a list, are JSON.
+CHUNK, FACTS, RELEVANCE = TypeAdapter(Chunk), TypeAdapter(SearchFacts), TypeAdapter(Relevance)
+# What a list has beside its scores.
+OF_LIST = ("variant", "id", "fingerprint", "relevance", "facts", "code")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +39,12 @@ class Searched:
 
     Attributes:
         settings: The settings that decide what is found, by dotted name, as JSON values.
-        depth: The candidate depth.
         label: The class that retrieved.
         embedding: The model that embedded, None where it is not known.
         notes: Notes of the retriever for readers of its results.
     """
 
     settings: dict[str, Any]
-    depth: int
     label: str
     embedding: str | None
     notes: tuple[str, ...]
@@ -95,13 +91,13 @@ class SavedPool:
     ids: Sequence[str]
     rows: Mapping[str, int]
 
-    def only(self, wanted: Sequence[tuple[int, int]]) -> "SavedPool":
-        """Return some of the variants, by number, each with the depth to which its candidates are wanted."""
+    def only(self, numbers: Sequence[int]) -> "SavedPool":
+        """Return some of the variants."""
         return replace(
             self,
-            origin=replace(self.origin, variants=tuple(replace(self.origin.variants[n], depth=d) for n, d in wanted)),
-            lists=tuple(self.lists[number] for number, _ in wanted),
-            relevance=tuple(self.relevance[number] for number, _ in wanted),
+            origin=replace(self.origin, variants=tuple(self.origin.variants[number] for number in numbers)),
+            lists=tuple(self.lists[number] for number in numbers),
+            relevance=tuple(self.relevance[number] for number in numbers),
         )
 
     def pool(self, cases: Sequence[Case], numbers: Sequence[int]) -> Pool:
@@ -117,11 +113,10 @@ class SavedPool:
         )
 
     def table(self, number: int, rows: Integers) -> Candidates:
-        """Return the candidates of the queries in some rows under a variant, to the depth of the variant."""
-        found, depth = self.lists[number], self.origin.variants[number].depth
-        columns = {name: values[rows, :depth] for name, values in found.columns.items()}
-        facts = tuple(found.facts[row] for row in rows)
-        return replace(found, codes=found.codes[rows, :depth], columns=columns, facts=facts)
+        """Return the candidates of the queries in some rows under a variant."""
+        found = self.lists[number]
+        columns = {name: values[rows] for name, values in found.columns.items()}
+        return replace(found, codes=found.codes[rows], columns=columns, facts=tuple(found.facts[row] for row in rows))
 
 
 def write(file: Path, pools: Sequence[Pool], origin: Origin) -> None:
@@ -137,36 +132,37 @@ def write(file: Path, pools: Sequence[Pool], origin: Origin) -> None:
     """
     chunks, numbers = ChunkList(), range(len(origin.variants))
     whole = joined([_numbered(pool.tables[number], chunks) for number in numbers for pool in pools])
-    described = [
+    asked = [
+        (number, case, relevance)
+        for number in numbers
+        for pool in pools
+        for case, relevance in zip(pool.cases, pool.relevance[number], strict=True)
+    ]
+    lists = [
         {
             "variant": number,
             "id": case.id,
             "fingerprint": case_fingerprint(case),
             "relevance": to_json(relevance, fallback=dict),
+            "facts": to_json(whole.facts[row]),
+            "code": whole.codes[row].tolist(),
+            **{name: values[row].tolist() for name, values in whole.columns.items()},
         }
-        for number in numbers
-        for pool in pools
-        for case, relevance in zip(pool.cases, pool.relevance[number], strict=True)
+        for row, (number, case, relevance) in enumerate(asked)
     ]
-    rows, width = whole.codes.shape
-    matrices = {"code": whole.codes, **whole.columns}
-    offsets = pa.array(np.arange(rows + 1) * width, pa.int32())
-    lists = pa.Table.from_pylist(described).append_column("facts", pa.array(map(to_json, whole.facts)))
-    for name, matrix in matrices.items():
-        lists = lists.append_column(EACH + name, pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel())))
-    found = [{name: getattr(c, name) for name in OF_CHUNK} | {"extra": _as_json(c.extra)} for c in chunks]
-    texts = [{"id": key, "text": text} for pool in pools for key, text in (pool.texts or {}).items()]
-    columns = {"list": lists.to_struct_array(), "chunk": found, "text": texts}
+    columns = {"list": lists, "chunk": [to_json(chunk, fallback=_plain) for chunk in chunks]}
     table = pa.concat_tables([pa.table({n: v}) for n, v in columns.items()], promote_options="default")
-    table = table.replace_schema_metadata({"version": VERSION, "origin": ORIGIN.dump_json(origin)})
+    texts = {key: text for pool in pools for key, text in (pool.texts or {}).items()}
+    said = {"version": VERSION, "origin": ORIGIN.dump_json(origin), "texts": to_json(texts)}
+    table = table.replace_schema_metadata(said)
     with replacing(file) as part:
         part.touch(mode=0o600)
         pq.write_table(table, part, compression="zstd", compression_level=9, write_page_checksum=True)
 
 
-def _as_json(extra: Mapping[str, Any]) -> str:
-    """Return metadata as JSON: arrays and their numbers as lists and numbers, what else is no JSON value as text."""
-    return json.dumps(dict(extra), default=lambda value: getattr(value, "tolist", value.__str__)())
+def _plain(value: Any) -> Any:
+    """Return an array and its numbers as lists and numbers, what else is no JSON value as text."""
+    return getattr(value, "tolist", value.__str__)()
 
 
 def _numbered(found: Candidates, chunks: ChunkList) -> Candidates:
@@ -188,7 +184,8 @@ def read(file: Path, flag: str = "--from-retrieval") -> SavedPool:
         table = pq.ParquetFile(pa.BufferReader(file.read_bytes()), page_checksum_verification=True).read()
         metadata = table.schema.metadata or {}
         if metadata[b"version"] == VERSION:
-            return _decoded(file.absolute().name, ORIGIN.validate_json(metadata[b"origin"]), table)
+            origin, texts = ORIGIN.validate_json(metadata[b"origin"]), json.loads(metadata[b"texts"])
+            return _decoded(file.absolute().name, origin, texts, table)
         found = f"one of version {metadata[b'version'].decode()}, not {VERSION.decode()}"
     except OSError as error:
         found = error.strerror or "one that is damaged"
@@ -197,29 +194,23 @@ def read(file: Path, flag: str = "--from-retrieval") -> SavedPool:
     raise ConfigError(f"{flag} {file}: expected a file that --save-retrieval wrote, found {found}; save it again")
 
 
-def _decoded(name: str, origin: Origin, table: pa.Table) -> SavedPool:
+def _decoded(name: str, origin: Origin, texts: Mapping[str, str], table: pa.Table) -> SavedPool:
     chunks = ChunkList()
-    for row in table["chunk"].drop_null().to_pylist():
-        tuples = {name: tuple(value) for name, value in row.items() if isinstance(value, list)}
-        chunks.append(Chunk(**row | tuples | {"extra": json.loads(row["extra"])}))
+    chunks.extend(map(CHUNK.validate_json, table["chunk"].drop_null().to_pylist()))
     every = pa.Table.from_struct_array(table["list"].drop_null())
-    lists, relevance = list[Candidates](), list[tuple[Relevance, ...]]()
+    lists, relevance, known = list[Candidates](), list[tuple[Relevance, ...]](), dict[str, Any]()
     for number in range(len(origin.variants)):
-        own = every.filter(pc.equal(every["variant"], number))
-        columns = {
-            column.removeprefix(EACH): np.asarray(pc.list_flatten(own[column])).reshape(own.num_rows, -1)
-            for column in own.column_names
-            if column.startswith(EACH)
-        }
-        facts = tuple(map(FACTS.validate_json, own["facts"].to_pylist()))
-        lists.append(Candidates(codes=columns.pop("code"), columns=columns, chunks=chunks, facts=facts))
-        relevance.append(tuple(map(RELEVANCE.validate_json, own["relevance"].to_pylist())))
+        known = every.filter(pc.equal(every["variant"], number)).to_pydict()
+        relevance.append(tuple(map(RELEVANCE.validate_json, known["relevance"])))
+        facts, codes = tuple(map(FACTS.validate_json, known["facts"])), np.asarray(known["code"], dtype=np.int64)
+        columns = {name: np.asarray(values, dtype=np.float64) for name, values in known.items() if name not in OF_LIST}
+        lists.append(Candidates(codes=codes, columns=columns, chunks=chunks, facts=facts))
     return SavedPool(
         name=name,
         origin=origin,
         lists=tuple(lists),
         relevance=tuple(relevance),
-        texts={row["id"]: row["text"] for row in table["text"].drop_null().to_pylist()},
-        ids=own["id"].to_pylist(),
-        rows={key: row for row, key in enumerate(own["fingerprint"].to_pylist())},
+        texts=texts,
+        ids=known["id"],
+        rows={key: row for row, key in enumerate(known["fingerprint"])},
     )

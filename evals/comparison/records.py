@@ -1,6 +1,5 @@
 """Records of a comparison of two runs. All frozen."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
@@ -21,14 +20,6 @@ def written_p(p: float | None) -> str:
     return "–" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
-class Tracked(NamedTuple):
-    """The place of a run in MLflow: the address of the user interface, the ids of experiment and run."""
-
-    server: str
-    experiment_id: str
-    run_id: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """A run to compare.
@@ -38,23 +29,20 @@ class Run:
         origin: Source of its report: a file, or an MLflow run with its id.
         name: MLflow's name of the run, or else that in its report, which tells two runs of an experiment apart.
         report: Its report.
-        digest: SHA-256 of the report, by which the same run given twice is noticed.
-        tracked: Its place in MLflow; None for the report of a file.
+        run_id: Its id in MLflow; None for the report of a file.
     """
 
     reference: str
     origin: str
     name: str
     report: Report
-    digest: str
-    tracked: Tracked | None = None
+    run_id: str | None = None
 
     @classmethod
-    def of(cls, report: Report, text: str = "", **place: Any) -> Self:
-        """Return the run of a report, which is read from a text, or else was not saved; `place` says from where."""
-        digest = hashlib.sha256((text or report.model_dump_json(exclude_unset=True)).encode()).hexdigest()
+    def of(cls, report: Report, **place: Any) -> Self:
+        """Return the run of a report, which was not saved unless `place` says from where it was read."""
         name = report.run or report.name
-        return cls(report=report, digest=digest, **{"reference": name, "origin": "this program", "name": name} | place)
+        return cls(report=report, **{"reference": name, "origin": "this program", "name": name} | place)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,6 @@ from evals.config.sweep import ObjectiveConfig, SweepConfig
 from evals.config.values import Conditions
 from retrievers.config import IndexSettings, RetrieverConfig, Settings, host, page_base, section
 from retrievers.config.layers import Layer, build, environment, environment_layer, file_layer, flatten, nest, tables
-from retrievers.records import UNBOUNDED
 from retrievers.text.secrets import redacted
 
 
@@ -130,11 +129,6 @@ class ExperimentConfig(Settings):
     def _thresholds(self) -> Self:
         if self.threshold.false_answer is not None and self.sweep.threshold:
             raise ValueError("threshold.false_answer fits the threshold; expected it or sweep.threshold, not both")
-        # The collection that the evaluation itself makes is compared by the cosine.
-        is_bounded = self.index.collection and self.retriever.threshold_scale not in UNBOUNDED
-        for threshold in (self.retriever.threshold, *self.sweep.threshold) if is_bounded else ():
-            if threshold is not None and not 0 <= threshold <= 1:
-                raise ValueError(f"retriever.threshold: expected a number from 0 to 1, got {threshold:g}")
         return self
 
     @classmethod

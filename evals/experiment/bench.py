@@ -88,7 +88,9 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
         RetrievalError: Pages are broken, or the store cannot be opened.
     """
     retriever, folder = config.retriever, config.sources.dir
-    if folder is None or not owns_collection(config):
+    is_named = retriever.python is None or retriever.names_collection
+    is_own = is_named and not retriever.store.url and retriever.collection == config.index.collection
+    if folder is None or not is_own:
         return False
     corpus = read_corpus(folder, config.sources.base_url)
     with closing(open_client(retriever.store, env, create=True)) as client:
@@ -108,11 +110,3 @@ def _is_of(corpus: Corpus, config: ExperimentConfig, manifest: Mapping[str, Any]
     }
     # Settings that the experiment leaves out are as recorded.
     return expected.items() <= manifest.items() and config.index.named.items() <= recorded_settings(manifest).items()
-
-
-def owns_collection(config: ExperimentConfig) -> bool:
-    """Return True if the experiment makes its collection, an embedded one, of its own pages."""
-    retriever = config.retriever
-    is_named = retriever.python is None or retriever.names_collection
-    is_own = not retriever.store.url and retriever.collection == config.index.collection
-    return is_named and is_own and config.sources.dir is not None

@@ -171,12 +171,7 @@ def _now() -> str:
 def differences(before: CollectionFacts, after: CollectionFacts) -> str:
     """Return the differences of two states of a collection, in words; empty where they are the same."""
     first, second = ({"points": each.points, **each.content} for each in (before, after))
-    changed = {name for name in first.keys() | second.keys() if first.get(name) != second.get(name)}
-    said = [
-        f"{name.replace('_', ' ')} {first.get(name)!r} → {second.get(name)!r}"
-        for name in first | second
-        if name in changed - {"sample_hash", "sampled_points"}
-    ]
-    if "sample_hash" in changed:
-        said.append(f"content of {first['sampled_points']:,} sampled points")
-    return ", ".join(said)
+    changed = [name for name in first if first[name] != second[name] and not name.startswith("sample")]
+    said = [f"{name.replace('_', ' ')} {first[name]!r} → {second[name]!r}" for name in changed]
+    sampled = [f"content of {first['sampled_points']:,} sampled points"]
+    return ", ".join(said + (sampled if first["sample_hash"] != second["sample_hash"] else []))

@@ -65,11 +65,9 @@ def run_experiment(
     check_outputs(wanted, config.tracking)
     if from_retrieval:
         inputs = started_from(from_retrieval, inputs)
-    exported = wanted.export or wanted.refit
-    if exported and (name := inputs.config.retriever.python) != config.retriever.python:
+    if (exported := wanted.export or wanted.refit) and inputs.config.retriever.python != config.retriever.python:
         # It may have been an object; and a file from somebody else is to name no code that is run later.
-        remedy = "name its factory (retriever.python), or leave the export out"
-        raise ExperimentError(f"{exported}: only the saved retrieval names the retriever, {name!r}; {remedy}")
+        raise ExperimentError(f"{exported}: only the saved retrieval names the retriever; leave the export out")
     with ExitStack() as opened:
         with progress_bar(shown=shown) as progress:
             inputs, bench = opened.enter_context(open_bench(inputs, env, progress, retriever))
@@ -117,7 +115,6 @@ def _measured(inputs: Inputs, bench: Collaborators, searches: Sequence[Find]) ->
     saved, started = inputs.saved, time.time()
     inputs = with_objective(inputs, listed=bool(saved.origin.collection if saved else bench.retriever.info))
     config, sweep, (search, *held_out) = inputs.config, inputs.sweep, searches
-    sweep = sweep and replace(sweep, notes=(*sweep.notes, *inputs.notes))
     facts = gather(config, inputs.golden, bench, saved)
     result = measure_pool(config, search(range(len(inputs.settings))), bench, sweep)
     if sweep and held_out:

@@ -39,7 +39,6 @@ class Inputs:
         held_out: The golden queries on which the chosen cell of the grid is measured again, None without any.
         baseline: The report of the run against which nothing may be worse, None without one.
         saved: The saved retrieval that it starts from, None where it searches.
-        notes: Remarks on the objective.
     """
 
     config: ExperimentConfig
@@ -48,7 +47,6 @@ class Inputs:
     held_out: GoldenSet | None
     baseline: Report | None
     saved: "SavedPool | None" = None
-    notes: tuple[str, ...] = ()
 
     @property
     def settings(self) -> Sequence[RetrieverConfig]:
@@ -93,7 +91,7 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
     inputs = Inputs(config=config, golden=golden, sweep=sweep, held_out=held_out, baseline=baseline)
     for queries in inputs.splits:
         _check_scored(queries, [name for name in metrics if name in JUDGED], judged=config.judge.model is not None)
-    return with_objective(inputs)
+    return inputs
 
 
 def _check_scored(golden: GoldenSet, graded: Sequence[str], *, judged: bool) -> None:
@@ -111,16 +109,15 @@ def _check_scored(golden: GoldenSet, graded: Sequence[str], *, judged: bool) -> 
     )
 
 
-def with_objective(inputs: Inputs, *, listed: bool | None = None) -> Inputs:
+def with_objective(inputs: Inputs, *, listed: bool) -> Inputs:
     """Return the inputs with an objective that can score these queries.
 
     Of an experiment that names none it is the first usable default.
-
     Where it sweeps thresholds and its data can tell, the objective weighs wrong answers, too.
 
     Args:
         inputs: The experiment.
-        listed: True if the chunks of the retriever can be listed; None where nothing is known of it yet.
+        listed: True if the chunks of the retriever can be listed.
 
     Raises:
         ExperimentError: The objective scores no query; one that does is named.
@@ -137,18 +134,17 @@ def with_objective(inputs: Inputs, *, listed: bool | None = None) -> Inputs:
         if not able or "metrics" in objective.model_fields_set:
             raise ExperimentError(f"{said}; name one that can, such as --objective.metrics {able or PRECISION}")
         objective = objective.model_copy(update={"metrics": {able: 1.0}})
-        inputs = replace(inputs, notes=(*inputs.notes, f"{said}: they are compared by {able}"))
-    if listed is not None:
-        objective = with_utility(objective, sweep.variants[0].thresholds, golden.cases)
-    return replace(inputs, config=config.model_copy(update={"objective": objective}))
+        sweep = replace(sweep, notes=(*sweep.notes, f"{said}: they are compared by {able}"))
+    objective = with_utility(objective, sweep.variants[0].thresholds, golden.cases)
+    return replace(inputs, config=config.model_copy(update={"objective": objective}), sweep=sweep)
 
 
-def _idle(metric: str, golden: GoldenSet, listed: bool | None) -> str:
+def _idle(metric: str, golden: GoldenSet, listed: bool) -> str:
     """Return why a metric can score no query, as the end of a sentence; empty where it can."""
     if "labels" not in declared(metric).needs or not any(case.in_scope for case in golden.cases):
         return ""
     labelled = [case for case in golden.cases if case.is_labelled]
     if not labelled:
         return "labels, and no query has any"
-    by_all = listed is False and getattr(metric_named(metric), "all_relevant", False)
+    by_all = not listed and getattr(metric_named(metric), "all_relevant", False)
     return f"all relevant chunks, and {UNLISTED}" if by_all and all(case.relevant_evidence for case in labelled) else ""

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evals.config.experiment import DatasetConfig, ExperimentConfig, TrackingConfig
+from evals.config.experiment import ExperimentConfig, TrackingConfig
 from evals.config.files import check_writable, write
 from evals.grid.axes import Plan
 from evals.tracking import FOLDER, check_store
-from retrievers.config import RetrieverConfig, dump
+from retrievers.config import RetrieverConfig
 from retrievers.config.files import read_text
-from retrievers.config.layers import build, file_layer, flatten
+from retrievers.config.layers import Layer, build, file_layer, flatten
 from retrievers.errors import ConfigError
 from retrievers.text.printable import json_text
 
@@ -60,8 +60,7 @@ def check_outputs(wanted: Outputs, config: TrackingConfig) -> None:
     """Make sure that every file of a run can be written, and its run in a local store of MLflow; none is made here.
 
     Raises:
-        ConfigError: A file, or the folder in which runs are kept, cannot be written, or was moved; two are one file; or
-            the database of runs is damaged.
+        ConfigError: A file, or the folder in which runs are kept, cannot be written, or was moved; or two are one file.
     """
     # All checks come before the work: a fault found at the end would cost the whole run.
     if config.enabled:
@@ -175,8 +174,12 @@ def export(settings: RetrieverConfig, report: "Report", file: Path) -> None:
 
     from retrievers.store.opening import portable_settings
 
-    fit = _fit(report)
-    told = f"{FITTED}{json_text(fit, indent=None)}\n" if fit["false_answer"] is not None else ""
+    config, told = report.config, ""
+    if rate := config.get("threshold", {}).get("false_answer"):
+        data = {name: value for name, value in config["dataset"].items() if value}
+        fit = {"false_answer": rate, "threshold": config["retriever"]["threshold"], "dataset": data}
+        facts = report.facts.model_dump(include={"embedding", "dataset_fingerprint", "in_scope", "out_of_scope"})
+        told = f"{FITTED}{json_text(fit | facts, indent=None)}\n"
     write(file, told + yaml.safe_dump(portable_settings(settings, file), sort_keys=False))
 
 
@@ -189,28 +192,25 @@ def read_fit(file: Path) -> dict[str, Any]:
     from retrievers.store.opening import portable_settings
 
     _, _, told = read_text(file, "a retriever that --export wrote", MOST_BYTES).partition(FITTED)
-    with suppress(ValueError, TypeError, KeyError):
-        fit: dict[str, Any] = json.loads(told.partition("\n")[0])
-        fit |= {"false_answer": float(fit["false_answer"])}
-        return fit | {"retriever": portable_settings(build(RetrieverConfig, [file_layer(file, RetrieverConfig)]))}
+    with suppress(ValueError, TypeError):
+        settings = portable_settings(build(RetrieverConfig, [file_layer(file, RetrieverConfig)]))
+        return dict(json.loads(told.partition("\n")[0]), retriever=settings)
     raise ConfigError(
         f"{file}: expected a retriever that --export wrote in a run with threshold.false_answer, whose line "
         f"{FITTED.strip()!r} says on what; found none"
     )
 
 
-def check_refit(file: Path, before: Mapping[str, Any], data: DatasetConfig) -> None:
-    """Refuse to fit a threshold again on other data than before, unless a flag names them.
+def fit_layer(file: Path) -> Layer:
+    """Return the settings that fit the threshold of an exported retriever again: the same rate, on the same data.
 
     Raises:
-        ConfigError: They are others, or the file does not say which they were.
+        ConfigError: The file cannot be read, or its threshold was not fitted.
     """
-    was, now = before.get("dataset"), _data(dump(data))
-    if was != now:
-        raise ConfigError(
-            f"{file}: its threshold was fitted on {_written(was)}, not on {_written(now)}; expected flags that say "
-            "on which golden data to fit it: --dataset.path, --dataset.split"
-        )
+    own, fit = file_layer(file, RetrieverConfig), read_fit(file)
+    promise = {"false_answer": fit.get("false_answer")}
+    values = {"retriever": own.values, "threshold": promise, "dataset": fit.get("dataset", {})}
+    return Layer(label=own.label, values=values)
 
 
 def refitted(file: Path, before: Mapping[str, Any]) -> str:
@@ -228,23 +228,3 @@ def refitted(file: Path, before: Mapping[str, Any]) -> str:
     ]
     same = [] if new["threshold"] != old.get("threshold") else [f"threshold {new['threshold']} as before"]
     return f"{file}: " + "; ".join(same + moved)
-
-
-def _fit(report: "Report") -> dict[str, Any]:
-    return {
-        "false_answer": report.config.get("threshold", {}).get("false_answer"),
-        "threshold": report.config["retriever"].get("threshold"),
-        "dataset": _data(report.config["dataset"]),
-        **report.facts.model_dump(include={"embedding", "dataset_fingerprint", "in_scope", "out_of_scope"}),
-    }
-
-
-def _data(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if value}
-
-
-def _written(data: Any) -> str:
-    """Return which golden data settings name; those that earlier versions wrote have no split."""
-    if not isinstance(data, Mapping):
-        return f"{data}, of whose split nothing is said"
-    return ", ".join(f"{name} {value}" for name, value in data.items()) or "golden data without a name"

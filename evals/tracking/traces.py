@@ -1,16 +1,14 @@
 """The queries of a report as MLflow traces: spans of the measured durations, judgements as assessments."""
 
-import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping
 from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
-from evals.collect.observations import Unscored
 from evals.judge.tasks import PRECISION
 from evals.report.head import deepest
-from evals.report.model import FailedValue, Hit, QueryRow, Report, ScoreValue
+from evals.report.model import Hit, QueryRow, Report, ScoreValue
 from evals.report.sections import verdict_lines, worst_first
 from evals.tracking.values import expected_text, retrieved_text
 
@@ -26,16 +24,14 @@ MOST = 500
 def traces(report: Report, experiment_id: str, run_id: str) -> list[Trace]:
     """Return the queries of a run as traces, the worst first: a list by time shows them in this order.
 
-    Of more than `MOST` those whose ids have the least hashes, the same in every run.
+    Of more than `MOST` they are the first in the golden data.
 
     Args:
         report: The run.
         experiment_id: Id of the run's experiment.
         run_id: Id of the run.
     """
-    by_hash = sorted((row.id for row in report.queries), key=lambda name: hashlib.sha256(name.encode()).hexdigest())
-    latest, kept = time.time_ns(), {*by_hash[:MOST]}
-    rows = worst_first((row for row in report.queries if row.id in kept), MOST)
+    latest, rows = time.time_ns(), worst_first(report.queries[:MOST], MOST)
     # A millisecond apart: MLflow sorts traces by time in milliseconds.
     return [_trace(row, report, experiment_id, run_id, latest - number * 1_000_000) for number, row in enumerate(rows)]
 
@@ -125,18 +121,14 @@ def _span(name: str, ids: tuple[int, int, int | None], times: tuple[int, int], a
 
 def _assessments(row: QueryRow, report: Report, trace_id: str, run_id: str) -> Iterator["Assessment"]:
     """Yield whether the query passed, why, and what was expected. MLflow shows them in the order of their names."""
-    from mlflow.entities import AssessmentError, AssessmentSource, Expectation, Feedback
+    from mlflow.entities import AssessmentSource, Expectation, Feedback
 
     known: dict[str, Any] = {"trace_id": trace_id, "metadata": {"mlflow.assessment.sourceRunId": run_id}}
     by_judge = ("LLM_JUDGE", f"{judge.provider}:{judge.model}" if (judge := report.facts.judge) else "")
     for name, value, reason in _judgements(row):
         kind, model = by_judge if name == JUDGED else ("CODE", "retrieval-evals")
         own = known | {"name": name, "source": AssessmentSource(source_type=kind, source_id=model)}
-        if isinstance(value, FailedValue):
-            kind, _, message = value.failed.partition(": ")
-            error = AssessmentError(error_code=kind, error_message=message)
-            yield Feedback(value=None, rationale=reason or None, error=error, **own)
-        elif value is not None and not isinstance(value, Unscored):
+        if isinstance(value, float | int | str):
             yield Feedback(value=value, rationale=reason or None, **own)
     people = AssessmentSource(source_type="HUMAN", source_id="golden data")
     yield Expectation(name="expected", value=expected_text(row), source=people, **known)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +10,6 @@ from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
 
-from evals.collect.observations import SampledMean, Summary
 from evals.comparison.records import Comparison
 from evals.config.experiment import ExperimentConfig
 from evals.config.values import CRITERION
@@ -43,13 +42,9 @@ OBJECTIVE = "by_objective"
 CURVES = {"wrongly_answered": "scope/false_answer", "wrongly_silent": "scope/false_abstention", "tokens": TOKENS}
 # Comparisons of a criterion that MLflow has too.
 COMPARATORS = {">=": "GTE", "<=": "LTE"}
-OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "top_score", "time_ms")
-
-
 # MLflow's names of what a difference is made of.
 DIFFERENCE = {"diff": "difference", "ci_low": "low", "ci_high": "high", "p_value": "p", "n_paired": "n"}
-
-
+OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "top_score", "time_ms")
 # A metric, the step of its curve (0 where it has none), and its value.
 Figure = tuple[str, int, float]
 
@@ -129,8 +124,8 @@ def tags(report: Report) -> dict[str, str]:
         "ragas": (report.ragas_check and report.ragas_check.line) or None,
         "code.commit": facts.commit,
         "mlflow.note.content": description(report),
-        "mlflow.loggedArtifacts": json.dumps([{"path": f"tables/{name}.json", "type": "table"} for name in names]),
         "mlflow.genaiEvaluate.qualityCriteria": quality_criteria(report),
+        "mlflow.loggedArtifacts": json.dumps([{"path": f"tables/{name}.json", "type": "table"} for name in names]),
     }
     return {key: str(value) for key, value in tags.items() if value is not None}
 
@@ -161,10 +156,8 @@ def compared_figures(comparison: Comparison, key: str) -> Iterator[Figure]:
 
 def metrics_table(report: Report) -> list[dict[str, Any]]:
     """Return a row a metric: value, interval, n, counts of missing scores, bounds, note, sample."""
-    # Columns of a sample are empty where all queries were judged.
-    of_sample = [f"sampled.{field.name}" for field in fields(SampledMean)]
-    names = [*(field.name for field in fields(Summary) if field.name != "sampled"), *of_sample]
     rows = [dict(flatten(asdict(metric))) for metric in report.metrics.values()]
+    names = dict.fromkeys(name for row in rows for name in row if name != "sampled")
     return [{name: row.get(name) for name in names} for row in rows]
 
 

@@ -176,7 +176,7 @@ def test_a_retriever_of_ours_and_a_vector_store_stay_open(made: OnDisk) -> None:
         (lambda: sweep(Experiment()), ExperimentError, "has no sweep"),
         (lambda: run(top_k=0), ConfigError, "top_k: .*greater than or equal to 1, got 0 .set by the arguments"),
         (lambda: sweep(texts, ROWS, top_k="1:2", threshold="0:1:0.3"), ConfigError, "^threshold: .* miss 1, got '0:1"),
-        (lambda: run(outputs=Outputs(export=Path("x"))), ExperimentError, "texts was given as an object.*a factory"),
+        (lambda: run(outputs=Outputs(export=Path("x"))), ExperimentError, "texts was given as an object.*its factory"),
         (lambda: compare_runs("a.json"), ReportError, "at least one run to compare"),
         (lambda: compare_runs("a", "b", tolerances={HIT_RATE: float("nan")}), ExperimentError, "a number of 0 or more"),
     ],

@@ -63,7 +63,7 @@ def test_an_experiment_ends_with_a_valid_report_or_a_clear_refusal(
     try:
         config = build(ExperimentConfig, layers)
         run = sweep if config.sweep.axes else evaluate
-        evaluation = run(experiment=config, outputs=Outputs(report=file), env={})
+        evaluation = run(experiment=config, outputs=Outputs(report=file))
     except RetrievalError as error:
         ended["refused"] += 1
         assert 20 < len(str(error)) < 2_000 and "Traceback" not in str(error)

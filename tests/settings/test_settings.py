@@ -112,7 +112,7 @@ def test_a_range_is_exact_in_decimals(first: int, steps: int, step: int, places:
 
 NO_RANGES: list[Any] = [
     "0:1:0.3", "2:1", "1:2:0", "5:1:-1", "a", "", "1,,2", "nan", "1e400", "1" * 5_000, "0:20:1e-999999", "1:2:3:4",
-    True, None, ["0:1:0.001"] * 11, "0:1e9",
+    True, None, "0:1e9",
 ]  # fmt: skip
 NO_CONDITIONS: list[Any] = [
     "", "<= 0.1", ["a >= 0.8", ""], "a >= 0.1, b >= 1, a <= 0.9", "a ", "a => 0.8", "a != 1", "a >= 80%", "a 0.8",

@@ -43,9 +43,7 @@ def test_a_name_of_several_cells_or_none_is_refused(made: Report, name: str, whi
         cell_report(made, name)
 
 
-def test_several_metrics_of_an_objective_are_compared_as_what_is_found(
-    made: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_metrics_of_an_objective_are_compared_as_what_is_found(made: Report, tmp_path: Path) -> None:
     plain = made.plain()
     for row in plain["queries"]:
         row["id"] += "\x1b[2J`|"
@@ -53,8 +51,8 @@ def test_several_metrics_of_an_objective_are_compared_as_what_is_found(
     file.write_text(json.dumps(plain), encoding="utf-8")
     grid, text = parse(file.read_text(encoding="utf-8"), "grid.json"), tmp_path / "c.md"
     first, second = (f"{file}#{name}" for name in ("semantic-k5-t0", "semantic-k1-t0.5"))
-    assert main([first, second, "--json", "--markdown", str(text)]) == 0
-    [compared] = json.loads(capsys.readouterr().out)["comparisons"]
+    assert main([first, second, "--output", str(tmp_path / "c.json"), "--markdown", str(text)]) == 0
+    [compared] = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))["comparisons"]
     assert grid.grid is not None
     names = [grid.grid.address(place) for place in range(len(grid.grid.cells.index))]
     means = [

@@ -124,19 +124,15 @@ A_TOLERANCE = "expected METRIC:TOLERANCE"
     ("arguments", "said"),
     [
         (["a.json"], "expected a baseline and at least one run to compare, got 'a.json' alone"),
-        (["a.json", "a.json"], "'a.json' and 'a.json' are the same run"),
-        (["--baseline", "a.json", "b.json", "./a.json"], "'a.json' and 'a.json' are the same run"),
-        (["a.json", "copy.json"], "'copy.json' and 'a.json' are the same run (a.json); give two different ones"),
         (["a.json", "broken.json"], "broken.json: not valid JSON"),
         (["a.json", "b.json", "--queries", "-1"], "argument --queries: expected a whole number of 0 or more, got '-1'"),
         (["a.json", "b.json", "--queries", "9" * 5_000], "expected a whole number of 0 or more, got '99"),
-        (["a.json", "/dev/zero"], "/dev/zero: expected a report of evals.run, found a folder, pipe or device"),
         (["a.json", "later.json"], "later.json: expected a report of schema version 2, found version 3"),
         (["a.json", "queries.json"], "queries.json: expected a report of evals.run, which has a schema_version"),
         (["a.json", "d.json"], "d.json: cannot be read: No such file or directory"),
         (["a.json", "quries.json"], "did you mean 'queries.json'"),
         (["a.json", "gone/a.json"], "gone/a.json: cannot be read: No such file or directory"),
-        (["a.json", "some-run"], "'some-run': no such file, and no MLflow runs either"),
+        (["a.json", "some-run"], "'some-run': no .json file, and no MLflow runs either"),
         (["a.json", "b.json", "--metrics", "rankng/*"], "no metric 'rankng/*' in these runs; did you mean"),
         (["a.json", "b.json", "--metrics", ",,"], "no metric '' in these runs"),
         (["a.json", "b.json", "--by", f"{NDCG},"], "no metric '' in these runs"),
@@ -173,10 +169,10 @@ def test_two_cells_of_a_grid_as_page_and_markdown(
     plain = made.plain()
     plain["queries"][0]["query"] = HOSTILE
     write(file := tmp_path / "grid.json", plain)
-    page, text = tmp_path / "c.html", tmp_path / "c.md"
+    page, text, file_of = tmp_path / "c.html", tmp_path / "c.md", tmp_path / "c.json"
     names = made.grid.address(0), made.grid.address(len(made.grid.cells.index) - 1)
-    done = call(main, [*(f"{file}#{name}" for name in names), "--html", page, "--markdown", text, "--json"], capsys)
-    [found] = json.loads(done.out)["comparisons"]
+    call(main, [*(f"{file}#{name}" for name in names), "--html", page, "--markdown", text, "--output", file_of], capsys)
+    [found] = json.loads(file_of.read_text(encoding="utf-8"))["comparisons"]
     shown, written = page.read_text(encoding="utf-8"), text.read_text(encoding="utf-8")
     assert "<script" not in shown and "\\<script\\>" in written and "\n# head" not in written
     shown = unescape(re.sub(r"<[^>]*>", "", shown))
@@ -193,7 +189,6 @@ def test_two_cells_of_a_grid_as_page_and_markdown(
     assert lost and shown.count("lost") >= len(lost)
     assert all(query_id in shown and f"`{query_id}`" in written for query_id in lost)
     assert found["settings"][0]["setting"] in shown
-    refused(call(main, [f"{file}#{names[0]}"] * 2, capsys), "same run")
     refused(call(main, [f"{file}#{names[0]}", f"{file}#{names[0]}9"], capsys), "expected one such as")
 
 

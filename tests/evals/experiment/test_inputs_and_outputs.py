@@ -11,7 +11,7 @@ import pytest
 from evals.cases.reading import golden_set
 from evals.config.experiment import ExperimentConfig, TrackingConfig
 from evals.errors import DatasetError, ExperimentError
-from evals.experiment.inputs import load_inputs
+from evals.experiment.inputs import load_inputs, with_objective
 from evals.experiment.outputs import Outputs, check_outputs, new_file, run_names, with_report
 from evals.grid.axes import plan
 from retrievers.errors import ConfigError
@@ -58,10 +58,11 @@ def test_something_must_score_every_query(
 def test_cells_are_compared_by_what_can_score_the_queries() -> None:
     named = config(judge=JUDGE, sweep=SWEEP, objective={"metrics": "ranking/ndcg_at_3"})
     with pytest.raises(ExperimentError, match=f"ndcg_at_3 compares cells by labels, and no query .*{PRECISION}"):
-        load_inputs(named, golden_set([ANSWERED, OUTSIDE]))
+        with_objective(load_inputs(named, golden_set([ANSWERED, OUTSIDE])), listed=True)
     swept = config(judge=JUDGE, sweep=SWEEP)
-    assert [*load_inputs(swept, golden_set([ANSWERED, OUTSIDE])).config.objective.metrics] == [PRECISION]
-    assert [*load_inputs(swept, golden_set([LABELLED])).config.objective.metrics] == ["ranking/ndcg_at_10"]
+    for rows, metric in (([ANSWERED, OUTSIDE], PRECISION), ([LABELLED], "ranking/ndcg_at_10")):
+        compared = with_objective(load_inputs(swept, golden_set(rows)), listed=True)
+        assert [*compared.config.objective.metrics] == [metric]
 
 
 # Files and names

@@ -301,7 +301,6 @@ FAULTS: Mapping[str, Mapping[str, str | None]] = {
     f"--output {'r' * 300}": {},
     "--output r --html r": {},
     "--log-file p": {"p": None},
-    "--tracking.enabled true --tracking.uri sqlite:///mlflow.db": {"mlflow.db": "garbage" * 100},
     "--tracking.enabled true": {"mlruns": ""},
     "--judge.api-key-env sk-s3cret": {},
     "--sweep.threshold 0:1:0.3": {},

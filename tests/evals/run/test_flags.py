@@ -10,7 +10,7 @@ from evals.__main__ import COMMANDS, main
 from evals.config.experiment import ExperimentConfig
 from evals.run import USUAL, load_config, parser
 from retrievers.config.layers import leaves
-from tests.support.command import call, python
+from tests.support.command import call
 
 FIVE = {
     "RAG_DEFAULT_TOP_K": "9",
@@ -57,15 +57,6 @@ def test_the_exit_code_is_that_of_the_command(
 def test_arguments_come_from_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["retrieval-evals", "run", "--list-metrics"])
     assert main() == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["run", "--help"], ["search", "--help"]])
-def test_help_loads_no_heavy_library(arguments: list[str], tmp_path: Path) -> None:
-    done = python(["-X", "importtime", "-m", "evals", *arguments], tmp_path)
-    assert done.returncode == 0
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert not imported & {"numpy", "ragas", "mlflow", "qdrant_client", "langchain_core", "datasets", "pandas"}
 
 
 # The flags of a run

@@ -161,7 +161,7 @@ def figures(out: str, start: str) -> list[int]:
 def test_a_plan_counts_the_searches_that_metrics_need(plain: Run) -> None:
     alone = plain("--plan", "--metrics", "ranking/*")
     assert alone.code == 0
-    assert "6 query embeddings by wordllama:l2_supercat_256 (local, free): 6 for candidates" in alone.out
+    assert "6 query embeddings by wordllama:l2_supercat_256 (local, free)\n" in alone.out
     assert "0 to measure latency, 0 to repeat queries" in alone.out
     assert "none (judge.model): no LLM-graded metric, no call" in alone.out
     more = plain("--plan", "--metrics", "latency/*,determinism/*").out
@@ -190,7 +190,7 @@ def test_a_plan_says_what_its_table_does_not_count(run: Run, server: ChatServer,
     assert (planned.code, server.chats) == (0, []), planned.err
     for said in ("within 0.05 of the best", "no price for", "Time at the given limits: about ", "would stop early: "):
         assert said in planned.out
-    assert "  all " in planned.out and "semantic: 6 query embeddings" in planned.out
+    assert "  all " in planned.out and "each way to retrieve: 6 for candidates" in planned.out
     assert "earlier version" not in planned.out
     with closing(VerdictStore(tmp_path / "verdicts.sqlite")) as store:
         store.put(b"old", "cohere:another", "ContextPrecisionOutput", "{}", (1, 1))

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -17,7 +16,7 @@ from evals.tracking.ui import main
 from tests.support.command import environment
 from tests.support.loopback import free_port
 from tests.support.results import report
-from tests.support.tracking import run_of, written
+from tests.support.tracking import written
 
 ANSWERS = """
 import sys
@@ -49,20 +48,12 @@ def test_without_runs_there_is_nothing_to_show(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("folder")
-def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert main(["--port", str(taken.getsockname()[1])]) == 2
-    assert "cannot be used" in (said := capsys.readouterr().err) and "--port" in said
-
-
 @pytest.mark.parametrize(
     ("flags", "program", "code", "said"),
     [
         ([], ANSWERS, 0, "Runs: {page} (Ctrl-C ends it)\n"),
         (["--no-browser"], ANSWERS, 0, "Runs: {page} (Ctrl-C ends it)\n"),
-        ([], "exit('starting\\nno such table: runs')", 2, "MLflow's server did not start: no such table: runs\n"),
-        ([], "exit(1)", 2, "MLflow's server did not start: it says nothing\n"),
+        ([], "exit(1)", 2, "MLflow's server did not start; where port {port} is taken"),
     ],
 )
 def test_the_page_is_told_and_opened_once_the_server_answers_and_its_end_is_waited_for(
@@ -79,9 +70,11 @@ def test_the_page_is_told_and_opened_once_the_server_answers_and_its_end_is_wait
     page = f"http://127.0.0.1:{port}/#/experiments"
     (folder / "health").touch()
 
-    def start(port: int, uri: str, output: int) -> subprocess.Popen[bytes]:
+    def start(port: int, uri: str) -> subprocess.Popen[bytes]:
         assert uri.startswith("sqlite:////") and Path(uri.removeprefix("sqlite:///")).is_file()
-        process = subprocess.Popen([sys.executable, "-c", program, str(port)], stdout=output, stderr=output)
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         if flags:  # nothing asks for the page, so that it is waited for until somebody stops it
             monkeypatch.setattr(process, "wait", Mock(side_effect=[KeyboardInterrupt, 0]))
         begun.append(process)
@@ -95,7 +88,7 @@ def test_the_page_is_told_and_opened_once_the_server_answers_and_its_end_is_wait
     monkeypatch.setattr("webbrowser.open", visit)
     assert main(["--port", str(port), *flags]) == code
     done = capsys.readouterr()
-    assert (done.out + done.err).endswith(said.format(page=page))
+    assert said.format(page=page, port=port) in done.out + done.err
     assert opened == ([] if flags or code else [page])
     subprocess.Popen.wait(begun[0], 10)
 
@@ -110,13 +103,13 @@ def test_a_server_is_opened_at_its_page_and_nothing_is_started(
 
 @pytest.mark.slow
 def test_the_address_of_the_runs_is_printed_when_the_server_answers(folder: Path) -> None:
-    done, port = run_of(written(report())), free_port()
+    written(report())
+    port = free_port()
     command = [sys.executable, "-m", "evals", "ui", "--port", str(port)]
     process = subprocess.Popen(command, cwd=folder, env=environment({}), stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout
-        page = f"http://127.0.0.1:{port}/#/experiments/{done.info.experiment_id}/evaluation-runs"
-        assert process.stdout.readline() == f"Runs: {page} (Ctrl-C ends it)\n"
+        assert process.stdout.readline() == f"Runs: http://127.0.0.1:{port}/#/experiments (Ctrl-C ends it)\n"
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10) as answer:
             assert answer.read() == b"OK"
     finally:

@@ -19,7 +19,7 @@ from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig
 from retrievers.config.indexing import DEFAULTS
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.models import CheckedEmbeddings, make_embeddings
-from retrievers.errors import CollectionNotFoundError, EmbeddingError, IndexingError, StoreError
+from retrievers.errors import CollectionNotFoundError, ConfigError, EmbeddingError, IndexingError, StoreError
 from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store.opening import open_client
@@ -176,9 +176,6 @@ def test_settings_that_are_not_named_are_the_recorded_ones_and_others_make_all_a
     for idle in ({"overlap": 9}, {"merge_small": True}):
         with pytest.raises(ConfigError, match=r"does nothing under index\.splitter"):
             index(splitter="whole", **idle)
-    mark(index.config().store, "pages", index={**DEFAULTS, "splitter": "recursive"})
-    index.refuses(r"index\.splitter 'recursive' is gone; use --splitter sections")
-    assert index(splitter="sections", replace=True)[0] == CHUNKS
 
 
 @embedded
