@@ -150,7 +150,7 @@ def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
         tone, word = ("good", "better") if move.gain > 0 else ("bad", "worse")
         change = f"  {move.metric} {figure(move.metric, move.before)} → {figure(move.metric, move.after)}  "
         columns = (_hits(move.baseline), _hits(move.other))
-        rows = [list(both) for both in zip_longest(*columns, fillvalue=Styled(""))]
+        rows = [row_of(*both) for both in zip_longest(*columns, fillvalue="")]
         lines = [
             line(""),
             line("  ", Styled(move.baseline.id, "bold"), f" {move.baseline.query}"),
@@ -159,17 +159,14 @@ def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
         yield Section(lines=lines, columns=[Column("  baseline"), Column("  other")], rows=rows)
 
 
-def _hits(row: QueryRow) -> Iterator[Styled]:
-    """Yield chunks, a line each; of a long source the end is shown, where its lines are."""
-    below = "" if row.retrieved else "below the threshold "
-    if below:
-        yield Styled("  nothing returned")
-    for hit in row.best_below_threshold[:1] if below else row.retrieved[:HITS]:
-        # Scores of two runs may have two scales, and the threshold another one: they are in the reports.
-        prefix = f"  {below}{hit.rank}. {'✓' if hit.grade else ' '} "
-        yield Styled(prefix + hit.source, keep=len(prefix))
+def _hits(row: QueryRow) -> Iterator[str]:
+    """Yield chunks, a line each; scores of two runs may have two scales, and the threshold another one."""
+    if not row.retrieved:
+        yield "  nothing returned"
+        yield from (f"  below the threshold {hit.rank}. {hit.source}" for hit in row.best_below_threshold[:1])
+    yield from (f"  {hit.rank}. {'✓' if hit.grade else ' '} {hit.source}" for hit in row.retrieved[:HITS])
     if (more := len(row.retrieved) - HITS) > 0:
-        yield Styled(f"  and {more} more")
+        yield f"  and {more} more"
 
 
 def regressions(comparison: Comparison) -> Section:

@@ -3,12 +3,9 @@
 Terminal, page, Markdown and notebook show these; each metric, criterion, difference and chunk is put into words here.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
-from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from evals.collect.observations import Summary
 from evals.judge.budget import Usage
@@ -29,8 +26,6 @@ CHUNKS = 3
 ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "UNLABELLED": 2, "SUCCESS": 3}
 # A query without labels is among the worst where a judge grades its result below this.
 POOR = 0.5
-# Path and first line of a source.
-PLACE = re.compile(r"(?P<path>[^:]+):(?P<line>\d+)(-\d+)?")
 
 
 def numbers(*names: str, is_needed: bool = True) -> tuple[Column, ...]:
@@ -158,19 +153,18 @@ def worst_queries(report: Report, *, everything: bool) -> Section | None:
     """
     shown = worst(report.queries, WORST if everything else FIRST)
     which = "worst query" if len(shown) == 1 else f"{len(shown)} worst queries"
-    lines = [each for row in shown for each in _worst(row, report, everything=everything)]
+    lines = [each for row in shown for each in _worst(row, everything=everything)]
     return Section(title=f"The {which}, and what was retrieved instead", lines=lines) if shown else None
 
 
-def _worst(row: QueryRow, report: Report, *, everything: bool) -> Iterator[Line]:
+def _worst(row: QueryRow, *, everything: bool) -> Iterator[Line]:
     tags = Styled(f"  {' · '.join(row.tags)}" if row.tags else "", "dim")
     yield line(Styled(row.id, "bold"), f" {' '.join(row.query.split())}", tags, is_cut=True)
     for reason in reasons(row)[: 2 if everything else 1]:
         yield line(Styled(f"  {reason}", "bad"), is_cut=True)
     for hit in row.retrieved[: CHUNKS if everything else FIRST_CHUNKS]:
-        source = Styled(hit.source, link=source_link(hit.source, report.config), keep=0)
         text = Styled(f"  {hit.preview.lstrip('# ')}", "dim")
-        yield line("  ", Styled(rank_and_score(hit)), source, text, is_cut=True)
+        yield line(f"  {rank_and_score(hit)}{hit.source}", text, is_cut=True)
         if hit.verdict == 0 or isinstance(hit.judge, FailedValue):
             found = "judged useless" if hit.verdict == 0 else "not judged"
             yield line(Styled(f"     {found}: {hit.said}", "dim"))
@@ -191,7 +185,7 @@ def disagreements(report: Report, *, everything: bool = True) -> Section | None:
     cells = [
         row_of(
             verdict.query_id,
-            Styled(report.chunks[verdict.chunk_id].source if verdict.chunk_id in report.chunks else "", keep=0),
+            report.chunks[verdict.chunk_id].source if verdict.chunk_id in report.chunks else "",
             *(("relevant", "useless") if verdict.label else ("not relevant", "useful")),
             Styled(verdict.reason, "dim"),
         )
@@ -279,21 +273,6 @@ def rank_and_score(hit: Hit, *, scaled: bool = True) -> str:
     """Return rank, score and relevance of a chunk, the beginning of its line."""
     scale = f"{hit.scale} " if scaled and hit.scale not in ("", "unknown", "none") else ""
     return f"{hit.rank}. {scale}{score_text(hit.score)} {'✓' if hit.grade else ' '} "
-
-
-def source_link(source: str, config: Mapping[str, Any]) -> str:
-    """Return the address of a chunk's first line (`file:///…#L8`); empty where its file is not known.
-
-    Args:
-        source: `path:start-end` of the chunk, the path below the folder of the source pages.
-        config: The configuration of the run.
-    """
-    folder = (config.get("sources") or {}).get("dir")
-    match = PLACE.fullmatch(source)
-    # An address of a site, or a path that leads out of the folder, is no file of it.
-    if not folder or match is None or match["path"].startswith("/") or ".." in Path(match["path"]).parts:
-        return ""
-    return f"{(Path(folder).absolute() / match['path']).as_uri()}#L{match['line']}"
 
 
 def worst_first(rows: Iterable[QueryRow], most: int) -> list[QueryRow]:

@@ -174,7 +174,7 @@ def test_two_cells_of_a_grid_as_page_and_markdown(
     plain["queries"][0]["query"] = HOSTILE
     write(file := tmp_path / "grid.json", plain)
     page, text = tmp_path / "c.html", tmp_path / "c.md"
-    names = made.grid.address(0), made.grid.address(len(made.grid.cells.index) - 1)
+    names = made.grid.addresses[0], made.grid.addresses[-1]
     done = call(main, [*(f"{file}#{name}" for name in names), "--html", page, "--markdown", text, "--json"], capsys)
     [found] = json.loads(done.out)["comparisons"]
     shown, written = page.read_text(encoding="utf-8"), text.read_text(encoding="utf-8")

@@ -242,7 +242,7 @@ def test_a_moved_query_shows_both_results_and_what_was_best_below_the_threshold(
     lost = [row("a", {NDCG: 0.0}, retrieved=[], best_below_threshold=[hit(1, 0.2, "b.md:1-2")])]
     made = compared(report({NDCG: []}, rows=rows), report({NDCG: []}, rows=lost))
     shown = render([made], width=100, color=False, queries=1)
-    assert "page.md:10-20" in shown and "nothing returned" in shown and "below the threshold 1.   b.md" in shown
+    assert "page.md:10-20" in shown and "nothing returned" in shown and "below the threshold 1. b.md" in shown
     assert long in render([made], width=100, color=False, queries=1, whole=True)
     assert max(map(len, shown.splitlines())) <= 100
 

@@ -15,7 +15,6 @@ from syrupy.assertion import SnapshotAssertion
 from evals.collect.observations import Failure, Gate, LatencyPass, Summary, Unscored
 from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict, Claim
-from evals.report.grid import grid_section
 from evals.report.head import FLAGS, conclusion, criteria_line, decided, deepest, headline, next_flags, tone
 from evals.report.model import Cause, Facts, RagasCheck
 from evals.report.parsing import parse
@@ -93,16 +92,6 @@ def test_the_worst_are_failures_first_then_by_what_was_right_then_the_most_confi
     ]
     found = [row.id for row in worst(reports.report({LLM: []}, rows=rows).queries)]
     assert found == ["confident", "nothing", "half right", "poor by the judge"]
-
-
-# A grid
-
-
-def test_of_too_many_cells_the_best_are_reported_and_the_recommended_one_in_any_case(grid: Measured) -> None:
-    section = grid_section(swept_of(grid), most=3)
-    assert section.cells.count == 100 and len(section.cells.index) == 3 and section.chosen in section.cells.index
-    assert {one.cell for one in section.choice.standings} <= {*section.cells.index}  # type: ignore[union-attr]
-    assert all(len(metric.mean) == 3 for metric in section.metrics.values())
 
 
 # Did it pass

@@ -24,7 +24,6 @@ from evals.report.html import render_page
 from evals.report.junit import junit
 from evals.report.parsing import parse
 from evals.report.section import Section, Styled, line, markdown, terminal
-from evals.report.sections import source_link
 from evals.report.terminal import description, render
 from retrievers.text.printable import json_text
 from tests.support.results import observation, report, report_of, result, verdict
@@ -186,19 +185,3 @@ def test_cells_are_harmless_and_what_is_bad_is_bold_in_markdown() -> None:
     section = Section(title="\x07t", lines=[line(cell)], columns=[], rows=[[Styled("1", "bad"), Styled("")]])
     assert "\x1b" not in terminal([Section(title="\x07t", lines=[line(cell)])], width=80, color=False)
     assert list(markdown(section))[-1] == "| **1** |  |"
-
-
-@pytest.mark.parametrize(
-    ("source", "config", "link"),
-    [
-        ("a/b.md:3-9", {"sources": {"dir": "/docs"}}, "file:///docs/a/b.md#L3"),
-        ("a b.md:3", {"sources": {"dir": "/docs"}}, "file:///docs/a%20b.md#L3"),
-        ("../b.md:3-9", {"sources": {"dir": "/docs"}}, ""),
-        ("/etc/passwd:1-2", {"sources": {"dir": "/docs"}}, ""),
-        ("https://x.y/z", {"sources": {"dir": "/docs"}}, ""),
-        ("a/b.md:3-9", {"sources": {}}, ""),
-        ("a/b.md:3-9", {}, ""),
-    ],
-)
-def test_a_link_leads_to_a_file_of_the_pages_alone(source: str, config: dict[str, dict[str, str]], link: str) -> None:
-    assert source_link(source, config) == link
