@@ -84,7 +84,7 @@ def _golden(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mismatc
     faults = [f"{len(ids)} {where} ({some(ids)})" for where, ids in sets.items() if ids]
     before, after = (f"{one.cases} queries, {one.dataset_fingerprint[:DIGITS]}" for one in (baseline, other))
     meaning = ", ".join(faults) or "only labels differ (tags, types, splits), on which no score depends"
-    yield Mismatch("golden data", "forbids" if pairing.left else "known", before, after, meaning)
+    yield Mismatch("golden data", before, after, meaning)
 
 
 def _relevant(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mismatch]:
@@ -93,22 +93,20 @@ def _relevant(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Misma
     if differing and {baseline.relevance, other.relevance} == {"collection"}:
         before, after = (f"{sum(len(rows[run].relevant) for rows in pairing.rows)} chunks" for run in (0, 1))
         meaning = f"of {len(differing)} queries ({some(differing)}): the same evidence lies in other chunks"
-        yield Mismatch("relevant chunks", "known", before, after, meaning)
+        yield Mismatch("relevant chunks", before, after, meaning)
 
 
 def _recorded(baseline: Report, other: Report) -> Iterator[Mismatch]:
     """Yield the facts, as text, in which two runs differ."""
     first, second = dict(_facts(baseline)), dict(_facts(other))
-    groups = [{name.partition(":")[0] for name in facts} for facts in (first, second)]
     for name in {**first, **second}:
-        group = name.partition(":")[0]
-        if first.get(name) == second.get(name) or (group in SHARED and not all(group in each for each in groups)):
+        group, before, after = name.partition(":")[0], first.get(name), second.get(name)
+        if before == after or (group in SHARED and None in (before, after)):
             continue
-        before, after = (facts.get(name, "none" if group in SHARED else "not recorded") for facts in (first, second))
         meaning = MEANINGS.get(name, MEANINGS.get(group, ""))
         if name == "collection" and not (baseline.facts.collection and other.facts.collection):
             meaning = "it is unknown if both read the same chunks"
-        yield Mismatch(name, "known", before, after, meaning)
+        yield Mismatch(name, before or "not recorded", after or "not recorded", meaning)
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:

@@ -5,14 +5,14 @@ from itertools import zip_longest
 from typing import Any
 
 from evals.comparison.differences import WHOLE_RUN
-from evals.comparison.records import Comparison, Difference, Run, written_p
+from evals.comparison.records import Comparison, Difference, Moved, Run, written_p
 from evals.metrics import declared
 from evals.report.model import QueryRow
 from evals.report.parsing import FOUND
 from evals.report.section import NOTHING, Column, Section, Styled, line, row_of, terminal
 from evals.report.sections import difference, figure, numbers, signed
 
-COMPARISON_SCHEMA = 1
+COMPARISON_SCHEMA = 2
 HITS = 5
 COLUMNS = (
     Column("metric"),
@@ -20,7 +20,7 @@ COLUMNS = (
     *numbers("95% interval", "p", "Holm", "win/tie/loss", "n", is_needed=False),
     Column(""),
 )
-OF_A_MOVE = ("metric", "before", "after", "gain")
+OF_A_MOVE = ("kind", "metric", "before", "after", "gain")
 
 
 def render(comparisons: Sequence[Comparison], *, width: int, color: bool, queries: int, whole: bool = False) -> str:
@@ -115,7 +115,7 @@ def _row(entry: Difference) -> tuple[Styled, ...]:
 
 def _beside(comparison: Comparison, family: int) -> Section:
     """Return what must be known beside the table, and how it is read."""
-    texts, tests = [], dict.fromkeys(entry.test for entry in comparison.differences if entry.n)
+    texts = []
     for entry in comparison.differences:
         before, after, worst = len(entry.only_baseline), len(entry.only_other), ""
         if entry.worst is not None:
@@ -128,15 +128,11 @@ def _beside(comparison: Comparison, family: int) -> Section:
         )
         if any(parts):
             texts.append(f"  {entry.metric}: {'; '.join(filter(None, parts))}")
-    notes = ["Difference: other − baseline, over the queries scored in both. Win: the other is better."]
-    if tests:
-        notes.append(
-            f"Intervals: each at 95%. p: of the test ({'; '.join(tests)}), at least 0.05 where the interval holds 0. "
-            f"Holm: p adjusted over all {family} tests, by which better and worse are decided."
-        )
-    if any(entry.note == WHOLE_RUN for entry in comparison.differences):
-        notes.append("Without n: statistics of the whole run, which are not paired by query and have no p.")
-    return Section(lines=[line(Styled(text, "dim")) for text in (*texts, " ".join(notes))])
+    read = (
+        "Difference: other − baseline, over the n queries scored in both; without n a statistic of the whole run. "
+        f"Better and worse follow Holm: p adjusted over all {family} tests."
+    )
+    return Section(lines=[line(Styled(text, "dim")) for text in (*texts, read)])
 
 
 def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
@@ -145,18 +141,21 @@ def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
         yield Section(lines=[line(""), line("No query moved.")])
     elif moves:
         most = f", {len(moves)} of {len(comparison.moved)}, by {', '.join(metrics)}"
-        yield Section(lines=[line(""), line(Styled("Queries that moved most", "bold"), most)])
+        yield Section(lines=[line(""), line(Styled("Queries that moved", "bold"), most)])
     for move in moves:
-        tone, word = ("good", "better") if move.gain > 0 else ("bad", "worse")
-        change = f"  {move.metric} {figure(move.metric, move.before)} → {figure(move.metric, move.after)}  "
         columns = (_hits(move.baseline), _hits(move.other))
         rows = [row_of(*both) for both in zip_longest(*columns, fillvalue="")]
         lines = [
             line(""),
             line("  ", Styled(move.baseline.id, "bold"), f" {move.baseline.query}"),
-            line(change, Styled(f"{word} by {figure(move.metric, abs(move.gain))}", tone)),
+            line("  ", Styled(move.kind, "good" if move.gain > 0 else "bad"), f" {change(move)}"),
         ]
         yield Section(lines=lines, columns=[Column("  baseline"), Column("  other")], rows=rows)
+
+
+def change(move: Moved) -> str:
+    """Return the change of a query in words."""
+    return f"{move.metric} {figure(move.metric, move.before)} → {figure(move.metric, move.after)}"
 
 
 def _hits(row: QueryRow) -> Iterator[str]:
