@@ -40,8 +40,6 @@ from evals.stats.bands import mean_bands, share_bands
 MOST_WEIGHTS = 6
 # Thresholds × queries × variants, beyond which the page has no room.
 MOST_PLACES = 250_000
-# Chunks of all lists, likewise.
-MOST_LISTED = 500_000
 
 
 def grid_report(result: Measured) -> GridSection | None:
@@ -100,8 +98,6 @@ def results_by_cell(result: Measured) -> ResultsByCell | None:
         row_of.reshape(thresholds, len(grid.top_ks), -1), results.lengths, grid.top_ks
     )
     lengths = results.lengths[longest]
-    if lengths.sum() > MOST_LISTED:
-        return None
     # The last is that of no result, which no cell returns.
     gains = [share * metric.values(results, result.context).values for metric, share in shares]
     gain = np.append(np.add.reduce(gains), np.nan)
@@ -207,16 +203,12 @@ def _explanation(result: Swept) -> Iterator[str]:
         return
     yield from explain(result.choice, partial(describe, result.grid), is_set_told=result.decision is not None)
     if held_out := result.held_out:
-        ends = in_parentheses(held_out.interval.low, held_out.interval.high)
+        low, high = held_out.interval.low, held_out.interval.high
+        ends = "" if low is None or high is None else f" ({low:.3f} … {high:.3f})"
         yield (
             f"Held out: {held_out.value:.3f}{ends} on {held_out.n} queries that had no part in the choice "
             f"({held_out.chosen_on:.3f} on those that had)"
         )
-
-
-def in_parentheses(low: float | None, high: float | None) -> str:
-    """Return the ends of an interval behind a figure; empty where there is none."""
-    return "" if low is None or high is None else f" ({low:.3f} … {high:.3f})"
 
 
 def _proved(result: Swept, proof: CellProof) -> str:

@@ -47,12 +47,8 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
     if grid.abstention:
         cell = grid.chosen or 0
         where = f"{grid.configuration_of(cell).name}, top_k {cells.top_k[cell]}"
-        told = [line(f"  {text}") for text in grid.abstention]
-        if others := [f"{other.name} {other}" for other in grid.signals[1:]]:
-            read_by = "retriever.threshold_signal" + (", threshold_on: best" if grid.signals[0].name == FINAL else "")
-            told.append(line(f"  other scores of the same search ({read_by}): {'; '.join(others)}"))
-        yield Section(lines=[line("")])
-        yield Section(name="abstention", title=f"When to return nothing ({where})", lines=told)
+        title, told = f"When to return nothing ({where})", [line(f"  {text}") for text in grid.abstention]
+        yield Section(name="abstention", lines=[line(""), line(Styled(title, "bold")), *told])
 
 
 def _not_chosen(report: Report, grid: GridSection) -> Iterator[str]:
@@ -86,7 +82,7 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
     notes = [
         _out_of_reach(levels),
         f"Retrieved by {' · '.join(served)}" if len(served) > 1 else "",
-        f"★ {_taken(report, grid, decision, choice)}; {_as_good(grid, decision, choice)}",
+        f"★ {_taken(grid, decision, choice)}; {_as_good(grid, decision, choice)}",
         f"Best by weight: {decision.turns}" if decision.turns and _sweeps_thresholds(grid) else "",
         f"Promised for questions like these (95%): {decision.promise}" if decision.promise else "",
     ]
@@ -134,13 +130,10 @@ def _out_of_reach(levels: Sequence[tuple[str, Level]]) -> str:
     return f"{empty}: none, as every cell wrongly answers {levels[0][1].nearest:.0%} or more" if empty else ""
 
 
-def _taken(report: Report, grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
+def _taken(grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
     """Return at which weight of out-of-scope queries the recommended cell is taken, and whether it is the cheaper."""
-    if decision.weight or _sweeps_thresholds(grid):
-        is_set = decision.weight == report.config.get("objective", {}).get("out_of_scope")
-        setting = f"objective.{'out_of_scope' if is_set else 'metrics'}"
-        weighed = f"at weight {decision.weight:.3g} of out-of-scope queries ({setting})"
-    else:
+    weighed = f"at weight {decision.weight:.3g} of out-of-scope queries"
+    if not decision.weight and not _sweeps_thresholds(grid):
         weighed = "without a weight of out-of-scope queries, as the threshold is not swept"
     is_best = choice.recommended.cell == choice.standings[0].cell
     return f"taken {weighed}" + ("" if is_best else f": it is cheaper, and at most {choice.margin:g} below the best")

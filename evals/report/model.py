@@ -657,8 +657,8 @@ class Report(Part):
         facts: Facts that make runs comparable.
         config: The resolved configuration.
         metrics: Every metric of the run, by name.
-        ragas_check: The same scores by ragas itself; absent where no metric is one of ragas'.
-        own_metrics: Those of the user's own; absent without any.
+        ragas_check: The same scores by ragas itself; null where no metric is one of ragas'.
+        own_metrics: Those of the user's own.
         headline: The metrics that the terminal shows without --verbose.
         verdict: Pass rate, hit rate, recall, false answers, main cause of failure, in a sentence.
         next_flags: Flags of evals.run for the run that may say how to mend the main cause.
@@ -667,7 +667,7 @@ class Report(Part):
         slices: The metrics by query type and by tag.
         notes: What a reader must know beside the figures.
         judge: The LLM judge; null without one.
-        grid: The grid whose recommended cell this is; absent without one.
+        grid: The grid whose recommended cell this is; null of a single run.
         chunks: Chunk id to every chunk that a query names in retrieved.
         scores: Metric to the score of each query, in the order of queries: a number, why there is none, or null where
             the metric is not over it.

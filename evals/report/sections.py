@@ -3,14 +3,14 @@
 Terminal, page, Markdown and notebook show these; each metric, criterion, difference and chunk is put into words here.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nsmallest
+from math import inf
 from statistics import fmean
 
 from evals.collect.observations import Summary
 from evals.judge.budget import Usage
 from evals.metrics import NEED_A_JUDGE, declared
-from evals.report.head import NO_WORSE, ranked
 from evals.report.model import ComparedSection, DifferenceEntry, Facts, FailedValue, Hit, QueryRow, Report
 from evals.report.section import Column, Line, Section, Styled, line, row_of
 from retrievers.terminal.present import score_text
@@ -60,22 +60,16 @@ def value_texts(name: str, metric: Summary) -> tuple[str, str]:
 
 
 def shown_metrics(report: Report, *, everything: bool) -> list[str]:
-    """Return the metrics that are shown: all, or the headline; one with a criterion also without a value."""
-    demanded = {gate.metric for gate in report.criteria}
-    return [
-        name
-        for name, metric in report.metrics.items()
-        if everything or name in demanded or (name in report.headline and (metric.value is not None or metric.n_failed))
-    ]
+    """Return the metrics that are shown: all, or the headline and those with a criterion."""
+    demanded = {*report.headline, *(gate.metric for gate in report.criteria)}
+    return [name for name in report.metrics if everything or name in demanded]
 
 
 def _conditions(report: Report, name: str) -> Styled:
-    """Return the criteria on a metric with their answers; of two that are met the one of the baseline says less."""
-    gates = [gate for gate in report.criteria if gate.metric == name]
-    ordered = sorted(gates, key=lambda gate: (gate.passed, gate.condition == NO_WORSE))
-    stated = [gate for n, gate in enumerate(ordered) if not (n and gate.passed and gate.condition == NO_WORSE)]
-    text = ", ".join(f"{gate.condition} {gate.answer}" for gate in stated)
-    return Styled(text, TONES[stated[0].answer] if stated else "")
+    """Return the criteria on a metric with their answers, those that are not met first."""
+    gates = sorted((gate for gate in report.criteria if gate.metric == name), key=lambda gate: gate.passed)
+    text = ", ".join(f"{gate.condition} {gate.answer}" for gate in gates)
+    return Styled(text, TONES[gates[0].answer] if gates else "")
 
 
 def criteria(report: Report) -> Section:
@@ -117,23 +111,12 @@ def difference(entry: DifferenceEntry) -> tuple[Styled, ...]:
     )
 
 
-def leading_slices(report: Report) -> Section | None:
-    """Return the leading metric by query type, the lowest first; None where there are not two types."""
-    name = next(iter(ranked(report.metrics)), "")
-    parts = [(part.metrics[name], part) for part in report.slices if part.by == "query_type" and name in part.metrics]
-    rows = [
-        row_of(f"  {part.name}", *value_texts(name, metric), str(metric.n))
-        for metric, part in sorted(parts, key=lambda each: each[0].value or 0.0)
-    ]
-    columns = (Column("  type"), *numbers("value", "95% interval", "n"))
-    return Section(title=f"{name} by query type", columns=columns, rows=rows) if len(rows) > 1 else None
-
-
-def slices(report: Report) -> Section | None:
-    """Return the leading metrics by query type and tag; None where there are not two slices."""
-    names = [name for name in report.headline if any(name in part.metrics for part in report.slices)]
+def slices(report: Report, names: Sequence[str], kinds: Collection[str] = ("query_type", "tag")) -> Section | None:
+    """Return metrics by query type and tag, the lowest of the first one first; None where there are not two slices."""
+    names = [name for name in names if any(name in part.metrics for part in report.slices)]
+    parts = [part for part in report.slices if part.by in kinds and not part.metrics.keys().isdisjoint(names)]
     rows = []
-    for part in report.slices:
+    for part in sorted(parts, key=lambda part: (part.by, _value(part.metrics.get(names[0])))):
         texts = []
         for name in names:
             metric = part.metrics.get(name)
@@ -142,6 +125,10 @@ def slices(report: Report) -> Section | None:
         rows.append(row_of(part.name, kind, str(part.n), *texts))
     columns = (Column("queries"), Column(""), *numbers("n"), *map(Column, names))
     return Section(name="slices", columns=columns, rows=rows) if len(rows) > 1 else None
+
+
+def _value(metric: Summary | None) -> float:
+    return metric.value if metric and metric.value is not None else inf
 
 
 def worst_queries(report: Report, *, everything: bool) -> Section | None:

@@ -75,7 +75,7 @@ def render_page(report: Report) -> str:
     shown |= {
         "criteria": criteria(report) if report.criteria else None,
         "baseline": compared(report.baseline, "baseline") if report.baseline else None,
-        "slices": slices(report),
+        "slices": slices(report, report.headline),
         "metrics": metrics(report, told, remarks=True),
         "disagreements": disagreements(report),
         "facts": _facts(report),

