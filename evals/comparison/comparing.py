@@ -46,12 +46,6 @@ class ComparisonOptions:
     tolerances: Mapping[str, float] = field(default_factory=dict)
     common: bool = False
 
-    def __post_init__(self) -> None:
-        """Refuse a tolerance that is none, before any run is read."""
-        for metric, drop in self.tolerances.items():
-            if not (isfinite(drop) and drop >= 0):
-                raise ExperimentError(f"tolerance of {metric}: expected a number of 0 or more, got {drop!r}")
-
 
 def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> list[Comparison]:
     """Compare runs with a baseline; p values are adjusted over all metrics of all of them.
@@ -142,8 +136,10 @@ def parse(texts: Sequence[str]) -> dict[str, float]:
 
 
 def _check(tolerances: Mapping[str, float], names: Sequence[str]) -> None:
-    """Make sure that every tolerance is of a metric that exists, measured in the runs or not, and has a direction."""
-    for metric in tolerances:
+    """Make sure that every tolerance is a number, of a metric that exists and has a direction."""
+    for metric, drop in tolerances.items():
+        if not (isfinite(drop) and drop >= 0):
+            raise ExperimentError(f"{FLAG}: {metric}: expected a number of 0 or more, got {drop!r}")
         if metric not in names:
             raise ExperimentError(f"{FLAG}: no metric {metric!r}{nearest(metric, names)}")
         if declared(metric).direction == "neither":

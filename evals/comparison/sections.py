@@ -60,7 +60,6 @@ def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:
         "comparisons": [
             {
                 "run": _run(one.other),
-                "restricted": one.pairing.left > 0,
                 "queries": {"compared": len(one.pairing.rows)}
                 | {name: list(getattr(one.pairing, name)) for name in ("only_baseline", "only_other", "changed")},
                 "mismatches": [item._asdict() for item in one.mismatches],
