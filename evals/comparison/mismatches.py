@@ -9,9 +9,8 @@ from retrievers.config.layers import flatten
 
 SHOWN = 5
 DIGITS = 12
-# Settings on which no score depends, some of them whole sections; then those of how verdicts are bought and kept.
+# Settings, or tables of them, on which no score depends.
 WITHOUT_SCORES = {"name", "tracking", "baseline", "criteria", "metrics", "sweep", "objective"}
-OF_BUYING = frozenset("api_key_env cache_path max_concurrency prices requests_per_minute tokens_per_minute".split())
 WHERE = {"collection": "all chunks", "returned": "the chunks that came back"}
 # What only runs can differ in that both have it; the name of a fact begins with its group.
 SHARED = {"objective", "sweep", "judge"}
@@ -42,17 +41,12 @@ def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[Setti
     Those of a judge that neither run has are left out.
     """
     first, second = dict(flatten(baseline)), dict(flatten(other))
-    judged = first.get("judge.model") or second.get("judge.model")
-
-    def has_scores(name: str) -> bool:
-        part, _, rest = name.partition(".")
-        is_bought = not judged or rest.partition(".")[0] in OF_BUYING
-        return part not in WITHOUT_SCORES and not (part == "judge" and is_bought)
-
+    is_judged = first.get("judge.model") or second.get("judge.model")
+    without = WITHOUT_SCORES if is_judged else WITHOUT_SCORES | {"judge"}
     return [
         SettingChange(name, first.get(name), second.get(name))
         for name in {**first, **second}
-        if first.get(name) != second.get(name) and has_scores(name)
+        if first.get(name) != second.get(name) and name.partition(".")[0] not in without
     ]
 
 

@@ -21,7 +21,7 @@ from tests.support.grid_world import choice_of, swept_of, with_swept
 from tests.support.results import report
 
 pytestmark = pytest.mark.slow
-VIEWS: list[tuple[int, Theme]] = [(1280, "light"), (1280, "dark"), (400, "light"), (400, "dark")]
+VIEWS: list[tuple[int, Theme]] = [(1280, "light"), (400, "dark")]
 HOSTILE = "<script>document.title = 'owned'</script><b onclick=alert(1)>how</b> " + "x" * 300
 PROBES = Path(__file__).with_name("probes.js").read_text(encoding="utf-8")
 KEYS = {"Enter": 13, "Home": 36, "End": 35, "ArrowLeft": 37, "ArrowRight": 39, "ArrowDown": 40}
