@@ -106,21 +106,13 @@ class Difference(DifferenceEntry):
         return self.model_copy(update={"p_adjusted": p, "verdict": verdict})
 
 
-class Mismatch(NamedTuple):
-    """Something in which two runs differ besides their settings, and what follows."""
+class Change(NamedTuple):
+    """A setting, or a fact of a run, in which two runs differ, and what follows; None where it is not set."""
 
     what: str
-    baseline: str
-    other: str
-    meaning: str = ""
-
-
-class SettingChange(NamedTuple):
-    """A setting with its value in either run; None where it is not set."""
-
-    setting: str
     baseline: Any
     other: Any
+    meaning: str = ""
 
 
 class Moved(NamedTuple):
@@ -160,8 +152,8 @@ class Comparison:
     baseline: Run
     other: Run
     pairing: Pairing
-    mismatches: Sequence[Mismatch]
-    changes: Sequence[SettingChange]
+    mismatches: Sequence[Change]
+    changes: Sequence[Change]
     differences: Sequence[Difference] = ()
     moved: Sequence[Moved] = ()
     regressions: Sequence[Regression] = ()

@@ -93,15 +93,11 @@ def head(comparison: Comparison) -> Iterator[Section]:
     if not comparison.changes and not comparison.mismatches:
         lines += [line(""), line("Settings, golden data, collection, versions and commit are the same.")]
     yield Section(lines=lines)
-    settings = [
-        row_of(one.setting, " → ".join("not set" if v is None else str(v) for v in one[1:]))
-        for one in comparison.changes
-    ]
-    others = [row_of(one.what, f"{one.baseline} → {one.other}", one.meaning) for one in comparison.mismatches]
-    for title, rows in (("Settings that differ", settings), ("Other differences", others)):
-        if rows:
-            heading = [line(""), line(Styled(title, "bold"))]
-            yield Section(lines=heading, columns=[Column("")] * len(rows[0]), rows=rows)
+    for title, changes in (("Settings that differ", comparison.changes), ("Other differences", comparison.mismatches)):
+        if changes:
+            values = [["not set" if v is None else str(v) for v in (one.baseline, one.other)] for one in changes]
+            rows = [row_of(one.what, " → ".join(both), one.meaning) for one, both in zip(changes, values, strict=True)]
+            yield Section(lines=[line(""), line(Styled(title, "bold"))], columns=[Column("")] * 3, rows=rows)
     rows = [row for row in map(_row, comparison.differences) if {part.text for part in row[1:]} - NOTHING]
     yield Section(lines=[line("")], columns=COLUMNS, rows=rows, spills=True)
 

@@ -189,7 +189,7 @@ def test_two_cells_of_a_grid_as_page_and_markdown(
     lost = [a.id for a, b in zip(before, after, strict=True) if (a.outcome, b.outcome) == ("SUCCESS", "FAILURE")]
     assert lost and shown.count("lost") >= len(lost)
     assert all(query_id in shown and f"`{query_id}`" in written for query_id in lost)
-    assert found["settings"][0]["setting"] in shown
+    assert found["settings"][0]["what"] in shown
     refused(call(main, [f"{file}#{names[0]}"] * 2, capsys), "same run")
     refused(call(main, [f"{file}#{names[0]}", f"{file}#{names[0]}9"], capsys), "expected one such as")
 

@@ -215,9 +215,9 @@ def test_settings_that_differ_are_named_by_their_place_without_those_on_which_no
         "judge": {"model": None, "cache_path": 1},
     }
     second = {"retriever": {"top_k": 9, "keyword": {"k1": None}}, "name": "b", "judge": {"model": None, "sample": 3}}
-    assert changes(first, second) == [("retriever.top_k", 5, 9), ("retriever.keyword.k1", 1.2, None)]
+    assert changes(first, second) == [("retriever.top_k", 5, 9, ""), ("retriever.keyword.k1", 1.2, None, "")]
     with_judge = second | {"judge": {"model": "m", "sample": 3, "cache_path": 1}}
-    assert [one.setting for one in changes(first, with_judge)][2:] == ["judge.model", "judge.sample"]
+    assert [one.what for one in changes(first, with_judge)][2:] == ["judge.model", "judge.sample"]
 
 
 # What moved
