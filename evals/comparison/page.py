@@ -11,7 +11,6 @@ from evals.metrics.declaration import DIGITS
 from evals.report.html.render import asset, environment
 from evals.report.section import Column, Section, escaped, markdown, row_of
 from evals.report.sections import figure, numbers, signed, signed_ends
-from evals.stats.intervals import SAME
 from evals.stats.paired import compare
 from retrievers.text.printable import printable
 
@@ -92,14 +91,8 @@ def conclusion(comparison: Comparison) -> str:
 
 
 def _most(entries: Sequence[Difference]) -> str:
-    """Return the metric that moved most in widths of its interval, as units differ, with both values."""
-
-    def moved(entry: Difference) -> float:
-        if entry.low is None or entry.high is None:
-            return 0.0
-        return abs(entry.difference or 0.0) / max(entry.high - entry.low, SAME)
-
-    most = max(entries, key=moved)
+    """Return the metric whose difference is the surest, as units differ, with both values."""
+    most = min(entries, key=lambda entry: entry.p or 0.0)
     return f"{most.metric} {figure(most.metric, most.baseline)} → {figure(most.metric, most.other)}"
 
 
