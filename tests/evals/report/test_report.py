@@ -54,8 +54,8 @@ def judged_run() -> Measured:
 @pytest.mark.parametrize(
     ("make", "known", "parts"),
     [
-        pytest.param(judged_run, FACTS, ("queries", "scores", "slices", "judge", "chunks"), id="judged"),
-        pytest.param(without_scores, UNLISTED, ("facts", "settings", "queries"), id="without scores"),
+        pytest.param(judged_run, FACTS, ("queries", "scores", "slices", "judge"), id="judged"),
+        pytest.param(without_scores, UNLISTED, ("facts", "settings"), id="without scores"),
         pytest.param(sampled_result, FACTS, ("slices", "metrics"), id="sampled"),
     ],
 )
