@@ -648,7 +648,7 @@ class Report(Part):
     """A run of evals.run. Fields may be added without a new schema_version: readers must ignore unknown ones.
 
     Attributes:
-        schema_version: Rises when a field goes, or changes its name, type or meaning.
+        schema_version: Rises when a report that was made before can no longer be read.
         name: Name of the experiment.
         run: Name of the run.
         passed: True if every criterion is met and nothing is missing.
