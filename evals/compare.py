@@ -46,7 +46,7 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
         help="exit with 1 if the metric is worse by more than this; repeatable",
     )  # fmt: skip
     command.add_argument(
-        "--by", type=_names, default=[], metavar="A,B", help="order the queries that moved by these metrics"
+        "--by", type=_names, default=[], metavar="A,B", help="tell which queries moved by these metrics"
     )
     command.add_argument(
         "--queries", type=whole_number(0), default=QUERIES, metavar="N", help=f"of them show N (default: {QUERIES})"

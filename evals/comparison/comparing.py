@@ -7,7 +7,6 @@ difference excludes 0 (which is reported), or when the drop is unknown: the metr
 the runs, or over 5% of the queries scored in one of them are not scored in the other.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
@@ -16,10 +15,10 @@ from evals.comparison.differences import adjust, deepened, difference, metrics_n
 from evals.comparison.mismatches import changes, line, mismatches
 from evals.comparison.records import Comparison, Difference, Moved, Pairing, Regression, Run
 from evals.errors import ExperimentError, ReportError
-from evals.metrics import METRICS, declared
+from evals.metrics import METRICS, VERDICT_METRIC, declared
 from evals.metrics.criteria import TOLERANCE as ROUNDING
 from evals.report.head import deepest, headline, ranked
-from evals.report.model import Report
+from evals.report.model import QueryRow, Report
 from evals.report.parsing import FOUND
 from evals.stats.intervals import SAME
 from retrievers.errors import nearest
@@ -29,7 +28,6 @@ from retrievers.text.quoting import quoted
 BY = ("ranking/ndcg_at_K", FOUND, "scope/abstention")
 FLAG = "--fail-on-regression"
 MOST_DROPPED = 0.05
-TOLERATED = re.compile(r"\d+(\.\d*)?(e-?\d+)?|\.\d+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +36,7 @@ class ComparisonOptions:
 
     Attributes:
         metrics: Names or patterns; empty for those that a run's terminal report shows.
-        by: Metrics by which queries that moved are ordered; empty for those with a tolerance, or else the default, or
-            else the one by which any moved that says most.
+        by: Metrics by which a query's change is told; empty for those with a tolerance and the default ones.
         tolerances: Metric to its largest drop that is no regression.
         common: True to compare runs of different golden data on the queries that are the same in both.
     """
@@ -48,12 +45,6 @@ class ComparisonOptions:
     by: tuple[str, ...] = ()
     tolerances: Mapping[str, float] = field(default_factory=dict)
     common: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse a tolerance that is none, before any run is read."""
-        for metric, drop in self.tolerances.items():
-            if not (isfinite(drop) and drop >= 0):
-                raise ExperimentError(f"tolerance of {metric}: expected a number of 0 or more, got {drop!r}")
 
 
 def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> list[Comparison]:
@@ -101,46 +92,54 @@ def pair(baseline: Report, other: Report) -> Pairing:
 
 
 def moved(pairing: Pairing, metrics: Sequence[str]) -> list[Moved]:
-    """Return the queries whose score changed, by the metric by which it changed most; of equal ones the worse first.
+    """Return the queries that are lost, those gained, then those whose score changed; of each kind most first.
 
     Args:
         pairing: The queries of both runs.
-        metrics: Names of metrics that score queries.
+        metrics: Names of metrics that score queries; each query is told by the one that changed most.
     """
-    largest: dict[str, Moved] = {}
-    for metric in metrics:
-        sign = -1 if declared(metric).direction == "lower" else 1
-        for row, other in pairing.rows:
-            before, after = score_of(row, metric), score_of(other, metric)
-            if isinstance(before, float | int) and isinstance(after, float | int) and abs(after - before) > SAME:
-                gain, largest_yet = sign * (after - before), largest.get(row.id)
-                if largest_yet is None or abs(gain) > abs(largest_yet.gain):
-                    largest[row.id] = Moved(
-                        metric=metric, gain=gain, before=before, after=after, baseline=row, other=other
-                    )
-    return sorted(largest.values(), key=lambda move: (-abs(move.gain), move.gain, move.baseline.id))
+    found = []
+    for row, other in pairing.rows:
+        flip = _change(VERDICT_METRIC, row, other)
+        changes = filter(None, [_change(metric, row, other) for metric in metrics])
+        if most := max(changes, key=lambda move: abs(move.gain), default=flip):
+            found.append(most._replace(kind="lost" if flip.gain < 0 else "gained") if flip else most)
+    places = {"lost": 0, "gained": 1}
+    return sorted(found, key=lambda move: (places.get(move.kind, 2), -abs(move.gain), move.gain, move.baseline.id))
+
+
+def _change(metric: str, row: QueryRow, other: QueryRow) -> Moved | None:
+    """Return the change of a query's score; None where it is scored in one run only, or equal."""
+    before, after = score_of(row, metric), score_of(other, metric)
+    if not isinstance(before, float | int) or not isinstance(after, float | int) or abs(after - before) <= SAME:
+        return None
+    gain = after - before if declared(metric).direction != "lower" else before - after
+    return Moved("worse" if gain < 0 else "better", metric, gain, before, after, row, other)
 
 
 def parse(texts: Sequence[str]) -> dict[str, float]:
     """Read tolerances such as `ranking/ndcg_at_10:0.02`.
 
     Raises:
-        ExperimentError: One is malformed, or its metric was named before.
+        ExperimentError: One is malformed.
     """
     drops: dict[str, float] = {}
     for text in texts:
         metric, _, number = text.rpartition(":")
-        if not metric or metric in drops or not TOLERATED.fullmatch(number):
+        try:
+            drops[metric] = float(number)
+        except ValueError:
             raise ExperimentError(
-                f"{FLAG}: expected METRIC:TOLERANCE such as ranking/ndcg_at_10:0.02, once a metric, got {quoted(text)}"
-            )
-        drops[metric] = float(number)
+                f"{FLAG}: expected METRIC:TOLERANCE such as ranking/ndcg_at_10:0.02, got {quoted(text)}"
+            ) from None
     return drops
 
 
 def _check(tolerances: Mapping[str, float], names: Sequence[str]) -> None:
-    """Make sure that every tolerance is of a metric that exists, measured in the runs or not, and has a direction."""
-    for metric in tolerances:
+    """Make sure that every tolerance is a number, of a metric that exists and has a direction."""
+    for metric, drop in tolerances.items():
+        if not (isfinite(drop) and drop >= 0):
+            raise ExperimentError(f"{FLAG}: {metric}: expected a number of 0 or more, got {drop!r}")
         if metric not in names:
             raise ExperimentError(f"{FLAG}: no metric {metric!r}{nearest(metric, names)}")
         if declared(metric).direction == "neither":
@@ -151,7 +150,7 @@ def _begun(baseline: Run, other: Run, *, common: bool) -> Comparison:
     """Return a comparison without its figures; raise where the runs must not be compared on what they share."""
     pairing = pair(baseline.report, other.report)
     faults, count = mismatches(baseline.report, other.report, pairing), len(pairing.rows)
-    if any(fault.grade == "forbids" for fault in faults) and not (common and count):
+    if pairing.left and not (common and count):
         remedy = f"--common compares on the {count} queries that are the same in both"
         nothing = "no query is the same in both, so there is nothing to compare"
         message = f"{other.reference!r} must not be compared with {baseline.reference!r}:"
@@ -161,11 +160,10 @@ def _begun(baseline: Run, other: Run, *, common: bool) -> Comparison:
 
 
 def _movers(by: Sequence[str], tolerated: Sequence[str], differences: Sequence[Difference]) -> list[str]:
-    """Return the metrics that queries are ordered by: those asked for, or else the most telling that moved."""
-    paired = {entry.metric: entry for entry in differences if entry.n}
-    chosen = [name for name in by or tolerated or [deepest(pattern, paired) for pattern in BY] if name in paired]
-    changed = [name for name, entry in paired.items() if entry.wins or entry.losses]
-    return chosen if by or not changed or not set(chosen).isdisjoint(changed) else ranked(changed)[:1]
+    """Return the metrics by which a change is told: those asked for, or else the tolerated and the default ones."""
+    paired = [entry.metric for entry in differences if entry.n]
+    usual = [*tolerated, *(deepest(pattern, paired) for pattern in BY)]
+    return [name for name in by or usual if name in paired] or ranked(paired)[:1]
 
 
 def _judged(entry: Difference, tolerances: Mapping[str, float]) -> Regression:
@@ -182,9 +180,9 @@ def _judged(entry: Difference, tolerances: Mapping[str, float]) -> Regression:
         unknown = f"{len(entry.failed)} failed scores leave it open"
     elif dropped > MOST_DROPPED * scored:
         unknown = f"{dropped} of {scored} queries are scored in one of the runs only, more than {MOST_DROPPED:.0%}"
-    certain = None if entry.low is None or entry.high is None else entry.low > 0 or entry.high < 0
-    remark = {None: "there is no interval", True: "the 95% interval excludes 0", False: "the 95% interval includes 0"}
+    remark = "there is no interval"
+    if entry.low is not None and entry.high is not None:
+        remark = f"the 95% interval {'includes' if entry.low <= 0 <= entry.high else 'excludes'} 0"
     worst = f", if all {len(entry.failed)} failed scores had come out badly" if entry.failed else ""
     passed = not unknown and drop is not None and drop <= limit + ROUNDING
-    reason = unknown or remark[certain] + worst
-    return Regression(entry.metric, limit, drop, passed, None if unknown else certain, reason)
+    return Regression(entry.metric, limit, drop, passed, unknown or remark + worst)

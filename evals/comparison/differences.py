@@ -27,7 +27,7 @@ from retrievers.errors import nearest
 from retrievers.search.candidates import laid_out, stacked
 
 WHOLE_RUN = "a statistic of the whole run, not paired by query"
-OF_A_PAIR = ("baseline", "other", "n", "ties", "p", "p_test", "test")
+OF_A_PAIR = ("baseline", "other", "n", "ties", "p")
 # A query's scores in both runs; None where a run does not have the metric for it.
 Pairs = Sequence[tuple[ScoreValue | None, ScoreValue | None]]
 

@@ -1,17 +1,16 @@
-"""Mismatches of two runs: those that forbid a comparison, and those that a reader must know of. Pure."""
+"""Changees of two runs: those that forbid a comparison, and those that a reader must know of. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from evals.comparison.records import Mismatch, Pairing, SettingChange
+from evals.comparison.records import Change, Pairing
 from evals.report.model import Facts, Report
 from retrievers.config.layers import flatten
 
 SHOWN = 5
 DIGITS = 12
-# Settings on which no score depends, some of them whole sections; then those of how verdicts are bought and kept.
+# Settings, or tables of them, on which no score depends.
 WITHOUT_SCORES = {"name", "tracking", "baseline", "criteria", "metrics", "sweep", "objective"}
-OF_BUYING = frozenset("api_key_env cache_path max_concurrency prices requests_per_minute tokens_per_minute".split())
 WHERE = {"collection": "all chunks", "returned": "the chunks that came back"}
 # What only runs can differ in that both have it; the name of a fact begins with its group.
 SHARED = {"objective", "sweep", "judge"}
@@ -27,7 +26,7 @@ MEANINGS = {
 }
 
 
-def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Mismatch]:
+def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Change]:
     """Return everything besides settings in which two runs differ, what forbids a comparison first."""
     return [
         *_golden(baseline.facts, other.facts, pairing),
@@ -36,23 +35,18 @@ def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Mismat
     ]
 
 
-def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[SettingChange]:
+def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[Change]:
     """Return the settings of retrieval and scoring that differ; one that is not set is None.
 
     Those of a judge that neither run has are left out.
     """
     first, second = dict(flatten(baseline)), dict(flatten(other))
-    judged = first.get("judge.model") or second.get("judge.model")
-
-    def has_scores(name: str) -> bool:
-        part, _, rest = name.partition(".")
-        is_bought = not judged or rest.partition(".")[0] in OF_BUYING
-        return part not in WITHOUT_SCORES and not (part == "judge" and is_bought)
-
+    is_judged = first.get("judge.model") or second.get("judge.model")
+    without = WITHOUT_SCORES if is_judged else WITHOUT_SCORES | {"judge"}
     return [
-        SettingChange(name, first.get(name), second.get(name))
+        Change(name, first.get(name), second.get(name))
         for name in {**first, **second}
-        if first.get(name) != second.get(name) and has_scores(name)
+        if first.get(name) != second.get(name) and name.partition(".")[0] not in without
     ]
 
 
@@ -62,7 +56,7 @@ def other_judges(baseline: Facts, other: Facts) -> bool:
     return first is not None and second is not None and first.fingerprint != second.fingerprint
 
 
-def line(mismatch: Mismatch) -> str:
+def line(mismatch: Change) -> str:
     """Return a mismatch in one line of an error message."""
     meaning = f" ({mismatch.meaning})" if mismatch.meaning else ""
     return f"{mismatch.what}: {mismatch.baseline} → {mismatch.other}{meaning}"
@@ -73,7 +67,7 @@ def some(ids: Sequence[str]) -> str:
     return ", ".join(ids[:SHOWN]) + (", …" if len(ids) > SHOWN else "")
 
 
-def _golden(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mismatch]:
+def _golden(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Change]:
     if baseline.dataset_fingerprint == other.dataset_fingerprint and not pairing.left:
         return
     sets = {
@@ -84,31 +78,27 @@ def _golden(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mismatc
     faults = [f"{len(ids)} {where} ({some(ids)})" for where, ids in sets.items() if ids]
     before, after = (f"{one.cases} queries, {one.dataset_fingerprint[:DIGITS]}" for one in (baseline, other))
     meaning = ", ".join(faults) or "only labels differ (tags, types, splits), on which no score depends"
-    yield Mismatch("golden data", "forbids" if pairing.left else "known", before, after, meaning)
+    yield Change("golden data", before, after, meaning)
 
 
-def _relevant(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Mismatch]:
+def _relevant(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Change]:
     """Yield that the same evidence lies in other chunks; among those that came back it does with every result."""
     differing = [a.id for a, b in pairing.rows if a.relevant != b.relevant]
     if differing and {baseline.relevance, other.relevance} == {"collection"}:
         before, after = (f"{sum(len(rows[run].relevant) for rows in pairing.rows)} chunks" for run in (0, 1))
         meaning = f"of {len(differing)} queries ({some(differing)}): the same evidence lies in other chunks"
-        yield Mismatch("relevant chunks", "known", before, after, meaning)
+        yield Change("relevant chunks", before, after, meaning)
 
 
-def _recorded(baseline: Report, other: Report) -> Iterator[Mismatch]:
+def _recorded(baseline: Report, other: Report) -> Iterator[Change]:
     """Yield the facts, as text, in which two runs differ."""
     first, second = dict(_facts(baseline)), dict(_facts(other))
-    groups = [{name.partition(":")[0] for name in facts} for facts in (first, second)]
     for name in {**first, **second}:
-        group = name.partition(":")[0]
-        if first.get(name) == second.get(name) or (group in SHARED and not all(group in each for each in groups)):
+        group, before, after = name.partition(":")[0], first.get(name), second.get(name)
+        if before == after or (group in SHARED and None in (before, after)):
             continue
-        before, after = (facts.get(name, "none" if group in SHARED else "not recorded") for facts in (first, second))
         meaning = MEANINGS.get(name, MEANINGS.get(group, ""))
-        if name == "collection" and not (baseline.facts.collection and other.facts.collection):
-            meaning = "it is unknown if both read the same chunks"
-        yield Mismatch(name, "known", before, after, meaning)
+        yield Change(name, before or "not recorded", after or "not recorded", meaning)
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:

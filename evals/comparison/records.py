@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple, Self
 from evals.metrics.declaration import Direction
 from evals.report.model import DifferenceEntry, QueryRow, Report
 
-# `forbids`: scores of the two runs must not be compared. `known`: they may be compared with care.
-Grade = Literal["forbids", "known"]
+# Of a query: it passed in the baseline alone, in the other run alone, or nothing but its score changed.
+Kind = Literal["lost", "gained", "worse", "better"]
 # Largest adjusted p value of a difference that is proved.
 LEVEL = 0.05
 # Columns of a comparison that a notebook or a prompt prints.
@@ -66,7 +66,7 @@ class Difference(DifferenceEntry):
     Attributes:
         better: Which way is better.
         n: Queries scored in both; 0 for a statistic of the whole run.
-        p: p value that agrees with the interval; `p_test` that of the test, whose name is `test`.
+        p: p value that agrees with the interval.
         p_adjusted: p value adjusted by Holm over all that was tested at once.
         only_baseline: Ids of queries scored in the baseline only.
         only_other: Ids of queries scored in the other only.
@@ -79,8 +79,6 @@ class Difference(DifferenceEntry):
     better: Direction
     n: int = 0
     p: float | None = None
-    p_test: float | None = None
-    test: str = ""
     p_adjusted: float | None = None
     only_baseline: tuple[str, ...] = ()
     only_other: tuple[str, ...] = ()
@@ -96,27 +94,19 @@ class Difference(DifferenceEntry):
         return self.model_copy(update={"p_adjusted": p, "verdict": verdict})
 
 
-class Mismatch(NamedTuple):
-    """Something in which two runs differ besides their settings, and what follows."""
+class Change(NamedTuple):
+    """A setting, or a fact of a run, in which two runs differ, and what follows; None where it is not set."""
 
     what: str
-    grade: Grade
-    baseline: str
-    other: str
+    baseline: Any
+    other: Any
     meaning: str = ""
 
 
-class SettingChange(NamedTuple):
-    """A setting with its value in either run; None where it is not set."""
-
-    setting: str
-    baseline: Any
-    other: Any
-
-
 class Moved(NamedTuple):
-    """A query whose score by a metric changed, by `gain`: negative where it got worse."""
+    """A query that is lost or gained, or whose score by a metric changed, by `gain`: negative where it got worse."""
 
+    kind: Kind
     metric: str
     gain: float
     before: float
@@ -133,7 +123,6 @@ class Regression(NamedTuple):
         tolerance: Largest drop that is no regression.
         drop: Drop of the other run, the worst case where scores failed; negative when it is better.
         passed: True if the drop is known and within the tolerance.
-        certain: True if the 95% interval of the difference excludes 0; None when there is none.
         reason: Reason, in words.
     """
 
@@ -141,19 +130,18 @@ class Regression(NamedTuple):
     tolerance: float
     drop: float | None
     passed: bool
-    certain: bool | None
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
-    """A run against the baseline; `moved` holds every query that moved, most first."""
+    """A run against the baseline; `moved` holds the queries that are lost, that are gained, then the others."""
 
     baseline: Run
     other: Run
     pairing: Pairing
-    mismatches: Sequence[Mismatch]
-    changes: Sequence[SettingChange]
+    mismatches: Sequence[Change]
+    changes: Sequence[Change]
     differences: Sequence[Difference] = ()
     moved: Sequence[Moved] = ()
     regressions: Sequence[Regression] = ()

@@ -5,14 +5,14 @@ from itertools import zip_longest
 from typing import Any
 
 from evals.comparison.differences import WHOLE_RUN
-from evals.comparison.records import Comparison, Difference, Run, written_p
+from evals.comparison.records import Comparison, Difference, Moved, Run, written_p
 from evals.metrics import declared
 from evals.report.model import QueryRow
 from evals.report.parsing import FOUND
 from evals.report.section import NOTHING, Column, Section, Styled, line, row_of, terminal
 from evals.report.sections import difference, figure, numbers, signed
 
-COMPARISON_SCHEMA = 1
+COMPARISON_SCHEMA = 2
 HITS = 5
 COLUMNS = (
     Column("metric"),
@@ -20,7 +20,7 @@ COLUMNS = (
     *numbers("95% interval", "p", "Holm", "win/tie/loss", "n", is_needed=False),
     Column(""),
 )
-OF_A_MOVE = ("metric", "before", "after", "gain")
+OF_A_MOVE = ("kind", "metric", "before", "after", "gain")
 
 
 def render(comparisons: Sequence[Comparison], *, width: int, color: bool, queries: int, whole: bool = False) -> str:
@@ -60,7 +60,6 @@ def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:
         "comparisons": [
             {
                 "run": _run(one.other),
-                "restricted": one.pairing.left > 0,
                 "queries": {"compared": len(one.pairing.rows)}
                 | {name: list(getattr(one.pairing, name)) for name in ("only_baseline", "only_other", "changed")},
                 "mismatches": [item._asdict() for item in one.mismatches],
@@ -94,15 +93,11 @@ def head(comparison: Comparison) -> Iterator[Section]:
     if not comparison.changes and not comparison.mismatches:
         lines += [line(""), line("Settings, golden data, collection, versions and commit are the same.")]
     yield Section(lines=lines)
-    settings = [
-        row_of(one.setting, " → ".join("not set" if v is None else str(v) for v in one[1:]))
-        for one in comparison.changes
-    ]
-    others = [row_of(one.what, f"{one.baseline} → {one.other}", one.meaning) for one in comparison.mismatches]
-    for title, rows in (("Settings that differ", settings), ("Other differences", others)):
-        if rows:
-            heading = [line(""), line(Styled(title, "bold"))]
-            yield Section(lines=heading, columns=[Column("")] * len(rows[0]), rows=rows)
+    for title, changes in (("Settings that differ", comparison.changes), ("Other differences", comparison.mismatches)):
+        if changes:
+            values = [["not set" if v is None else str(v) for v in (one.baseline, one.other)] for one in changes]
+            rows = [row_of(one.what, " → ".join(both), one.meaning) for one, both in zip(changes, values, strict=True)]
+            yield Section(lines=[line(""), line(Styled(title, "bold"))], columns=[Column("")] * 3, rows=rows)
     rows = [row for row in map(_row, comparison.differences) if {part.text for part in row[1:]} - NOTHING]
     yield Section(lines=[line("")], columns=COLUMNS, rows=rows, spills=True)
 
@@ -115,7 +110,7 @@ def _row(entry: Difference) -> tuple[Styled, ...]:
 
 def _beside(comparison: Comparison, family: int) -> Section:
     """Return what must be known beside the table, and how it is read."""
-    texts, tests = [], dict.fromkeys(entry.test for entry in comparison.differences if entry.n)
+    texts = []
     for entry in comparison.differences:
         before, after, worst = len(entry.only_baseline), len(entry.only_other), ""
         if entry.worst is not None:
@@ -128,15 +123,11 @@ def _beside(comparison: Comparison, family: int) -> Section:
         )
         if any(parts):
             texts.append(f"  {entry.metric}: {'; '.join(filter(None, parts))}")
-    notes = ["Difference: other − baseline, over the queries scored in both. Win: the other is better."]
-    if tests:
-        notes.append(
-            f"Intervals: each at 95%. p: of the test ({'; '.join(tests)}), at least 0.05 where the interval holds 0. "
-            f"Holm: p adjusted over all {family} tests, by which better and worse are decided."
-        )
-    if any(entry.note == WHOLE_RUN for entry in comparison.differences):
-        notes.append("Without n: statistics of the whole run, which are not paired by query and have no p.")
-    return Section(lines=[line(Styled(text, "dim")) for text in (*texts, " ".join(notes))])
+    read = (
+        "Difference: other − baseline, over the n queries scored in both; without n a statistic of the whole run. "
+        f"Better and worse follow Holm: p adjusted over all {family} tests."
+    )
+    return Section(lines=[line(Styled(text, "dim")) for text in (*texts, read)])
 
 
 def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
@@ -145,31 +136,31 @@ def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
         yield Section(lines=[line(""), line("No query moved.")])
     elif moves:
         most = f", {len(moves)} of {len(comparison.moved)}, by {', '.join(metrics)}"
-        yield Section(lines=[line(""), line(Styled("Queries that moved most", "bold"), most)])
+        yield Section(lines=[line(""), line(Styled("Queries that moved", "bold"), most)])
     for move in moves:
-        tone, word = ("good", "better") if move.gain > 0 else ("bad", "worse")
-        change = f"  {move.metric} {figure(move.metric, move.before)} → {figure(move.metric, move.after)}  "
         columns = (_hits(move.baseline), _hits(move.other))
-        rows = [list(both) for both in zip_longest(*columns, fillvalue=Styled(""))]
+        rows = [row_of(*both) for both in zip_longest(*columns, fillvalue="")]
         lines = [
             line(""),
             line("  ", Styled(move.baseline.id, "bold"), f" {move.baseline.query}"),
-            line(change, Styled(f"{word} by {figure(move.metric, abs(move.gain))}", tone)),
+            line("  ", Styled(move.kind, "good" if move.gain > 0 else "bad"), f" {change(move)}"),
         ]
         yield Section(lines=lines, columns=[Column("  baseline"), Column("  other")], rows=rows)
 
 
-def _hits(row: QueryRow) -> Iterator[Styled]:
-    """Yield chunks, a line each; of a long source the end is shown, where its lines are."""
-    below = "" if row.retrieved else "below the threshold "
-    if below:
-        yield Styled("  nothing returned")
-    for hit in row.best_below_threshold[:1] if below else row.retrieved[:HITS]:
-        # Scores of two runs may have two scales, and the threshold another one: they are in the reports.
-        prefix = f"  {below}{hit.rank}. {'✓' if hit.grade else ' '} "
-        yield Styled(prefix + hit.source, keep=len(prefix))
+def change(move: Moved) -> str:
+    """Return the change of a query in words."""
+    return f"{move.metric} {figure(move.metric, move.before)} → {figure(move.metric, move.after)}"
+
+
+def _hits(row: QueryRow) -> Iterator[str]:
+    """Yield chunks, a line each; scores of two runs may have two scales, and the threshold another one."""
+    if not row.retrieved:
+        yield "  nothing returned"
+        yield from (f"  below the threshold {hit.rank}. {hit.source}" for hit in row.best_below_threshold[:1])
+    yield from (f"  {hit.rank}. {'✓' if hit.grade else ' '} {hit.source}" for hit in row.retrieved[:HITS])
     if (more := len(row.retrieved) - HITS) > 0:
-        yield Styled(f"  and {more} more")
+        yield f"  and {more} more"
 
 
 def regressions(comparison: Comparison) -> Section:

@@ -11,7 +11,7 @@ from evals.grid.measure import Measured
 from evals.grid.sampled import sampled_summary
 from evals.judge.trust import Trust
 from evals.judge.verdicts import Judging
-from evals.metrics import OWN, VERDICT_METRIC, declared, metric_named
+from evals.metrics import OWN, VERDICT_METRIC, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
 from evals.metrics.outcomes import FIRST, is_cut_by_threshold
 from evals.report.grid import grid_report
@@ -35,7 +35,6 @@ from evals.report.sections import spent
 from evals.sampling.order import NOT_DRAWN
 from evals.stats.intervals import wilson
 from retrievers.config import RERANKERS, RetrieverConfig, dump
-from retrievers.config.layers import flatten
 from retrievers.records import RetrievedChunk, StageTimings
 
 # A tag of fewer queries says nothing that their rows do not.
@@ -54,23 +53,12 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
         run: Its name.
         ragas_check: The mark of scores that ragas has yet to see; None where there are none.
     """
-    rows = list(query_rows(result))
+    rows = list(_query_rows(result))
     metrics = {summary.metric: summary for summary in result.summaries}
     gated = {gate.metric for gate in result.gates}
-    # Metrics by labels say nothing of golden data without any.
-    unlabelled = {
-        name
-        for name, summary in metrics.items()
-        if summary.value is None and "labels" in declared(name).needs and "UNLABELLED" in result.validation.outcomes
-    }
+    told = [name for name, one in metrics.items() if name in gated or one.value is not None or one.n_failed]
     causes = Counter(row.cause for row in rows if row.cause and row.cause in FAILURES)
     sparse = facts.collection.content.get("sparse_vectors", ()) if facts.collection else None
-    # a field that is not set is absent from the file, as that of a grid is for a single run
-    further = {
-        "own_metrics": [OwnMetric.of(OWN[name]) for name in result.scores if name in OWN],
-        "ragas_check": ragas_check,
-        "grid": grid_report(result),
-    }
     report = Report(
         schema_version=SCHEMA_VERSION,
         name=result.config.name,
@@ -80,27 +68,30 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
         facts=facts,
         config=dump(result.config),
         metrics=metrics,
-        headline=leading(
-            [name for name in metrics if name not in unlabelled - gated], {*result.config.metrics, *gated}
-        ),
+        ragas_check=ragas_check,
+        own_metrics=[OwnMetric.of(OWN[name]) for name in result.scores if name in OWN],
+        headline=leading(told, {*result.config.metrics, *gated}),
         verdict=conclusion(result, causes),
         next_flags=next_flags(result, next((cause for cause, _ in causes.most_common(1)), None), sparse),
         criteria=tuple(result.gates),
         slices=slices(result),
         notes=list(result.notes),
         judge=_judge(result.judging, result.context.trust, facts.in_scope) if result.judging else None,
-        chunks=chunk_entries(result),
-        scores=columns(result, result.scores),
-        proxies=proxies(result),
+        grid=grid_report(result),
+        chunks=_chunks(result),
+        scores=_columns(result, result.scores),
+        proxies={
+            name: [score if isinstance(score, float | int) else None for score in column]
+            for name, column in _columns(result, result.proxies).items()
+        },
         queries=rows,
-        **{name: value for name, value in further.items() if value},  # type: ignore[arg-type]
     )
     return decided(report)
 
 
 def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
     """Return the settings that matter most, in a line; of fusion and reranking those that are in force."""
-    threshold, distance, params = retriever.threshold, retriever.distance, retriever.search_params or {}
+    threshold, distance = retriever.threshold, retriever.distance
     signal = distance if retriever.threshold_signal == "cosine" else retriever.threshold_signal
     chunk = "" if signal == "cosine" else f" on the {signal} score"
     read = {"each": chunk, "best": f" on the best {signal}", "final": " on the final score"}[retriever.threshold_on]
@@ -109,7 +100,6 @@ def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
         "" if distance == "cosine" else f"distance {distance}",
         f"fusion {retriever.fusion}" if retriever.mode == "hybrid" else "",
         f"rerank {retriever.rerank}" if RERANKERS[retriever.rerank].make else "",
-        *(f"{name} {str(value).lower()}" for name, value in flatten({"search_params": params}) if value),
     ]
     cuts = f"top_k {retriever.top_k}", "no threshold" if threshold is None else f"threshold {threshold:g}{read}"
     python = [f"python {retriever.python} ({facts.retriever})"] if retriever.python else search
@@ -180,7 +170,7 @@ def _judge_lines(judging: Judging, trust: Trust | None, queries: int) -> Iterato
         yield f"Not everything was judged: {judging.incomplete}"
 
 
-def query_rows(result: Measured) -> Iterator[QueryRow]:
+def _query_rows(result: Measured) -> Iterator[QueryRow]:
     """Yield a row a query, in the order of the golden data."""
     serial = next((timed for timed in result.observed.latency if timed.concurrency == 1), None)
     timed = dict(reversed(list(zip(serial.query_ids, serial.timings, strict=True)))) if serial else {}
@@ -188,7 +178,7 @@ def query_rows(result: Measured) -> Iterator[QueryRow]:
         yield _row(observation, number, timed.get(observation.case.id, observation.candidates.facts.timings), result)
 
 
-def chunk_entries(result: Measured) -> dict[str, ChunkEntry]:
+def _chunks(result: Measured) -> dict[str, ChunkEntry]:
     """Return every chunk that a row names, by its id."""
     return {
         hit.chunk.chunk_id: ChunkEntry(
@@ -199,18 +189,10 @@ def chunk_entries(result: Measured) -> dict[str, ChunkEntry]:
     }
 
 
-def columns(result: Measured, scores: Mapping[str, Mapping[str, Score]]) -> dict[str, list[ScoreValue | None]]:
+def _columns(result: Measured, scores: Mapping[str, Mapping[str, Score]]) -> dict[str, list[ScoreValue | None]]:
     """Return the scores by metric in the order of the queries; None where a metric is not over a query."""
     ids = [observation.case.id for observation in result.observed.observations]
     return {name: [_score(by_case.get(query_id)) for query_id in ids] for name, by_case in scores.items()}
-
-
-def proxies(result: Measured) -> dict[str, list[float | None]]:
-    """Return the proxies of judged metrics likewise, as far as they are numbers."""
-    return {
-        name: [float(score) if isinstance(score, float | int) else None for score in column]
-        for name, column in columns(result, result.proxies).items()
-    }
 
 
 def cause_of(observation: Observation, outcome: Outcome, top_k: int) -> Cause:

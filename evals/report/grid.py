@@ -5,7 +5,6 @@ lists a query: which list a threshold leaves, and what each beginning of it is w
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from math import isfinite, isnan
 
@@ -37,41 +36,25 @@ from evals.report.parsing import FOUND
 from evals.stats.abstention import Promise
 from evals.stats.bands import mean_bands, share_bands
 
-# Cells beyond these are left out of the report, from the end of the ranking; never the recommended one.
-MOST_CELLS = 10_000
 # Weights at which the choice changes that are named.
 MOST_WEIGHTS = 6
-OF_A_CELL = ("index", "top_k", "threshold")
 # Thresholds × queries × variants, beyond which the page has no room.
 MOST_PLACES = 250_000
-# Chunks of all lists, likewise.
-MOST_LISTED = 500_000
 
 
 def grid_report(result: Measured) -> GridSection | None:
     """Return the grid that a run is of; None of a single run."""
     if result.swept is None:
         return None
-    section, more = grid_section(result.swept), results_by_cell(result)
-    is_whole = more is not None and len(section.cells.index) == len(more.gain)
-    return section.model_copy(update={"results": more}) if is_whole else section
+    section, results = grid_section(result.swept), results_by_cell(result)
+    return section.model_copy(update={"results": results}) if results else section
 
 
-def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
-    """Return the grid: axes, configurations, cells, every metric by cell, and the recommendation.
-
-    Args:
-        result: The grid.
-        most: Number of cells beyond which some are left out.
-    """
+def grid_section(result: Swept) -> GridSection:
+    """Return the grid: axes, configurations, cells, every metric by cell, and the recommendation."""
     grid, ranking, choice, decision = result.grid, result.ranking, result.choice, result.decision
-    shown = _reported_cells(result, most)
-    cells, kept = [grid.cell(index) for index in shown.tolist()], set(shown.tolist())
-    if choice:
-        choice = replace(choice, standings=tuple(one for one in choice.standings if one.cell in kept))
-    able = result.abstaining
-    order, excluded = [cell for cell in ranking.order if cell in kept], int((~ranking.allowed).sum())
-    ranked = {"order": order, "values": _numbers(ranking.values[shown]), "excluded": excluded}
+    cells, able = [grid.cell(index) for index in range(len(grid))], result.abstaining
+    ranked = {"values": _numbers(ranking.values), "excluded": int((~ranking.allowed).sum())}
     return GridSection(
         axes={name: list(values) for name, values in grid.plan.axes.items()},
         ranking=RankingSection.of(vars(ranking) | ranked),
@@ -86,14 +69,13 @@ def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
             ConfigurationEntry.of(vars(variant) | {"metrics": {summary.metric: summary for summary in summaries}})
             for variant, summaries in zip(grid.variants, grid.summaries, strict=True)
         ],
-        cells=CellColumns.of(
-            {"count": len(grid), "configuration": [cell.variant for cell in cells]}
-            | {name: [getattr(cell, name) for cell in cells] for name in OF_A_CELL}
+        cells=CellColumns(
+            configuration=[cell.variant for cell in cells],
+            top_k=[cell.top_k for cell in cells],
+            threshold=[cell.threshold for cell in cells],
         ),
         metrics={
-            name: GridMetric(
-                mean=_numbers(scores.mean[shown]), n=_counts(scores.n[shown]), n_failed=_counts(scores.n_failed[shown])
-            )
+            name: GridMetric(mean=_numbers(scores.mean), n=_counts(scores.n), n_failed=_counts(scores.n_failed))
             for name, scores in grid.metrics.items()
         },
     )
@@ -116,8 +98,6 @@ def results_by_cell(result: Measured) -> ResultsByCell | None:
         row_of.reshape(thresholds, len(grid.top_ks), -1), results.lengths, grid.top_ks
     )
     lengths = results.lengths[longest]
-    if lengths.sum() > MOST_LISTED:
-        return None
     # The last is that of no result, which no cell returns.
     gains = [share * metric.values(results, result.context).values for metric, share in shares]
     gain = np.append(np.add.reduce(gains), np.nan)
@@ -173,16 +153,6 @@ def _lists(row_of: Integers, lengths: Integers, top_ks: Sequence[int]) -> tuple[
     return longest, list_of, np.split(rows, starts[1:-1])
 
 
-def _reported_cells(result: Swept, most: int) -> Integers:
-    """Return the numbers of the cells that are reported, ascending: those that are named, then the best."""
-    choice, decision = result.choice, result.decision
-    first = [choice.recommended.cell] if choice else []
-    first += [level.cell for level in (decision.levels if decision else ()) if level.cell is not None]
-    first += [standing.cell for standing in (choice.standings if choice else ())]
-    order = np.asarray(list(dict.fromkeys((*first, *result.ranking.order))), dtype=np.int64)
-    return np.sort(np.concatenate([order, np.setdiff1d(np.arange(len(result.grid)), order)])[:most])
-
-
 def _numbers(values: Floats) -> list[float | None]:
     return [None if isnan(value) else value for value in values.tolist()]
 
@@ -196,8 +166,7 @@ def _counts(values: Integers) -> int | list[int]:
 def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> DecisionSection:
     first = decision.by_weight[:MOST_WEIGHTS]
     # At weight 0 itself, cells that find the same are equal however many wrong answers they give.
-    _, *weights = _distinct([turn.weight for turn in first])
-    starts = ["above 0", *(f"from {weight}" for weight in weights)]
+    starts = ["above 0", *(f"from {turn.weight:.2g}" for turn in first[1:])]
     cuts = [cut(cell.top_k, cell.threshold) for cell in (grid.cell(turn.cell) for turn in first)]
     turns = [f"{start} {taken}" for start, taken in zip(starts, cuts, strict=True)]
     if further := len(decision.by_weight) - len(first):
@@ -205,12 +174,6 @@ def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> De
     outside = sum(not case.in_scope for case in grid.pool.cases)
     promise = " · ".join(_promised(each, outside) for each in promised)
     return DecisionSection.of(vars(decision) | {"turns": " · ".join(turns), "promise": promise})
-
-
-def _distinct(weights: Sequence[float]) -> list[str]:
-    """Return ascending weights with as many digits, at least two, as tell neighbours apart."""
-    texts = (list(map(f"{{:.{digits}f}}".format, weights)) for digits in range(2, 17))
-    return next(text for text in texts if len({*text}) == len({*weights}))
 
 
 def cut(top_k: int, threshold: float | None) -> str:
@@ -233,16 +196,12 @@ def _explanation(result: Swept) -> Iterator[str]:
         return
     yield from explain(result.choice, partial(describe, result.grid), is_set_told=result.decision is not None)
     if held_out := result.held_out:
-        ends = in_parentheses(held_out.interval.low, held_out.interval.high)
+        low, high = held_out.interval.low, held_out.interval.high
+        ends = "" if low is None or high is None else f" ({low:.3f} … {high:.3f})"
         yield (
             f"Held out: {held_out.value:.3f}{ends} on {held_out.n} queries that had no part in the choice "
             f"({held_out.chosen_on:.3f} on those that had)"
         )
-
-
-def in_parentheses(low: float | None, high: float | None) -> str:
-    """Return the ends of an interval behind a figure; empty where there is none."""
-    return "" if low is None or high is None else f" ({low:.3f} … {high:.3f})"
 
 
 def _proved(result: Swept, proof: CellProof) -> str:

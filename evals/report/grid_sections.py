@@ -1,8 +1,6 @@
 """The sections of a grid: which cell to take, the recommendation, the best cells, when to return nothing. Pure."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from evals.collect.observations import Summary
 from evals.grid.decision import ANY, NO_OUT_OF_SCOPE, Level
@@ -41,25 +39,16 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
         yield decision_section(report, grid, grid.decision, grid.choice)
     cells = grid.cells
     proof = [line(Styled(grid.proof, "bold"))] if grid.proof else []
-    counts = Counter(one for one, _ in {*zip(cells.configuration, cells.threshold, strict=True)}).values()
-    thresholds = " to ".join(f"{count:,}" for count in dict.fromkeys((min(counts), max(counts))))
-    sizes = (
-        f"  {len(grid.configurations)} × retrieved, {len(set(cells.top_k))} × top_k, {thresholds} × threshold · "
-        f"{len(report.queries)} queries"
-    )
-    head = [line(Styled(f"Grid of {cells.count:,} cells", "bold"), sizes), line(Styled(_by(report, grid), "dim"))]
+    sizes = f"  {len(grid.configurations)} × retrieved · {len(report.queries)} queries"
+    head = [line(Styled(f"Grid of {len(cells):,} cells", "bold"), sizes), line(Styled(_by(report, grid), "dim"))]
     yield Section(name="recommendation", lines=[*proof, *head, *map(line, grid.explanation)])
     if grid.choice:
         yield best_cells(grid, grid.choice, most)
     if grid.abstention:
-        place = 0 if grid.chosen is None else cells.index.index(grid.chosen)
-        where = f"{grid.configuration_of(place).name}, top_k {cells.top_k[place]}"
-        told = [line(f"  {text}") for text in grid.abstention]
-        if others := [f"{other.name} {other}" for other in grid.signals[1:]]:
-            read_by = "retriever.threshold_signal" + (", threshold_on: best" if grid.signals[0].name == FINAL else "")
-            told.append(line(f"  other scores of the same search ({read_by}): {'; '.join(others)}"))
-        yield Section(lines=[line("")])
-        yield Section(name="abstention", title=f"When to return nothing ({where})", lines=told)
+        cell = grid.chosen or 0
+        where = f"{grid.configuration_of(cell).name}, top_k {cells.top_k[cell]}"
+        title, told = f"When to return nothing ({where})", [line(f"  {text}") for text in grid.abstention]
+        yield Section(name="abstention", lines=[line(""), line(Styled(title, "bold")), *told])
 
 
 def _not_chosen(report: Report, grid: GridSection) -> Iterator[str]:
@@ -76,26 +65,24 @@ def _sweeps_thresholds(grid: GridSection) -> bool:
 
 def decision_section(report: Report, grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> Section:
     """Return the table of which cell to take for what one can bear, with what it rests on below."""
-    places = grid.places()
     limited = [("any" if one.limit == ANY else f"at most {100 * one.limit:.3g}%", one) for one in decision.levels]
     levels = [*limited, (RECOMMENDED, decision.recommended)]
-    rows = [_level(label, level, report, grid, places) for label, level in levels]
+    rows = [_level(label, level, report, grid) for label, level in levels]
     retrievals: dict[str, list[str]] = {}
     for label, level in levels:
         if level.cell is not None:
-            retrievals.setdefault(grid.configuration_of(places[level.cell]).name, []).append(label)
+            retrievals.setdefault(grid.configuration_of(level.cell).name, []).append(label)
     served = [f"{name} ({', '.join(labels)})" for name, labels in retrievals.items()]
     in_scope = sum(row.in_scope for row in report.queries)
-    about = f"  {in_scope} in scope, {len(report.queries) - in_scope} out of scope · {grid.cells.count:,} cells"
+    about = f"  {in_scope} in scope, {len(report.queries) - in_scope} out of scope · {len(grid.cells):,} cells"
     if len(retrievals) == 1:
         about += f" · {next(iter(retrievals))}"
-    warning = _not_separated(grid, report.config["retriever"])
-    lines = [line(Styled(warning, "fair"))] if warning else []
+    lines = [line(Styled(warning, "fair"))] if (warning := _not_separated(grid)) else []
     lines.append(line(Styled("Which threshold and top_k?", "bold"), about))
     notes = [
         _out_of_reach(levels),
         f"Retrieved by {' · '.join(served)}" if len(served) > 1 else "",
-        f"★ {_taken(report, grid, decision, choice)}; {_as_good(grid, decision, choice)}",
+        f"★ {_taken(grid, decision, choice)}; {_as_good(grid, decision, choice)}",
         f"Best by weight: {decision.turns}" if decision.turns and _sweeps_thresholds(grid) else "",
         f"Promised for questions like these (95%): {decision.promise}" if decision.promise else "",
     ]
@@ -114,19 +101,18 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
     )
 
 
-def _level(label: str, level: Level, report: Report, grid: GridSection, places: Mapping[int, int]) -> Sequence[Styled]:
+def _level(label: str, level: Level, report: Report, grid: GridSection) -> Sequence[Styled]:
     """Return the row of a level: its cell, what that finds and costs, and what passes."""
-    figures = level.figures
-    if level.cell is None or not figures:
+    cell, figures = level.cell, level.figures
+    if cell is None or not figures:
         return row_of(label, "none", *["–"] * 7)
-    place = places[level.cell]
     decided = report.validation.passed + report.validation.failed
-    tokens, latency = grid.metrics[TOKENS].mean[place], grid.configuration_of(place).metrics.get(P95)
+    tokens, latency = grid.metrics[TOKENS].mean[cell], grid.configuration_of(cell).metrics.get(P95)
     p95, held_out = latency and latency.value, level.held_out and level.held_out.value
     rate = figures.passed.value
     texts = (
         label,
-        cut(grid.cells.top_k[place], grid.cells.threshold[place]),
+        cut(grid.cells.top_k[cell], grid.cells.threshold[cell]),
         _with_ends(figures.found, 1, 2),
         _with_ends(figures.false_answer, 100, 0),
         _with_ends(figures.false_abstention, 100, 0),
@@ -144,13 +130,10 @@ def _out_of_reach(levels: Sequence[tuple[str, Level]]) -> str:
     return f"{empty}: none, as every cell wrongly answers {levels[0][1].nearest:.0%} or more" if empty else ""
 
 
-def _taken(report: Report, grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
+def _taken(grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
     """Return at which weight of out-of-scope queries the recommended cell is taken, and whether it is the cheaper."""
-    if decision.weight or _sweeps_thresholds(grid):
-        is_set = decision.weight == report.config.get("objective", {}).get("out_of_scope")
-        setting = f"objective.{'out_of_scope' if is_set else 'metrics'}"
-        weighed = f"at weight {decision.weight:.3g} of out-of-scope queries ({setting})"
-    else:
+    weighed = f"at weight {decision.weight:.3g} of out-of-scope queries"
+    if not decision.weight and not _sweeps_thresholds(grid):
         weighed = "without a weight of out-of-scope queries, as the threshold is not swept"
     is_best = choice.recommended.cell == choice.standings[0].cell
     return f"taken {weighed}" + ("" if is_best else f": it is cheaper, and at most {choice.margin:g} below the best")
@@ -161,33 +144,22 @@ def _as_good(grid: GridSection, decision: DecisionSection, choice: ChoiceSection
     if choice.note:
         return f"which may be as good is {choice.note}"
     count = sum(len(standing.members) for standing in choice.standings if standing.in_set)
-    allowed = grid.cells.count - grid.ranking.excluded
+    allowed = len(grid.cells) - grid.ranking.excluded
     return f"{count:,} of {allowed:,} cells may be as good (95%): {decision.may_be_best}"
 
 
-def _not_separated(grid: GridSection, retriever: dict[str, Any]) -> str:
+def _not_separated(grid: GridSection) -> str:
     """Return that the threshold's score does not tell queries in scope from others, and what does; else nothing."""
     if not grid.signals or grid.signals[0].separates:
         return ""
     signal, *others = grid.signals
     what = f"The score that the threshold reads ({signal.name})"
     text = f"{what} is not shown to separate in scope from out of scope: {signal}."
-    better = [other for other in others if other.separates and other.auroc > signal.auroc]
-    if better:
-        return f"{text} {better[0].name} is: {better[0]}; set {' '.join(_reading(signal.name, better[0].name))}"
-    text += "".join(f" Nor is {other.name}: {other}." for other in others)
-    lacking = [name for name in ("bm25", "known_words") if name not in (signal.name, *(other.name for other in others))]
-    if not lacking or retriever.get("python"):
-        return text
-    return f"{text} Not measured: {' '.join(_reading(signal.name, ' or '.join(lacking)))}, in mode hybrid"
-
-
-def _reading(own: str, other: str) -> Iterator[str]:
-    """Yield the flags by which the threshold reads another score; the final one has no part in which signal it is."""
-    if own == FINAL:
-        yield "--retriever.threshold-on best"
-    if own != FINAL or other != "cosine":
-        yield f"--retriever.threshold-signal {other}"
+    for other in others:
+        if other.separates and other.auroc > signal.auroc:
+            best = "--retriever.threshold-on best " if signal.name == FINAL else ""
+            return f"{text} {other.name} is: {other}; set {best}--retriever.threshold-signal {other.name}"
+    return text + "".join(f" Nor is {other.name}: {other}." for other in others)
 
 
 def _with_ends(figure: Summary, scale: int, digits: int) -> str:
@@ -209,22 +181,22 @@ def columns(grid: GridSection) -> list[str]:
 
 def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> Section:
     """Return the first standings and the recommended one as a table."""
-    names, cells, places = columns(grid), grid.cells, grid.places()
+    names, cells = columns(grid), grid.cells
     weighted = len(grid.ranking.metrics) > 1 or set(grid.ranking.metrics.values()) != {1.0}
     rows = []
     for number, standing in enumerate(choice.standings, 1):
         is_chosen = standing.cell == choice.recommended.cell
         if number > most and not is_chosen:
             continue
-        place, same = places[standing.cell], len(standing.members) - 1
-        threshold, low, high = cells.threshold[place], standing.low, standing.high
+        cell, same = standing.cell, len(standing.members) - 1
+        threshold, low, high = cells.threshold[cell], standing.low, standing.high
         mark = ("★" if is_chosen else "✓" if standing.in_set else "") + (f" +{same}" if same else "")
         rows.append(row_of(
-            *(str(number), grid.configuration_of(place).name, str(cells.top_k[place])),
+            *(str(number), grid.configuration_of(cell).name, str(cells.top_k[cell])),
             "–" if threshold is None else f"{threshold:.6g}",
             Styled(mark, "good bold" if is_chosen else ""),
             *([f"{standing.value:.3f}"] if weighted else []),
-            *(_figure(grid, name, place) for name in names),
+            *(_figure(grid, name, cell) for name in names),
             "–" if low is None or high is None else f"{low:.3f} … {high:.3f}",
         ))  # fmt: skip
     return Section(
@@ -241,14 +213,14 @@ def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> Section:
     )
 
 
-def _figure(grid: GridSection, name: str, place: int) -> str:
+def _figure(grid: GridSection, name: str, cell: int) -> str:
     """Return a metric of a cell: its mean, or where scores failed the bound with these as 0."""
     metric = grid.metrics.get(name)
     if metric is None:
-        of_configuration = grid.configuration_of(place).metrics.get(name)
+        of_configuration = grid.configuration_of(cell).metrics.get(name)
         return figure(name, of_configuration.value if of_configuration else None)
-    value = metric.mean[place]
-    n, failed = (count if isinstance(count, int) else count[place] for count in (metric.n, metric.n_failed))
+    value = metric.mean[cell]
+    n, failed = (count if isinstance(count, int) else count[cell] for count in (metric.n, metric.n_failed))
     if failed and value is not None:
         value *= n / (n + failed)
     return figure(name, value)

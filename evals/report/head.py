@@ -85,19 +85,17 @@ def criteria_line(report: Report) -> str:
     criteria, incomplete = report.criteria, report.incomplete
     if not criteria and not incomplete:
         return "No criteria to meet."
-    baseline = [criterion.answer == "FAIL" for criterion in criteria if criterion.condition == NO_WORSE]
+    worse = [criterion.answer == "FAIL" for criterion in criteria if criterion.condition == NO_WORSE]
     unmet = [not criterion.passed for criterion in criteria if criterion.condition != NO_WORSE]
     parts = [f"Incomplete: {incomplete}."] if incomplete else []
-    if any(baseline):
-        parts.append(f"Worse than the baseline in {sum(baseline)} of {len(baseline)} metrics.")
-    elif baseline and not incomplete:
-        parts.append(f"No worse than the baseline in {len(baseline)} metrics.")
-    if len(unmet) == 1 and (any(unmet) or not incomplete):
-        parts.append(f"The criterion is {'not ' if any(unmet) else ''}met.")
-    elif any(unmet):
+    if any(worse):
+        parts.append(f"Worse than the baseline in {sum(worse)} of {len(worse)} metrics.")
+    elif worse and not incomplete:
+        parts.append(f"No worse than the baseline in {len(worse)} metrics.")
+    if any(unmet):
         parts.append(f"{sum(unmet)} of {len(unmet)} criteria {'is' if sum(unmet) == 1 else 'are'} not met.")
     elif unmet and not incomplete:
-        parts.append(f"All {len(unmet)} criteria are met.")
+        parts.append("The criterion is met." if len(unmet) == 1 else f"All {len(unmet)} criteria are met.")
     return " ".join(parts)
 
 

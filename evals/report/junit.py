@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from evals.report.model import QueryRow, Report
-from evals.report.sections import counted, judge_lines
+from evals.report.sections import judge_lines
 from retrievers.terminal.present import score_text
 from retrievers.text.printable import printable
 
@@ -24,19 +24,16 @@ def junit(report: Report) -> str:
     """Return the run as an XML document."""
     suites = Element("testsuites")
     suite = _suite(suites, report, "criteria", report.facts.duration_s or 0.0)
-    remarks: list[str] = []
     for gate in report.criteria:
         case = _case(suite, "criteria", f"{gate.metric} {gate.condition}", 0.0)
         if not gate.passed:
             figure = "no value" if gate.figure is None else f"{gate.figure:g}"
             message = f"expected {gate.metric} {gate.condition}, got {figure} ({gate.reason})"
             _explain(case, "failure", message, "undecided" if gate.undecided else "criterion")
-        elif gate.reason:
-            remarks.append(f"{gate.metric} {gate.condition}: {gate.reason}")
     case = _case(suite, "criteria", "complete", 0.0)
     if report.incomplete:
         _explain(case, "failure", report.incomplete, "incomplete")
-    _count(suite, [*remarks, *judge_lines(report)])
+    _count(suite, judge_lines(report))
     suite = _suite(suites, report, "queries", sum(row.time_ms for row in report.queries) / 1000)
     for row in report.queries:
         case = _case(suite, f"queries.{row.query_type or 'untyped'}", row.id, row.time_ms / 1000)
@@ -56,15 +53,13 @@ def _details(row: QueryRow) -> str:
 
 
 def _suite(suites: Element, report: Report, name: str, seconds: float) -> Element:
-    facts, grid = report.facts, report.grid
+    facts = report.facts
     started = datetime.fromisoformat(facts.started_at).astimezone(UTC)
     about = {"name": name, "package": printable(report.name), "id": str(len(suites))}
     # Required by the schema; the real name would make reports of equal runs differ.
     about |= {"hostname": "localhost", "timestamp": f"{started:%Y-%m-%dT%H:%M:%S}", "time": f"{seconds:.3f}"}
     suite = SubElement(suites, "testsuite", about)
     values = {"dataset_fingerprint": facts.dataset_fingerprint, "commit": facts.commit}
-    values |= {f"judged queries of {name}": counted(one) for name, one in report.metrics.items() if one.sampled}
-    values |= {"proof": grid.proof} if grid and grid.proof else {}
     properties = SubElement(suite, "properties")
     for key, value in values.items():
         SubElement(properties, "property", name=key, value=printable(value))

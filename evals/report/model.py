@@ -10,9 +10,19 @@ from itertools import chain
 from math import inf, isinf
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    field_validator,
+)
 
 from evals.collect.observations import Gate, Outcome, Summary, Unscored, Validation
+from evals.config.experiment import ExperimentConfig
 from evals.grid.choice import HeldOut
 from evals.grid.decision import Level
 from evals.judge.budget import Usage
@@ -20,6 +30,7 @@ from evals.judge.trust import Differing
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics.declaration import Declaration, Direction
 from evals.stats.abstention import Signal
+from retrievers.config.settings import Settings
 
 SCHEMA_VERSION: Final = 2
 Count = Annotated[int, Field(ge=0)]
@@ -466,21 +477,21 @@ class ConfigurationEntry(Part):
 
 
 class CellColumns(Part):
-    """The cells, by columns; of more than 10,000 the best.
+    """The cells, by columns; a cell's number is its place in them.
 
     Attributes:
-        count: Number of cells of the grid.
-        index: Number of the cell, ascending.
         configuration: Place of its configuration in configurations, from 0.
         top_k: Cut of the cell.
         threshold: Threshold of the cell; null where none is in force.
     """
 
-    count: Count
-    index: list[int]
     configuration: list[int]
     top_k: list[int]
     threshold: list[float | None]
+
+    def __len__(self) -> int:
+        """Return the number of cells."""
+        return len(self.top_k)
 
 
 class GridMetric(Part):
@@ -620,27 +631,24 @@ class GridSection(Part):
         """Number of the cell that the report is of; None where cells are not ranked."""
         return self.choice.recommended.cell if self.choice else None
 
-    def places(self) -> dict[int, int]:
-        """Return the place in the columns of each cell, by its number."""
-        return {cell: place for place, cell in enumerate(self.cells.index)}
+    def configuration_of(self, cell: int) -> ConfigurationEntry:
+        """Return the configuration of a cell."""
+        return self.configurations[self.cells.configuration[cell]]
 
-    def configuration_of(self, place: int) -> ConfigurationEntry:
-        """Return the configuration of the cell at a place."""
-        return self.configurations[self.cells.configuration[place]]
-
-    def address(self, place: int) -> str:
-        """Return the name of the cell at a place, such as `hybrid-weighted-k8-t0.3`; the page has the same."""
-        name = re.sub(r"[^a-z0-9.]+", "-", self.configuration_of(place).name.lower()).strip("-")
-        threshold = self.cells.threshold[place]
-        cut = "" if threshold is None else f"-t{threshold:.12g}"
-        return "-".join(filter(None, (name, f"k{self.cells.top_k[place]}{cut}")))
+    @property
+    def addresses(self) -> list[str]:
+        """The name of each cell in an address, such as `hybrid-weighted-k8-t0.3`."""
+        ways = [re.sub(r"[^a-z0-9.]+", "-", each.name.lower()).strip("-") for each in self.configurations]
+        columns = zip(self.cells.configuration, self.cells.top_k, self.cells.threshold, strict=True)
+        cuts = ((ways[way], f"k{top_k}", "" if t is None else f"t{t:.12g}") for way, top_k, t in columns)
+        return ["-".join(filter(None, parts)) for parts in cuts]
 
 
 class Report(Part):
     """A run of evals.run. Fields may be added without a new schema_version: readers must ignore unknown ones.
 
     Attributes:
-        schema_version: Rises when a field goes, or changes its name, type or meaning.
+        schema_version: Rises when a report that was made before can no longer be read.
         name: Name of the experiment.
         run: Name of the run.
         passed: True if every criterion is met and nothing is missing.
@@ -649,8 +657,8 @@ class Report(Part):
         facts: Facts that make runs comparable.
         config: The resolved configuration.
         metrics: Every metric of the run, by name.
-        ragas_check: The same scores by ragas itself; absent where no metric is one of ragas'.
-        own_metrics: Those of the user's own; absent without any.
+        ragas_check: The same scores by ragas itself; null where no metric is one of ragas'.
+        own_metrics: Those of the user's own.
         headline: The metrics that the terminal shows without --verbose.
         verdict: Pass rate, hit rate, recall, false answers, main cause of failure, in a sentence.
         next_flags: Flags of evals.run for the run that may say how to mend the main cause.
@@ -659,7 +667,7 @@ class Report(Part):
         slices: The metrics by query type and by tag.
         notes: What a reader must know beside the figures.
         judge: The LLM judge; null without one.
-        grid: The grid whose recommended cell this is; absent without one.
+        grid: The grid whose recommended cell this is; null of a single run.
         chunks: Chunk id to every chunk that a query names in retrieved.
         scores: Metric to the score of each query, in the order of queries: a number, why there is none, or null where
             the metric is not over it.
@@ -705,6 +713,15 @@ class Report(Part):
     def validation(self) -> Validation:
         """Totals of the outcomes."""
         return Validation.of([row.outcome for row in self.queries])
+
+    @field_validator("config")
+    @classmethod
+    def _has_tables(cls, config: dict[str, Any]) -> dict[str, Any]:
+        for name, field in ExperimentConfig.model_fields.items():
+            is_table = isinstance(field.annotation, type) and issubclass(field.annotation, Settings)
+            if is_table and not isinstance(config.get(name, {}), dict):
+                raise ValueError(f"{name}: expected a table of settings")
+        return config
 
     def plain(self) -> dict[str, Any]:
         """Return the report as plain JSON values, as its file holds them: without the fields that were not set."""

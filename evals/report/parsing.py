@@ -1,23 +1,20 @@
 """Reading a report back, by its schema, or a cell of its grid as a run of its own."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 
 from pydantic import ValidationError
 
 from evals.collect.observations import VERDICT_METRIC, Summary
-from evals.config.experiment import ExperimentConfig
 from evals.errors import ReportError
 from evals.metrics import remember
 from evals.metrics.declaration import Declaration
 from evals.report.model import SCHEMA_VERSION, GridSection, Hit, QueryRow, Report, ResultsByCell, ScoreValue
 from retrievers.config.files import load_json
-from retrievers.config.settings import Settings
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
 
-MAX_FAULTS_SHOWN = 5
+MOST_FAULTS = 5
 # A cell's name in an address, such as `hybrid-weighted-k8-t0.3`.
 CUT = re.compile(r"(?:(.*)-)?k(\d{1,9})(?:-t(-?\d*\.?\d+(?:e[-+]?\d+)?))?")
 # What several metrics of an objective find, as one number.
@@ -41,11 +38,8 @@ def parse(text: str, origin: str) -> Report:
     except ValueError as error:
         raise ReportError(f"{origin}: {error}; expected a report of evals.run") from None
     if not isinstance(document, dict) or "schema_version" not in document:
-        fields = f"the fields {', '.join(map(quoted, [*document][:5]))}" if isinstance(document, dict) else ""
-        what = fields or f"a {type(document).__name__}"
-        raise ReportError(f"{origin}: expected a report of evals.run, which has a schema_version; found {what}")
-    version = document["schema_version"]
-    if type(version) is not int or version != SCHEMA_VERSION:
+        raise ReportError(f"{origin}: expected a report of evals.run, which has a schema_version")
+    if (version := document["schema_version"]) != SCHEMA_VERSION:
         raise ReportError(
             f"{origin}: expected a report of schema version {SCHEMA_VERSION}, found version {quoted(version)}; "
             "make it again with this version of retrieval-evals, or read it with the version that made it"
@@ -54,17 +48,9 @@ def parse(text: str, origin: str) -> Report:
         report = Report.model_validate_json(text)
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_url=False)]
-        more = [f"… and {len(faults) - MAX_FAULTS_SHOWN} more"] if len(faults) > MAX_FAULTS_SHOWN else []
-        details = [*faults[:MAX_FAULTS_SHOWN], *more]
-        raise ReportError(f"{origin}: not a report of schema version {SCHEMA_VERSION}:", details) from error
-    for name, field in ExperimentConfig.model_fields.items():
-        is_table = isinstance(field.annotation, type) and issubclass(field.annotation, Settings)
-        if is_table and not isinstance(found := report.config.get(name, {}), dict):
-            raise ReportError(f"{origin}: config.{name}: expected a table of settings, found {quoted(found)}")
+        raise ReportError(f"{origin}: not a report of schema version {SCHEMA_VERSION}:", faults[:MOST_FAULTS]) from None
     for metric in report.own_metrics:
         remember(metric.declaration)
-    if twice := [name for name, count in Counter(row.id for row in report.queries).items() if count > 1]:
-        raise ReportError(f"{origin}: expected every query once, found {quoted(twice[0])} more than once")
     return report
 
 
@@ -81,21 +67,17 @@ def cell_report(report: Report, name: str) -> Report:
     grid, kept = report.grid, report.grid.results if report.grid else None
     if grid is None or kept is None:
         raise ReportError(f"#{name}: the report holds no results by cell; expected one of a grid (--sweep.*)")
-    cells, names = grid.cells, [grid.address(place) for place in range(len(grid.cells.index))]
-    fitting = _places(grid, names, name)
-    if len(fitting) != 1:
-        which = f"{len(fitting)} cells" if fitting else "no cell"
-        examples = " or ".join(names[place] for place in fitting[:3] or [0])
-        near = "" if fitting else nearest(name, names)
+    names, cells = grid.addresses, _cells_named(grid, name)
+    if len(cells) != 1:
+        which = f"{len(cells)} cells" if cells else "no cell"
+        examples = " or ".join(names[cell] for cell in cells[:3] or [0])
+        near = "" if cells else nearest(name, names)
         raise ReportError(f"#{name}: the grid has {which} of that name; expected one such as {examples}{near}")
-    [place] = fitting
-    number, top_k, threshold = cells.configuration[place], cells.top_k[place], cells.threshold[place]
-    thresholds = dict.fromkeys(t for n, t in zip(cells.configuration, cells.threshold, strict=True) if n == number)
-    try:
-        lists = kept.list_of[number][[*thresholds].index(threshold)]
-        results = [_result(row, kept, which, top_k) for row, which in zip(report.queries, lists, strict=True)]
-    except (IndexError, ValueError):
-        raise ReportError(f"#{name}: the results by cell do not fit the cells of the report; make it again") from None
+    [cell], columns = cells, grid.cells
+    way, top_k, threshold = columns.configuration[cell], columns.top_k[cell], columns.threshold[cell]
+    thresholds = dict.fromkeys(t for n, t in zip(columns.configuration, columns.threshold, strict=True) if n == way)
+    lists = kept.list_of[way][[*thresholds].index(threshold)]
+    results = [_result(row, kept, which, top_k) for row, which in zip(report.queries, lists, strict=True)]
     silent = [(row.in_scope, float(not row.retrieved)) for row, _ in results]
     if len(kept.metrics) > 1:
         remember(Declaration(name=FOUND, about=f"weighted mean of {', '.join(kept.metrics)}"))
@@ -107,12 +89,12 @@ def cell_report(report: Report, name: str) -> Report:
     passed: list[ScoreValue | None] = [
         None if row.outcome == "UNLABELLED" else float(row.outcome == "SUCCESS") for row, _ in results
     ]
-    configuration, before = grid.configurations[number], report.config["retriever"]
+    configuration, before = grid.configurations[way], report.config["retriever"]
     parameters = {name: value for name, value in configuration.parameters.items() if name in before}
     return Report(
         schema_version=SCHEMA_VERSION,
-        name=names[place],
-        run=names[place],
+        name=names[cell],
+        run=names[cell],
         passed=report.passed,
         settings=f"{configuration.name} · top_k {top_k}" + ("" if threshold is None else f" · threshold {threshold:g}"),
         facts=report.facts,
@@ -127,23 +109,18 @@ def cell_report(report: Report, name: str) -> Report:
     )
 
 
-def _places(grid: GridSection, names: Sequence[str], name: str) -> list[int]:
-    """Return the places of the cells of a name.
-
-    Its numbers may be written otherwise, as `t0.30`; of its retrieval the beginning or the end is enough where one
-    alone has it, or nothing. The page reads names alike.
-    """
-    if name in names:
-        return [names.index(name)]
-    cells, cut = grid.cells, CUT.fullmatch(name.lower())
+def _cells_named(grid: GridSection, name: str) -> list[int]:
+    """Return the cells of a name; of a retrieval the beginning is enough, and numbers may be written otherwise."""
+    if name in grid.addresses:
+        return [grid.addresses.index(name)]
+    cut = CUT.fullmatch(name.lower())
     if cut is None:
         return []
     retrieval, top_k, threshold = cut[1] or "", int(cut[2]), None if cut[3] is None else float(cut[3])
-    cuts = enumerate(zip(cells.top_k, cells.threshold, strict=True))
-    retrievals = {n: names[n].rpartition("-k")[0] for n, (k, t) in cuts if k == top_k and t == threshold}
-    return [place for place, text in retrievals.items() if text == retrieval] or [
-        place for place, text in retrievals.items() if text.startswith(retrieval) or text.endswith(f"-{retrieval}")
-    ]
+    cuts = enumerate(zip(grid.cells.top_k, grid.cells.threshold, strict=True))
+    retrievals = {n: grid.addresses[n].rpartition("-k")[0] for n, (k, t) in cuts if k == top_k and t == threshold}
+    whole = [cell for cell, text in retrievals.items() if text == retrieval]
+    return whole or [cell for cell, text in retrievals.items() if text.startswith(retrieval)]
 
 
 def _result(row: QueryRow, kept: ResultsByCell, which: int, top_k: int) -> tuple[QueryRow, float | None]:

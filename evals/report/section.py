@@ -21,8 +21,6 @@ STYLES = {"good": "green", "fair": "yellow", "bad": "red", "bold": "bold", "dim"
 HEADING = 13
 # Characters between two columns.
 BETWEEN = 2
-# Least characters that a text keeps where it loses its middle.
-LEAST = 16
 # Width of what no terminal shows.
 UNCUT = 10_000
 NOTHING = {"", "–"}
@@ -35,24 +33,14 @@ class Styled:
     Attributes:
         text: The text.
         tone: Words of `STYLES`.
-        link: Address that it leads to; empty for none.
-        keep: Number of its first characters that stay where it loses its middle; it loses its end if negative.
     """
 
     text: str
     tone: str = ""
-    link: str = ""
-    keep: int = -1
 
     def __post_init__(self) -> None:
         """Make the text harmless."""
         object.__setattr__(self, "text", printable(self.text))
-
-    def within(self, width: int) -> str:
-        """Return the text, without its middle where it is too long and may lose that."""
-        if self.keep < 0 or len(self.text) <= width:
-            return self.text
-        return f"{self.text[: self.keep]}…{self.text[self.keep + 1 - max(width, self.keep + LEAST) :]}"
 
 
 @dataclass(frozen=True)
@@ -62,6 +50,11 @@ class Line:
     parts: tuple[Styled, ...]
     is_cut: bool = False
     is_command: bool = False
+
+    @property
+    def text(self) -> str:
+        """The line without styles."""
+        return "".join(part.text for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -139,7 +132,7 @@ def terminal(sections: Iterable[Section], *, width: int, color: bool, whole: boo
 
 def markdown(section: Section) -> Iterator[str]:
     """Yield the lines of a section, then its table, as Markdown; bad values are bold."""
-    yield from (escaped("".join(part.text for part in each.parts)) for each in section.lines)
+    yield from (escaped(each.text) for each in section.lines)
     if section.rows:
         yield f"|{''.join(f' {escaped(column.name)} |' if column.name else ' |' for column in section.columns)}"
         yield f"|{'---|' * len(section.columns)}"
@@ -164,17 +157,11 @@ def in_html(colored: str) -> str:
 
 
 def _style(part: Styled) -> str:
-    return " ".join([*(STYLES[word] for word in part.tone.split()), *([f"link {part.link}"] if part.link else [])])
+    return " ".join(STYLES[word] for word in part.tone.split())
 
 
 def _print_line(console: Console, printed: Line, *, whole: bool) -> None:
-    is_cut, room, text = printed.is_cut and not whole, UNCUT if whole else console.width, Text()
-    for number, part in enumerate(printed.parts, 1):
-        rest = room - len(text)
-        # What follows a text that loses its middle has the rest of the line.
-        own = rest if number == len(printed.parts) else rest * 3 // 5
-        shown = part.within(max(own, LEAST)) if is_cut else part.text
-        text.append(shown, style=_style(part))
+    is_cut, text = printed.is_cut and not whole, Text.assemble(*((part.text, _style(part)) for part in printed.parts))
     is_long = printed.is_command or (whole and printed.is_cut)
     console.print(text, no_wrap=is_cut, overflow="ellipsis" if is_cut else None, soft_wrap=is_long)
 
@@ -202,28 +189,24 @@ def _heading(name: str) -> str:
 
 
 def _width(section: Section, number: int) -> int:
-    # A text that may lose its middle asks for no room of its own.
-    texts = [row[number].text for row in section.rows if row[number].keep < 0]
+    texts = (row[number].text for row in section.rows)
     return max(map(len, [*_heading(section.columns[number].name).splitlines(), *texts]), default=0)
 
 
 def _table(section: Section, numbers: Sequence[int], width: int, *, is_rest: bool) -> Table:
     columns = [section.columns[number] for number in numbers]
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(column.name for column in columns))
-    elastic = [number for number in numbers if any(row[number].keep >= 0 for row in section.rows)]
-    fixed = sum(_width(section, number) for number in numbers if number not in elastic) + BETWEEN * len(numbers)
     # A text is broken rather than cut where not even the needed columns have room.
-    is_broken = not elastic and fixed - BETWEEN > width
-    room = max((width - fixed) // max(len(elastic), 1), LEAST)
-    for number, column in zip(numbers, columns, strict=True):
+    is_broken = sum(_width(section, number) + BETWEEN for number in numbers) - BETWEEN > width
+    for column in columns:
         heading = _heading(column.name)
         table.add_column(
             Text(printable(heading)),
             justify="right" if column.is_number else "left",
-            no_wrap=not is_broken and ((column.is_needed and not is_rest) or number in elastic or column.is_number),
-            overflow="fold" if is_rest else "ellipsis",
+            no_wrap=not is_broken and ((column.is_needed and not is_rest) or column.is_number),
+            overflow="fold",
             min_width=max(map(len, heading.splitlines())) if "\n" in heading else None,
         )
     for row in section.rows:
-        table.add_row(*(Text(row[number].within(room), style=_style(row[number])) for number in numbers))
+        table.add_row(*(Text(row[number].text, style=_style(row[number])) for number in numbers))
     return table

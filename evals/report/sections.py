@@ -3,17 +3,14 @@
 Terminal, page, Markdown and notebook show these; each metric, criterion, difference and chunk is put into words here.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nsmallest
-from pathlib import Path
+from math import inf
 from statistics import fmean
-from typing import Any
 
 from evals.collect.observations import Summary
 from evals.judge.budget import Usage
 from evals.metrics import NEED_A_JUDGE, declared
-from evals.report.head import NO_WORSE, ranked
 from evals.report.model import ComparedSection, DifferenceEntry, Facts, FailedValue, Hit, QueryRow, Report
 from evals.report.section import Column, Line, Section, Styled, line, row_of
 from retrievers.terminal.present import score_text
@@ -29,8 +26,6 @@ CHUNKS = 3
 ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "UNLABELLED": 2, "SUCCESS": 3}
 # A query without labels is among the worst where a judge grades its result below this.
 POOR = 0.5
-# Path and first line of a source.
-PLACE = re.compile(r"(?P<path>[^:]+):(?P<line>\d+)(-\d+)?")
 
 
 def numbers(*names: str, is_needed: bool = True) -> tuple[Column, ...]:
@@ -65,22 +60,16 @@ def value_texts(name: str, metric: Summary) -> tuple[str, str]:
 
 
 def shown_metrics(report: Report, *, everything: bool) -> list[str]:
-    """Return the metrics that are shown: all, or the headline; one with a criterion also without a value."""
-    demanded = {gate.metric for gate in report.criteria}
-    return [
-        name
-        for name, metric in report.metrics.items()
-        if everything or name in demanded or (name in report.headline and (metric.value is not None or metric.n_failed))
-    ]
+    """Return the metrics that are shown: all, or the headline and those with a criterion."""
+    demanded = {*report.headline, *(gate.metric for gate in report.criteria)}
+    return [name for name in report.metrics if everything or name in demanded]
 
 
 def _conditions(report: Report, name: str) -> Styled:
-    """Return the criteria on a metric with their answers; of two that are met the one of the baseline says less."""
-    gates = [gate for gate in report.criteria if gate.metric == name]
-    ordered = sorted(gates, key=lambda gate: (gate.passed, gate.condition == NO_WORSE))
-    stated = [gate for n, gate in enumerate(ordered) if not (n and gate.passed and gate.condition == NO_WORSE)]
-    text = ", ".join(f"{gate.condition} {gate.answer}" for gate in stated)
-    return Styled(text, TONES[stated[0].answer] if stated else "")
+    """Return the criteria on a metric with their answers, those that are not met first."""
+    gates = sorted((gate for gate in report.criteria if gate.metric == name), key=lambda gate: gate.passed)
+    text = ", ".join(f"{gate.condition} {gate.answer}" for gate in gates)
+    return Styled(text, TONES[gates[0].answer] if gates else "")
 
 
 def criteria(report: Report) -> Section:
@@ -122,23 +111,12 @@ def difference(entry: DifferenceEntry) -> tuple[Styled, ...]:
     )
 
 
-def leading_slices(report: Report) -> Section | None:
-    """Return the leading metric by query type, the lowest first; None where there are not two types."""
-    name = next(iter(ranked(report.metrics)), "")
-    parts = [(part.metrics[name], part) for part in report.slices if part.by == "query_type" and name in part.metrics]
-    rows = [
-        row_of(f"  {part.name}", *value_texts(name, metric), str(metric.n))
-        for metric, part in sorted(parts, key=lambda each: each[0].value or 0.0)
-    ]
-    columns = (Column("  type"), *numbers("value", "95% interval", "n"))
-    return Section(title=f"{name} by query type", columns=columns, rows=rows) if len(rows) > 1 else None
-
-
-def slices(report: Report) -> Section | None:
-    """Return the leading metrics by query type and tag; None where there are not two slices."""
-    names = [name for name in report.headline if any(name in part.metrics for part in report.slices)]
+def slices(report: Report, names: Sequence[str], kinds: Collection[str] = ("query_type", "tag")) -> Section | None:
+    """Return metrics by query type and tag, the lowest of the first one first; None where there are not two slices."""
+    names = [name for name in names if any(name in part.metrics for part in report.slices)]
+    parts = [part for part in report.slices if part.by in kinds and not part.metrics.keys().isdisjoint(names)]
     rows = []
-    for part in report.slices:
+    for part in sorted(parts, key=lambda part: (part.by, _value(part.metrics.get(names[0])))):
         texts = []
         for name in names:
             metric = part.metrics.get(name)
@@ -147,6 +125,10 @@ def slices(report: Report) -> Section | None:
         rows.append(row_of(part.name, kind, str(part.n), *texts))
     columns = (Column("queries"), Column(""), *numbers("n"), *map(Column, names))
     return Section(name="slices", columns=columns, rows=rows) if len(rows) > 1 else None
+
+
+def _value(metric: Summary | None) -> float:
+    return metric.value if metric and metric.value is not None else inf
 
 
 def worst_queries(report: Report, *, everything: bool) -> Section | None:
@@ -158,19 +140,18 @@ def worst_queries(report: Report, *, everything: bool) -> Section | None:
     """
     shown = worst(report.queries, WORST if everything else FIRST)
     which = "worst query" if len(shown) == 1 else f"{len(shown)} worst queries"
-    lines = [each for row in shown for each in _worst(row, report, everything=everything)]
+    lines = [each for row in shown for each in _worst(row, everything=everything)]
     return Section(title=f"The {which}, and what was retrieved instead", lines=lines) if shown else None
 
 
-def _worst(row: QueryRow, report: Report, *, everything: bool) -> Iterator[Line]:
+def _worst(row: QueryRow, *, everything: bool) -> Iterator[Line]:
     tags = Styled(f"  {' · '.join(row.tags)}" if row.tags else "", "dim")
     yield line(Styled(row.id, "bold"), f" {' '.join(row.query.split())}", tags, is_cut=True)
     for reason in reasons(row)[: 2 if everything else 1]:
         yield line(Styled(f"  {reason}", "bad"), is_cut=True)
     for hit in row.retrieved[: CHUNKS if everything else FIRST_CHUNKS]:
-        source = Styled(hit.source, link=source_link(hit.source, report.config), keep=0)
         text = Styled(f"  {hit.preview.lstrip('# ')}", "dim")
-        yield line("  ", Styled(rank_and_score(hit)), source, text, is_cut=True)
+        yield line(f"  {rank_and_score(hit)}{hit.source}", text, is_cut=True)
         if hit.verdict == 0 or isinstance(hit.judge, FailedValue):
             found = "judged useless" if hit.verdict == 0 else "not judged"
             yield line(Styled(f"     {found}: {hit.said}", "dim"))
@@ -182,20 +163,18 @@ def disagreements(report: Report, *, everything: bool = True) -> Section | None:
     """Return where labels and judge differ, those that tell most first; None where nowhere."""
     if not report.judge or not (rows := report.judge.disagreements):
         return None
-    verdicts = rows if everything else rows[:FIRST]
-    rest = "" if len(verdicts) == len(rows) else f"; the first {len(verdicts)}, all with --verbose and in the report"
     title = (
         f"Judge and labels differ on {len(rows)} of {report.judge.compared} verdicts: errors of the judge, or holes in "
-        f"the labels{rest}"
+        "the labels"
     )
     cells = [
         row_of(
             verdict.query_id,
-            Styled(report.chunks[verdict.chunk_id].source if verdict.chunk_id in report.chunks else "", keep=0),
+            report.chunks[verdict.chunk_id].source if verdict.chunk_id in report.chunks else "",
             *(("relevant", "useless") if verdict.label else ("not relevant", "useful")),
             Styled(verdict.reason, "dim"),
         )
-        for verdict in verdicts
+        for verdict in (rows if everything else rows[:FIRST])
     ]
     columns = (*map(Column, ("query", "chunk", "labelled", "judged")), Column("the judge's reason", is_needed=False))
     return Section(name="disagreements", title=title, columns=columns, rows=cells)
@@ -279,21 +258,6 @@ def rank_and_score(hit: Hit, *, scaled: bool = True) -> str:
     """Return rank, score and relevance of a chunk, the beginning of its line."""
     scale = f"{hit.scale} " if scaled and hit.scale not in ("", "unknown", "none") else ""
     return f"{hit.rank}. {scale}{score_text(hit.score)} {'✓' if hit.grade else ' '} "
-
-
-def source_link(source: str, config: Mapping[str, Any]) -> str:
-    """Return the address of a chunk's first line (`file:///…#L8`); empty where its file is not known.
-
-    Args:
-        source: `path:start-end` of the chunk, the path below the folder of the source pages.
-        config: The configuration of the run.
-    """
-    folder = (config.get("sources") or {}).get("dir")
-    match = PLACE.fullmatch(source)
-    # An address of a site, or a path that leads out of the folder, is no file of it.
-    if not folder or match is None or match["path"].startswith("/") or ".." in Path(match["path"]).parts:
-        return ""
-    return f"{(Path(folder).absolute() / match['path']).as_uri()}#L{match['line']}"
 
 
 def worst_first(rows: Iterable[QueryRow], most: int) -> list[QueryRow]:

@@ -4,18 +4,17 @@ from collections.abc import Iterator, Sequence
 
 from evals.grid.decision import NO_OUT_OF_SCOPE
 from evals.report.grid_sections import decision_section, grid_sections
-from evals.report.head import criteria_line, leading, most_telling, tone
+from evals.report.head import criteria_line, leading, ranked, tone
 from evals.report.model import Report
 from evals.report.section import Line, Section, Styled, escaped, line, markdown, terminal
 from evals.report.sections import (
-    criteria,
     disagreements,
     judge_lines,
-    leading_slices,
     metrics,
     remark,
     searched,
     shown_metrics,
+    slices,
     unmet,
     worst_queries,
 )
@@ -88,8 +87,9 @@ def _details(
         yield Section(lines=list(_remarks(report, rest, everything=everything)))
     ragas = [report.ragas_check.line] if report.ragas_check and report.ragas_check.line else []
     yield Section(lines=[line(Styled(text, "dim")) for text in (*judge_lines(report), *ragas)])
-    parts = (leading_slices(report), worst_queries(report, everything=everything))
-    yield from filter(None, (*parts, disagreements(report, everything=everything)))
+    by_type = slices(report, list(ranked(report.metrics))[:1], ["query_type"])
+    parts = (by_type, worst_queries(report, everything=everything), disagreements(report, everything=everything))
+    yield from filter(None, parts)
 
 
 def _remarks(report: Report, names: Sequence[str], *, everything: bool) -> Iterator[Line]:
@@ -110,12 +110,5 @@ def _markdown(report: Report) -> Iterator[str]:
     if grid and grid.proof:
         yield f"\n**{escaped(grid.proof)}**"
     yield f"\n{facts.cases} queries ({facts.in_scope} in scope), {escaped(report.settings)}"
-    shown, gates = metrics(report, [name for name in most_telling(report) if name in report.headline]), criteria(report)
-    for part in (
-        markdown(Section(columns=shown.columns[:4], rows=[row[:4] for row in shown.rows])),
-        [escaped(criteria_line(report))],
-        markdown(Section(columns=gates.columns[:4], rows=[row[:4] for row in gates.rows])),
-        map(escaped, judge_lines(report)),
-    ):
-        if lines := [*part]:
-            yield from ("", *lines)
+    yield from ("", *markdown(metrics(report, ranked(shown_metrics(report, everything=False)))))
+    yield from ("", escaped(criteria_line(report)), *map(escaped, judge_lines(report)))

@@ -93,7 +93,7 @@ def curves(report: Report) -> Iterator[Figure]:
     if grid is None or grid.chosen is None:
         return
     cells = list(zip(grid.cells.configuration, grid.cells.top_k, grid.cells.threshold, strict=True))
-    way, top_k, threshold = cells[grid.cells.index.index(grid.chosen)]
+    way, top_k, threshold = cells[grid.chosen]
     steps = {
         "top_k": {n: k for n, (w, k, t) in enumerate(cells) if (w, t) == (way, threshold)},
         "threshold": {n: round(1_000 * (t or 0)) for n, (w, k, t) in enumerate(cells) if (w, k) == (way, top_k)},
@@ -175,7 +175,7 @@ def queries_table(report: Report) -> list[dict[str, Any]]:
 
 def grid_table(grid: GridSection) -> list[dict[str, Any]]:
     """Return a row a cell: its settings and the mean of every metric, or None."""
-    settings = [cell_settings(grid, place) for place in range(len(grid.cells.index))]
+    settings = [cell_settings(grid, place) for place in range(len(grid.cells))]
     names = dict.fromkeys(name for cell in settings for name in cell)
     return [
         {name: cell.get(name) for name in names} | {name: metric.mean[place] for name, metric in grid.metrics.items()}
@@ -199,10 +199,9 @@ def cell_runs(report: Report) -> list[CellRun]:
     grid = report.grid
     if grid is None or grid.choice is None:
         return []
-    cells, place_of = grid.cells, grid.places()
-    chosen, best = place_of[grid.choice.recommended.cell], place_of[grid.choice.standings[0].cell]
+    cells, chosen, best = grid.cells, grid.choice.recommended.cell, grid.choice.standings[0].cell
     way = cells.configuration[chosen]
-    firsts = {cells.configuration[place]: place for place in map(place_of.__getitem__, reversed(grid.ranking.order))}
+    firsts = {cells.configuration[cell]: cell for cell in reversed(grid.ranking.order)}
     ranked = sorted(firsts.values(), key=lambda place: -(grid.ranking.values[place] or 0.0))[:MOST_WAYS]
     inside = [place for place, configuration in enumerate(cells.configuration) if configuration == way]
     cuts = _evenly((cells.threshold[place] for place in inside), MOST_THRESHOLDS)
@@ -247,8 +246,8 @@ def _cell_run(report: Report, grid: GridSection, place: int) -> CellRun:
     values = {name: mean for name, mean in means.items() if mean is not None}
     first = [name for name in dict.fromkeys((OBJECTIVE, *grid.ranking.metrics, *ranked(values))) if name in values]
     return CellRun(
-        cell=grid.cells.index[place],
-        name=f"{'★ ' if grid.cells.index[place] == grid.chosen else ''}{grid.address(place)}",
+        cell=place,
+        name=f"{'★ ' if place == grid.chosen else ''}{grid.addresses[place]}",
         parameters=cuts | {f"retriever.{name}": value for name, value in settings.items()},
         figures=[(name, 0, values[name]) for name in first[:MOST_METRICS]],
     )

@@ -86,7 +86,7 @@ def test_exact_recall_buys_the_minimum_in_every_mode_and_a_cell_is_worth_what_it
     texts, selections = asked_of(commands.made)
     whole = commands.report()
     assert len(server.chats) == planned == len(texts) + len(selections) == whole["judge"]["usage"]["calls"]
-    for place in random.Random(1).sample(range(whole["grid"]["cells"]["count"]), k=5):
+    for place in random.Random(1).sample(range(len(whole["grid"]["cells"]["top_k"])), k=5):
         assert commands.run(*cell_flags(whole["grid"], place), name="alone").code == 0
         alone = commands.report("alone")["metrics"]
         for metric in (PRECISION, RECALL):

@@ -302,4 +302,4 @@ def test_the_workflow_keeps_a_baseline_and_stops_what_makes_retrieval_worse(afte
     assert (done.returncode, done.stderr) == (1, "")
     assert "FAIL  ranking/ndcg_at_5" in done.stdout
     [found] = read("comparison.json")["comparisons"]
-    assert {one["setting"]: one["other"] for one in found["settings"]}["retriever.top_k"] == 1
+    assert {one["what"]: one["other"] for one in found["settings"]}["retriever.top_k"] == 1

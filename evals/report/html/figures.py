@@ -29,13 +29,14 @@ def figure_data(report: Report) -> dict[str, Any]:
 def explored(report: Report, grid: GridSection, results: ResultsByCell) -> Columns:
     """Return what it takes to compare cells query by query; queries, chunks and cells are named by their places."""
     places, decision = {chunk_id: place for place, chunk_id in enumerate(results.chunks)}, grid.decision
-    numbers = grid.places()
-    limited = [level for level in (decision.levels if decision else ()) if level.cell in numbers and level.limit < ANY]
+    limited = [level for level in (decision.levels if decision else ()) if level.limit < ANY]
     return {
         **results.model_dump(exclude={"chunks", "metrics"}),
-        "weight": decision.weight if decision and len(grid.axes.get("threshold", ())) > 1 else None,
-        "beside": _beside(grid, results) if decision and _is_utility(grid) else None,
-        "levels": [(numbers[level.cell], f"≤ {100 * level.limit:.3g}%") for level in limited if level.cell is not None],
+        "addresses": grid.addresses,
+        "weight": decision.weight if decision and _is_utility(grid) else None,
+        # Of a price that is part of the utility there is no band.
+        "has_band": grid.ranking.metrics.keys() <= {*results.metrics, ABSTENTION},
+        "levels": [(level.cell, f"≤ {100 * level.limit:.3g}%") for level in limited if level.cell is not None],
         "chunks": [(chunk.source, chunk.breadcrumb, chunk.text) for chunk in results.chunks.values()],
         "queries": [
             {
@@ -49,45 +50,38 @@ def explored(report: Report, grid: GridSection, results: ResultsByCell) -> Colum
 
 
 def cells(grid: GridSection) -> Columns | None:
-    """Return the cells of a grid; None where they are not ranked. Cells are named by their place in the columns."""
+    """Return the cells of a grid; None where they are not ranked."""
     choice = grid.choice
     if choice is None:
         return None
-    place = grid.places()
-    standings = [(place[cell], standing) for standing in choice.standings for cell in standing.members if cell in place]
+    standings = [(cell, standing) for standing in choice.standings for cell in standing.members]
     names = [name for name in dict.fromkeys((*columns(grid), *JUDGED, *SIDES)) if name in grid.metrics]
     means = {grid.ranking.objective: grid.ranking.values} | {name: grid.metrics[name].mean for name in names}
     metrics = [_metric(name) | {"values": list(values)} for name, values in means.items()]
-    if grid.decision and _is_utility(grid) and len(grid.axes.get("threshold", ())) > 1:
+    if _is_utility(grid):
         metrics[0]["name"] = "utility"
     return {
         **{name: getattr(grid.cells, name) for name in ("configuration", "top_k", "threshold")},
         "configurations": [configuration.name for configuration in grid.configurations],
         "metrics": metrics,
         "cost": TOKENS,
-        "recommended": place[choice.recommended.cell],
-        "best": place[choice.standings[0].cell],
-        "may_be_best": sorted(number for number, standing in standings if standing.in_set and not choice.note),
-        "allowed": sorted(place[cell] for cell in grid.ranking.order if cell in place),
-        "intervals": {number: [standing.low, standing.high] for number, standing in standings},
+        "recommended": choice.recommended.cell,
+        "best": choice.standings[0].cell,
+        "may_be_best": sorted(cell for cell, standing in standings if standing.in_set and not choice.note),
+        "allowed": sorted(grid.ranking.order),
+        "intervals": {cell: [standing.low, standing.high] for cell, standing in standings},
     }
 
 
 def _is_utility(grid: GridSection) -> bool:
-    """Return False for an objective that weighs queries out of scope by itself, on a scale of its own."""
-    weight, silence = grid.decision.weight if grid.decision else 0.0, grid.ranking.metrics.get(ABSTENTION, 0.0)
-    found = sum(abs(grid.ranking.metrics.get(name, 0.0)) for name in (grid.results.metrics if grid.results else ()))
-    return isclose(silence, weight, abs_tol=SAME) and (not grid.results or isclose(found, 1 - weight, abs_tol=SAME))
-
-
-def _beside(grid: GridSection, results: ResultsByCell) -> list[float] | None:
-    """Return what metrics over all queries add to the utility of every cell; None where the objective has none."""
-    if not grid.ranking.metrics.keys() - {*results.metrics, ABSTENTION}:
-        return None
-    weight = grid.decision.weight if grid.decision else 0.0
-    silence = grid.metrics[ABSTENTION].mean if weight else [0.0] * len(results.gain)
-    both = ((1 - weight) * (gain or 0.0) + weight * (s or 0.0) for gain, s in zip(results.gain, silence, strict=True))
-    return [(value or 0.0) - own for value, own in zip(grid.ranking.values, both, strict=True)]
+    """Return True for an objective whose weights of both kinds of query add up to 1."""
+    if not grid.decision or len(grid.axes.get("threshold", ())) < 2:
+        return False
+    weights, weight = grid.ranking.metrics, grid.decision.weight
+    found = sum(abs(weights.get(name, 0.0)) for name in (grid.results.metrics if grid.results else ()))
+    return isclose(weights.get(ABSTENTION, 0.0), weight, abs_tol=SAME) and (
+        not grid.results or isclose(found, 1 - weight, abs_tol=SAME)
+    )
 
 
 def best_scores(report: Report) -> Columns | None:

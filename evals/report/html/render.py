@@ -27,7 +27,6 @@ from evals.report.sections import (
     signed,
     signed_ends,
     slices,
-    worst,
     worst_first,
 )
 from retrievers.config.layers import flatten
@@ -63,20 +62,20 @@ def render_page(report: Report) -> str:
     """
     from markupsafe import Markup
 
-    grid, decision = report.grid, report.grid.decision if report.grid else None
-    drawn = figure_data(report)
+    grid, drawn = report.grid, figure_data(report)
+    decision = grid.decision if grid else None
     script = "".join(map(asset, SCRIPTS))
     rows = report.queries if len(report.queries) <= MOST_QUERIES else worst_first(report.queries, MOST_QUERIES)
     # By this digest the policy in the head lets the script run.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # Those with a value, or a query that could have one.
     told = [name for name, one in report.metrics.items() if one.value is not None or one.n_unscored or one.n_failed]
-    parts = grid_sections(report, grid, TOP_CELLS) if grid else ()
-    shown: dict[str, Section | None] = {part.name: part for part in parts}
+    shown: dict[str, Section | None] = {"warning": None, "decision": None, "cells": None}
+    shown |= {part.name: part for part in (grid_sections(report, grid, TOP_CELLS) if grid else ())}
     shown |= {
-        "criteria": criteria(report),
+        "criteria": criteria(report) if report.criteria else None,
         "baseline": compared(report.baseline, "baseline") if report.baseline else None,
-        "slices": slices(report),
+        "slices": slices(report, report.headline),
         "metrics": metrics(report, told, remarks=True),
         "disagreements": disagreements(report),
         "facts": _facts(report),
@@ -88,15 +87,12 @@ def render_page(report: Report) -> str:
             report=report,
             # Of a grid it is the first line.
             notes=[note for note in report.notes if note != NO_OUT_OF_SCOPE],
-            badge=badge(report),
+            badge=(tone(report), badge(report)),
             criteria_line=criteria_line(report),
             searched=searched(report.facts),
             recommendation=[text for text in (grid.proof, *grid.explanation) if text] if grid else [],
-            places=grid.places() if grid else {},
             levels=[*decision.levels, decision.recommended] if decision else [],
             sections=shown,
-            rows={row.id: row for row in report.queries},
-            worst=worst(report.queries),
             queries=sorted(rows, key=lambda row: WORST_FIRST.get(row.cause, 0)),
             query_scores=[name for p in QUERY_SCORES if (name := deepest(p, report.scores)) in report.scores],
             judge=judge_lines(report),
@@ -110,16 +106,13 @@ def render_page(report: Report) -> str:
     )
 
 
-def badge(report: Report) -> tuple[str, str]:
-    """Return colour and text of the badge: met criteria alone are no praise where most queries fail."""
-    if any(criterion.undecided for criterion in report.criteria) or report.incomplete:
-        return "bad", "incomplete"
+def badge(report: Report) -> str:
+    """Return the text of the badge, which has the tone of the run."""
+    if report.incomplete:
+        return "incomplete"
     if not report.passed:
-        return "bad", "criteria not met"
-    good, rate = tone(report) == "good", report.validation.pass_rate
-    text = "no worse than the baseline" if report.baseline else "all criteria met" if good else "criteria met"
-    failing = "" if rate is None or (good and not report.baseline) else f", {1 - rate:.0%} of the queries fail"
-    return "good" if good else "fair", f"{text}{failing}"
+        return "criteria not met"
+    return "no worse than the baseline" if report.baseline else "criteria met"
 
 
 def embedded(data: object) -> str:

@@ -28,7 +28,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Report:
         ("semantic-k5-t0.30", "semantic-k5-t0.3"),
         ("sem-k5-t.3", "semantic-k5-t0.3"),
         ("hybrid-w-k1-t0", "hybrid-weighted-k1-t0"),
-        ("rrf-k05-t5e-1", "hybrid-rrf-k5-t0.5"),
     ],
 )
 def test_a_cell_is_found_by_its_numbers_and_the_part_that_one_retrieval_alone_has(
@@ -54,7 +53,7 @@ def test_several_metrics_of_an_objective_are_compared_as_what_is_found(made: Rep
     assert main([first, second, "--output", str(tmp_path / "c.json"), "--markdown", str(text)]) == 0
     [compared] = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))["comparisons"]
     assert grid.grid is not None
-    names = [grid.grid.address(place) for place in range(len(grid.grid.cells.index))]
+    names = grid.grid.addresses
     means = [
         sum(own * (grid.grid.metrics[name].mean[names.index(cell)] or 0) for name, own in BOTH.items()) / 4
         for cell in ("semantic-k5-t0", "semantic-k1-t0.5")

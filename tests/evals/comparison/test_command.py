@@ -136,11 +136,10 @@ A_TOLERANCE = "expected METRIC:TOLERANCE"
         (["a.json", "b.json", "--metrics", "rankng/*"], "no metric 'rankng/*' in these runs; did you mean"),
         (["a.json", "b.json", "--metrics", ",,"], "no metric '' in these runs"),
         (["a.json", "b.json", "--by", f"{NDCG},"], "no metric '' in these runs"),
-        (["a.json", "b.json", "--fail-on-regression", "0.02"], A_TOLERANCE),
+        (["a.json", "b.json", "--fail-on-regression", "0.02"], "no metric ''"),
         (["a.json", "b.json", "--fail-on-regression", f"{NDCG}:x"], A_TOLERANCE),
-        (["a.json", "b.json", "--fail-on-regression", f"{NDCG}:-1"], A_TOLERANCE),
-        (["a.json", "b.json", "--fail-on-regression", f"{NDCG}:inf"], A_TOLERANCE),
-        (["a.json", "b.json", *("--fail-on-regression", f"{NDCG}:1") * 2], f"{A_TOLERANCE} such as"),
+        (["a.json", "b.json", "--fail-on-regression", f"{NDCG}:-1"], "expected a number of 0 or more, got -1.0"),
+        (["a.json", "b.json", "--fail-on-regression", f"{NDCG}:inf"], "expected a number of 0 or more, got inf"),
         (["a.json", "b.json", "--fail-on-regression", "ranking/ndcg:0"], "no metric 'ranking/ndcg'; did you mean"),
         (["a.json", "b.json", "--output", "a.json/x.json"], "a.json/x.json: cannot be written"),
         (["a.json", "b.json", "--fail-on-regresion", f"{NDCG}:0"], "did you mean '--fail-on-regression'?"),
@@ -169,17 +168,15 @@ def test_two_cells_of_a_grid_as_page_and_markdown(
     plain = made.plain()
     plain["queries"][0]["query"] = HOSTILE
     write(file := tmp_path / "grid.json", plain)
-    page, text, file_of = tmp_path / "c.html", tmp_path / "c.md", tmp_path / "c.json"
-    names = made.grid.address(0), made.grid.address(len(made.grid.cells.index) - 1)
-    call(main, [*(f"{file}#{name}" for name in names), "--html", page, "--markdown", text, "--output", file_of], capsys)
-    [found] = json.loads(file_of.read_text(encoding="utf-8"))["comparisons"]
+    page, text = tmp_path / "c.html", tmp_path / "c.md"
+    names = made.grid.addresses[0], made.grid.addresses[-1]
+    done = call(main, [*(f"{file}#{name}" for name in names), "--html", page, "--markdown", text, "--json"], capsys)
+    [found] = json.loads(done.out)["comparisons"]
     shown, written = page.read_text(encoding="utf-8"), text.read_text(encoding="utf-8")
     assert "<script" not in shown and "\\<script\\>" in written and "\n# head" not in written
     shown = unescape(re.sub(r"<[^>]*>", "", shown))
     assert HOSTILE.splitlines()[0] in shown
-    assert re.search(
-        r"metricverdictbaselineother\s*difference0?\.?\d+ worse00?\.?\d+ better", shown
-    )  # the picture's ends
+    assert re.search(r"metricverdictbaselineother\s*difference−0?\.?\d+0\+0?\.?\d+", shown)  # the picture's ends
     for name, metric in found["metrics"].items():
         assert name in shown
         if metric["n"]:
@@ -188,7 +185,7 @@ def test_two_cells_of_a_grid_as_page_and_markdown(
     lost = [a.id for a, b in zip(before, after, strict=True) if (a.outcome, b.outcome) == ("SUCCESS", "FAILURE")]
     assert lost and shown.count("lost") >= len(lost)
     assert all(query_id in shown and f"`{query_id}`" in written for query_id in lost)
-    assert found["settings"][0]["setting"] in shown
+    assert found["settings"][0]["what"] in shown
     refused(call(main, [f"{file}#{names[0]}", f"{file}#{names[0]}9"], capsys), "expected one such as")
 
 
@@ -217,7 +214,7 @@ def test_a_comment_has_the_tolerances_and_queries_that_moved_by_another_metric_t
         write(folder / f"{name}.json", document({HIT: [hits]}, rows=rows, name=name))
     done = compare("old.json", "new.json", "--fail-on-regression", f"{NDCG}:0.02", "--markdown", "c.md")
     written = (folder / "c.md").read_text(encoding="utf-8")
-    assert done.code == 1 and "Queries that moved most, 4 of 4, by ranking/hit_rate_at_5" in done.out
+    assert done.code == 1 and "Queries that moved, 4 of 4, by ranking/hit_rate_at_5" in done.out
     assert f"Tolerated drops  \nFAIL {NDCG} drop unknown, tolerated 0.02 (not measured in the baseline nor" in written
     assert f"| {HIT} by slice | n | baseline |" in written and "| factual | 12 | 1.000 | 0.667 |" in written
     assert "  drop +0.000," in compare("a.json", "b.json", "--fail-on-regression", f"{HIT}:0").out

@@ -215,9 +215,9 @@ def test_settings_that_differ_are_named_by_their_place_without_those_on_which_no
         "judge": {"model": None, "cache_path": 1},
     }
     second = {"retriever": {"top_k": 9, "keyword": {"k1": None}}, "name": "b", "judge": {"model": None, "sample": 3}}
-    assert changes(first, second) == [("retriever.top_k", 5, 9), ("retriever.keyword.k1", 1.2, None)]
-    with_judge = second | {"judge": {"model": "m", "sample": 3, "cache_path": 2}}
-    assert [one.setting for one in changes(first, with_judge)][2:] == ["judge.model", "judge.sample"]
+    assert changes(first, second) == [("retriever.top_k", 5, 9, ""), ("retriever.keyword.k1", 1.2, None, "")]
+    with_judge = second | {"judge": {"model": "m", "sample": 3, "cache_path": 1}}
+    assert [one.what for one in changes(first, with_judge)][2:] == ["judge.model", "judge.sample"]
 
 
 # What moved
@@ -227,13 +227,15 @@ def test_most_moved_first_each_query_once_by_the_metric_that_moved_it_most() -> 
     first = report({NDCG: [0.5, 0.5, 0.5, 0.5], FALSE_ANSWER: [0.0, 0.0, 1.0, 0.0]})
     second = report({NDCG: [0.9, 0.1, 0.5, 0.5], FALSE_ANSWER: [1.0, 0.0, 0.0, 0.0]})
     moved = compared(first, second, by=(NDCG, FALSE_ANSWER)).moved
-    assert [(one.baseline.id, one.metric, round(one.gain, 3)) for one in moved] == [
-        ("q0", FALSE_ANSWER, -1.0), ("q2", FALSE_ANSWER, 1.0), ("q1", NDCG, -0.4),
+    assert [(one.kind, one.baseline.id, one.metric, round(one.gain, 3)) for one in moved] == [
+        ("worse", "q0", FALSE_ANSWER, -1.0), ("better", "q2", FALSE_ANSWER, 1.0), ("worse", "q1", NDCG, -0.4),
     ]  # fmt: skip
     assert [one.baseline.id for one in compared(first, second).moved] == ["q1", "q0"]  # ndcg and abstention
-    assert {one.metric for one in compared(first, second, tolerances={FALSE_ANSWER: 1}).moved} == {FALSE_ANSWER}
+    moved = compared(first, second, tolerances={FALSE_ANSWER: 1}).moved
+    assert [one.metric for one in moved] == [FALSE_ANSWER, FALSE_ANSWER, NDCG]
     right, wrong = (report({VERDICT: []}, rows=[row("a", {HIT: score})]) for score in (1.0, 0.0))
-    assert [one.metric for one in compared(right, wrong).moved] == [VERDICT] and compared(first, first).moved == []
+    assert [(one.kind, one.metric) for one in compared(right, wrong).moved] == [("lost", VERDICT)]
+    assert compared(first, first).moved == []
 
 
 def test_a_moved_query_shows_both_results_and_what_was_best_below_the_threshold() -> None:
@@ -242,7 +244,7 @@ def test_a_moved_query_shows_both_results_and_what_was_best_below_the_threshold(
     lost = [row("a", {NDCG: 0.0}, retrieved=[], best_below_threshold=[hit(1, 0.2, "b.md:1-2")])]
     made = compared(report({NDCG: []}, rows=rows), report({NDCG: []}, rows=lost))
     shown = render([made], width=100, color=False, queries=1)
-    assert "page.md:10-20" in shown and "nothing returned" in shown and "below the threshold 1.   b.md" in shown
+    assert "page.md:10-20" in shown and "nothing returned" in shown and "below the threshold 1. b.md" in shown
     assert long in render([made], width=100, color=False, queries=1, whole=True)
     assert max(map(len, shown.splitlines())) <= 100
 

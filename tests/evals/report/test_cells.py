@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from math import isnan
-from typing import Any
 
 import pytest
 
@@ -45,8 +44,8 @@ def test_every_cell_returns_what_it_would_alone(grid: Measured) -> None:
 
 def test_a_cell_of_a_saved_grid_is_a_run_of_its_own(grid: Measured) -> None:
     made, (section, _), cells = report(grid), section_of(grid), swept_of(grid).grid
-    names = [section.address(place) for place in range(len(cells))]
-    assert len({*names}) == len(names) == section.cells.count
+    names = section.addresses
+    assert len({*names}) == len(names) == len(section.cells)
     for name, scores in cells.metrics.items():
         assert section.metrics[name].mean == [None if isnan(mean) else mean for mean in scores.mean.tolist()]
     for number in (0, 7, len(cells) - 1):
@@ -68,14 +67,6 @@ def test_a_cell_that_is_not_there_is_refused_with_one_that_is(grid: Measured, na
         cell_report(report(grid), name)
     with pytest.raises(ReportError, match="no results by cell"):
         cell_report(report(), name)
-
-
-@pytest.mark.parametrize("changed", [{"lists": []}, {"found": [[]]}, {"list_of": [[[10**6]]]}])
-def test_results_that_do_not_fit_the_cells_are_refused(grid: Measured, changed: dict[str, Any]) -> None:
-    section, results = section_of(grid)
-    broken = section.model_copy(update={"results": results.model_copy(update=changed)})
-    with pytest.raises(ReportError, match="do not fit"):
-        cell_report(report(grid).model_copy(update={"grid": broken}), section.address(0))
 
 
 def test_what_is_found_is_shown_where_it_has_no_part_in_the_choice(grid: Measured) -> None:

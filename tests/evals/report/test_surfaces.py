@@ -15,7 +15,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from evals.collect.observations import Gate
 from evals.comparison.comparing import ComparisonOptions, compare
 from evals.comparison.records import Run
 from evals.comparison.sections import render as render_comparison
@@ -24,7 +23,6 @@ from evals.report.html import render_page
 from evals.report.junit import junit
 from evals.report.parsing import parse
 from evals.report.section import Section, Styled, line, markdown, terminal
-from evals.report.sections import source_link
 from evals.report.terminal import description, render
 from retrievers.text.printable import json_text
 from tests.support.results import observation, report, report_of, result, verdict
@@ -35,8 +33,7 @@ SHOWN = re.compile(r"<(style|script).*?</\1>", re.DOTALL)
 REPORTS = pytest.mark.parametrize("name", NAMES)
 
 
-@REPORTS
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(("name", "width"), [*((name, 80) for name in NAMES), ("grid", 120)])
 def test_on_a_terminal(name: str, width: int, snapshot: SnapshotAssertion) -> None:
     assert render(stored(name), width=width, color=False) == snapshot
 
@@ -72,17 +69,6 @@ def test_a_level_without_a_cell_and_a_cheaper_cell_are_told_below_the_table_and_
         assert ": it is cheaper, and at most 0.02 below the best;" in told
 
 
-def test_a_metric_that_scores_no_query_has_no_row_unless_all_are_wanted() -> None:
-    report = stored("run")
-    name = next(name for name in report.headline if not any(one.metric == name for one in report.criteria))
-    empty = replace(report.metrics[name], value=None, ci_low=None, ci_high=None, n=0, n_unscored=3, n_failed=0)
-    report = report.model_copy(update={"metrics": report.metrics | {name: empty}})
-    assert [f"\n{name} " in render(report, width=80, color=False, everything=all_) for all_ in (False, True)] == [
-        False,
-        True,
-    ]
-
-
 def test_of_a_cell_whose_scores_failed_the_worse_bound_is_shown() -> None:
     """As many failed as were scored: with these as 0 half of the mean is left."""
     made = stored("grid").grid
@@ -96,17 +82,17 @@ def test_of_a_cell_whose_scores_failed_the_worse_bound_is_shown() -> None:
     assert before > 0 and after == pytest.approx(before / 2, abs=1e-3)
 
 
-@REPORTS
+@pytest.mark.parametrize("name", ["grid", "judged"])
 def test_in_full(name: str, snapshot: SnapshotAssertion) -> None:
     assert render(stored(name), width=100, color=False, everything=True) == snapshot
 
 
-@REPORTS
+@pytest.mark.parametrize("name", ["run", "grid", "sampled"])
 def test_in_markdown(name: str, snapshot: SnapshotAssertion) -> None:
     assert description(stored(name)) == snapshot
 
 
-@REPORTS
+@pytest.mark.parametrize("name", ["run", "grid", "judged"])
 def test_as_a_page(name: str, snapshot: SnapshotAssertion) -> None:
     """Its text, a line a cell."""
     text = unescape(re.sub(r"\s*<[^>]*>\s*", "\n", SHOWN.sub("", render_page(stored(name)))))
@@ -123,14 +109,6 @@ def test_for_a_ci_system(name: str, snapshot: SnapshotAssertion) -> None:
     assert (criteria.get("tests"), criteria.get("failures")) == (str(len(made.criteria) + 1), str(unmet))
     skipped = sum(row.outcome != "SUCCESS" for row in made.queries)
     assert (queries.get("failures"), queries.get("skipped")) == ("0", str(skipped))
-
-
-def test_what_is_known_of_a_met_criterion_is_told_to_a_ci_system() -> None:
-    met = Gate(metric="queries/pass_rate", condition=">= 0.5", figure=0.6, passed=True, reason="on a sample")
-    text = junit(stored("run").model_copy(update={"criteria": [met]}))
-    criteria = fromstring(text).find("testsuite[@name='criteria']")
-    assert criteria is not None and criteria.get("failures") == "0"
-    assert criteria.findtext("system-out") == "queries/pass_rate >= 0.5: on a sample"
 
 
 @REPORTS
@@ -186,19 +164,3 @@ def test_cells_are_harmless_and_what_is_bad_is_bold_in_markdown() -> None:
     section = Section(title="\x07t", lines=[line(cell)], columns=[], rows=[[Styled("1", "bad"), Styled("")]])
     assert "\x1b" not in terminal([Section(title="\x07t", lines=[line(cell)])], width=80, color=False)
     assert list(markdown(section))[-1] == "| **1** |  |"
-
-
-@pytest.mark.parametrize(
-    ("source", "config", "link"),
-    [
-        ("a/b.md:3-9", {"sources": {"dir": "/docs"}}, "file:///docs/a/b.md#L3"),
-        ("a b.md:3", {"sources": {"dir": "/docs"}}, "file:///docs/a%20b.md#L3"),
-        ("../b.md:3-9", {"sources": {"dir": "/docs"}}, ""),
-        ("/etc/passwd:1-2", {"sources": {"dir": "/docs"}}, ""),
-        ("https://x.y/z", {"sources": {"dir": "/docs"}}, ""),
-        ("a/b.md:3-9", {"sources": {}}, ""),
-        ("a/b.md:3-9", {}, ""),
-    ],
-)
-def test_a_link_leads_to_a_file_of_the_pages_alone(source: str, config: dict[str, dict[str, str]], link: str) -> None:
-    assert source_link(source, config) == link

@@ -209,7 +209,7 @@ def test_cells_are_runs_below_that_of_the_grid_in_its_order_with_its_means(grid:
     for number, cell in zip(numbers, found, strict=True):
         for name, value in cell.data.metrics.items():
             mean = section.ranking.values if name == "by_objective" else section.metrics[name].mean
-            assert value == pytest.approx(mean[section.cells.index.index(number)], rel=1e-5)
+            assert value == pytest.approx(mean[number], rel=1e-5)
         assert client().list_artifacts(cell.info.run_id) == [] and traces_of(cell) == []
 
 
@@ -336,7 +336,7 @@ def test_criteria_are_told_as_far_as_mlflow_knows_them(condition: str, comparato
 def test_curves_along_threshold_and_top_k_are_those_of_the_recommended_cell(grid: Run, swept: Report) -> None:
     assert swept.grid and swept.grid.chosen is not None
     columns, means = swept.grid.cells, swept.grid.metrics["scope/false_answer"].mean
-    place = columns.index.index(swept.grid.chosen)
+    place = swept.grid.chosen
     for axis, other, scale in (("top_k", columns.threshold, 1), ("threshold", columns.top_k, 1000)):
         alike = [
             n

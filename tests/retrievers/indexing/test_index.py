@@ -24,7 +24,7 @@ from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store.opening import open_client
 from tests.support.cohere_server import KEY, CohereServer
-from tests.support.collections import mark, writable
+from tests.support.collections import writable
 from tests.support.hybrid import BruteForceBm25
 from tests.support.indexing import KILL_AT, HashEmbeddings, content, manifest, settings, write_pages
 from tests.support.qdrant_server import QdrantServer

@@ -133,7 +133,7 @@ def test_what_is_known_query_by_query_is_zipped_and_is_missed_aloud(grid: Measur
     assert json.loads(zlib.decompress(base64.b64decode(data["grid"]["explored"]))) == json.loads(embedded(told))
     assert made.grid is not None
     without = render_page(made.model_copy(update={"grid": made.grid.model_copy(update={"results": None})}))
-    left_out, marks = "What changes query by query with another cell is left out", "≤: the cells of the table"
+    left_out, marks = "what changes query by query with another cell, are left out", "≤: the cells of the table"
     assert [text in page for text in (left_out, marks)] == [False, True]
     assert [text in without for text in (left_out, marks)] == [True, False]
     assert page.casefold().count(NO_OUT_OF_SCOPE.casefold()) == 1
