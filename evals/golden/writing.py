@@ -140,8 +140,6 @@ def synthesize(namespace: argparse.Namespace) -> int:
         if namespace.plan:
             return say(namespace, planned)
         judge = stack.enter_context(closing(Judge.open(model, env)))
-        if judge.store:
-            judge.store.say_outdated(lambda: ", ".join(planned[:2]))
         done = written(judge, passages, counts, namespace.seed, partial(bar, "writing"))
     rows = [draft.row for draft in done if draft.kept]
     unasked = next((draft.unasked for draft in done if draft.unasked), "")

@@ -87,7 +87,7 @@ class Engine:
         fatal: Reason why nothing can be judged; None while judging is possible.
     """
 
-    def __init__(self, chat: Chat, config: JudgeConfig, store: VerdictStore | None, account: Account) -> None:
+    def __init__(self, chat: Chat, config: JudgeConfig, store: VerdictStore, account: Account) -> None:
         self._chat = chat
         self._config = config
         self._store = store
@@ -144,7 +144,7 @@ class Engine:
     async def _outcome(self, question: Question) -> Outcome:
         """Return the stored verdict, or buy it."""
         try:
-            if self._store and (verdict := await self._stored(question, self._store)):
+            if verdict := await self._stored(question):
                 self.account.count(hits=1)
                 return verdict
         except JudgeError as error:
@@ -158,23 +158,23 @@ class Engine:
                     return outcome
         return await self._bought(question)
 
-    async def _stored(self, question: Question, store: VerdictStore) -> str | None:
+    async def _stored(self, question: Question) -> str | None:
         """Return the stored verdict; None once nobody else may buy it before this process is done.
 
         Raises:
             JudgeError: The store cannot be used.
         """
-        if verdict := store.get(question.key, question.schema, question.prompt):
+        if verdict := self._store.get(question.key, question.schema, question.prompt):
             return verdict
         async with self._waiting:
             looks = 0
             while not self._buying and not self.account.usage.stopped:
-                self._buying, looks = store.buying(self._chat.label), looks + 1
+                self._buying, looks = self._store.buying(self._chat.label), looks + 1
                 if looks == LOOKS:
                     log.warning("waiting for another run, which buys verdicts of %s", self._chat.label)
                 await asyncio.sleep(0 if self._buying else POLL_S)
         # Another process may have bought it meanwhile.
-        return store.get(question.key, question.schema, question.prompt)
+        return self._store.get(question.key, question.schema, question.prompt)
 
     async def _bought(self, question: Question) -> Outcome:
         """Ask until there is a verdict, or no attempt is left. A wait that the server asks for is no attempt."""
@@ -234,8 +234,7 @@ class Engine:
                 verdict = read_verdict(answer, question.schema, question.prompt).model_dump_json()
                 verdict = without_secrets(verdict)
                 self._judged, self._failures_in_a_row = True, 0
-                if self._store:
-                    self._store.put(question.key, self._chat.label, question.schema.__name__, verdict, spent)
+                self._store.put(question.key, self._chat.label, question.schema.__name__, verdict, spent)
             except MalformedError as error:
                 return Fault(kind="malformed", type="Malformed", message=str(error))
             except JudgeError as error:  # buying more would lose more

@@ -4,9 +4,7 @@
 """
 
 import asyncio
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from evals.collect.observations import Failure, Observation, Unscored
 from evals.errors import JudgeError
 from evals.judge.judge import asking
 from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, stopped
-from evals.judge.store import VerdictStore, log
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, grade, tasks
 from evals.judge.verdicts import ChunkVerdict, Judging, sentences
 from evals.sampling.order import among, judging_order
@@ -139,19 +136,6 @@ def test_of_two_judges_one_that_refuses_its_key_ends_the_run_after_a_query(
     assert len(two[1 - refusing].chats) == (2 if refusing == 0 else 0)
 
 
-def test_of_two_judges_the_price_of_what_both_buy_again_is_told_before_in_one_line(
-    two: tuple[ChatServer, ChatServer], file: Path, caplog: Any
-) -> None:
-    with closing(VerdictStore(file)) as store:
-        store.put(b"old", "cohere:command", "ContextPrecisionOutput", "{}", (1, 1))
-    with closing(sqlite3.connect(file)) as database:
-        database.execute("PRAGMA user_version = 1")
-    ask_both(two, file)
-    names = {f"cohere:{MODEL}": 80, f"openai:{MODEL}": 30}
-    prices = [f"up to {n} calls of {name}, no price for {name} in judge.prices" for name, n in names.items()]
-    assert [record.message.partition("this run buys ")[2] for record in caplog.records] == ["; ".join(prices)]
-
-
 # Its questions
 
 
@@ -252,24 +236,3 @@ def test_price_and_time_are_those_of_the_settings_and_what_the_budget_leaves_out
     tight = settings(server, budget={"calls": 3, "usd": 0.001}, prices=prices).budget
     said = stopped(tight, [priced] * 2)
     assert said.startswith(f"the budget holds 3 calls of {calls}; the budget holds 0.001 USD of 0.1")
-
-
-@pytest.mark.parametrize("price", [None, PRICE])
-def test_verdicts_under_keys_of_an_earlier_version_are_bought_again_at_a_price_that_is_told_before(
-    server: ChatServer, file: Path, monkeypatch: pytest.MonkeyPatch, price: Any
-) -> None:
-    model = settings(server).model
-    changes: dict[str, Any] = {"store": file, "prices": {model: price} if price else {}}
-    made(server, RUN[:1], **changes)
-    with closing(sqlite3.connect(file)) as database, database:
-        database.execute("UPDATE verdicts SET key = randomblob(32)")
-        database.execute("PRAGMA user_version = 0")
-    plan = planned(server, **changes)
-    told: list[tuple[str, int]] = []
-    monkeypatch.setattr(log, "warning", lambda text, *parts: told.append((text % parts, len(server.chats))))
-    calls = made(server, **changes)
-    assert plan.total.calls == calls
-    cost = f"about {plan.usd:.4f} USD" if price else f"no price for {model} in judge.prices"
-    old = f"the 7 verdicts in {file}, of all models and settings, have the keys of an earlier version"
-    assert told == [(f"{old}; this run buys up to {calls} calls of {model}, {cost}", 0)], "once, before the first call"
-    assert made(server, **changes) == 0 and len(told) == 1
