@@ -20,7 +20,6 @@ from evals.config.experiment import DatasetConfig
 from evals.errors import DatasetError
 from retrievers.config.files import load_json, read_text
 from retrievers.errors import IndexingError, nearest
-from retrievers.indexing.rows import SAVED
 from retrievers.indexing.rows import rows_of as table_rows
 from retrievers.text.quoting import clipped, quoted
 
@@ -111,9 +110,9 @@ def golden_set(data: "GoldenData", config: DatasetConfig | None = None) -> Golde
 def rows_of(source: str | Path, config: DatasetConfig, columns: Mapping[str, str] | None = None) -> Iterator[Row]:
     """Yield the rows of golden data with the fields of a case, in the order of the files' names.
 
-    JSON Lines, a JSON array, CSV (comma, semicolon or tab), Parquet, a folder that `Dataset.save_to_disk` wrote, or a
-    folder of BEIR (`queries.jsonl`, `qrels/test.tsv`); rows with ragas' columns are known by `user_input`. Rows of a
-    table that have one id, or without ids one query, are one case with several pieces of evidence.
+    JSON Lines, a JSON array, CSV (comma, semicolon or tab), Parquet, or a folder of BEIR (`queries.jsonl`,
+    `qrels/test.tsv`); rows with ragas' columns are known by `user_input`. Rows of a table that have one id, or without
+    ids one query, are one case with several pieces of evidence.
 
     Args:
         source: The file or folder; as text, the id of a dataset of the hub.
@@ -127,14 +126,12 @@ def rows_of(source: str | Path, config: DatasetConfig, columns: Mapping[str, str
         yield from _of_table(source, _hub_rows(source, config), columns)
     elif (source / QUERIES).is_file() and (source / QRELS).is_dir():
         yield from _beir_rows(source, config.split)
-    elif any((source / name).is_file() for name in SAVED):
-        yield from _of_table(source, _saved_rows(source), columns)
     else:
         files = [source]
         if source.is_dir():
             files = [file for file in sorted(source.iterdir()) if file.suffix.lower() in READERS]
         if not files:
-            raise DatasetError(f"{source}: holds no {', '.join(READERS)} file, and is no folder of BEIR or datasets")
+            raise DatasetError(f"{source}: holds no {', '.join(READERS)} file or folder of BEIR")
         for file in files:
             is_table = columns is not None or file.suffix.lower() in (".csv", ".tsv", ".parquet")
             rows = cells_of(file)
@@ -150,15 +147,12 @@ def validate_rows(rows: Iterable[Row]) -> tuple[tuple[Case, ...], dict[str, str]
     cases: dict[str, Case] = {}
     places: dict[str, str] = {}
     faults: list[str] = []
-    rows = list(rows)
-    written = {str(row["id"]) for _, row in rows if isinstance(row, Mapping) and "id" in row}
     for number, (place, row) in enumerate(rows, 1):
         if isinstance(row, Exception):
             faults.append(f"{place}: {row}")
             continue
         try:
-            invented = f"q{number:03d}" if f"q{number:03d}" not in written else f"row {number}"
-            case = Case.model_validate(row if isinstance(row, Case) else {"id": invented, **row})
+            case = Case.model_validate(row if isinstance(row, Case) else {"id": f"q{number:03d}", **row})
         except ValidationError as error:
             faults += [f"{place}: {explain(dict(item))}" for item in error.errors(include_url=False)]
             continue
@@ -274,7 +268,6 @@ def _json_rows(file: Path) -> Iterator[Row]:
 
 def _csv_rows(file: Path) -> Iterator[Row]:
     text = read_text(file, "a CSV file", MOST_BYTES, DatasetError)
-    text, skipped = re.subn(r"\Asep=.\r?\n", "", text)  # a line of Excel's
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
     reader = csv.DictReader(io.StringIO(text, newline=None), delimiter=delimiter)
     try:
@@ -288,9 +281,9 @@ def _csv_rows(file: Path) -> Iterator[Row]:
             cells = {name: cell for name, cell in row.items() if name}  # pandas' numbers of rows have no name
             if more or any(cells.values()):
                 line_breaks = sum(cell.count("\n") for cell in cells.values() if cell)
-                yield f"{file}:{skipped + reader.line_num - line_breaks}", fault if more else cells
+                yield f"{file}:{reader.line_num - line_breaks}", fault if more else cells
     except csv.Error as error:
-        yield f"{file}:{skipped + reader.line_num}", ValueError(str(error))
+        yield f"{file}:{reader.line_num}", ValueError(str(error))
 
 
 def _dataset_rows(source: str | Path, revision: str | None = None, split: str | None = None) -> Iterator[Row]:
@@ -299,15 +292,6 @@ def _dataset_rows(source: str | Path, revision: str | None = None, split: str | 
             yield row.place, row.values
     except (IndexingError, OSError) as error:
         raise DatasetError(str(error)) from error
-
-
-def _saved_rows(folder: Path) -> Iterator[Row]:
-    """Yield the rows of a dataset that was saved to disk, or of all its splits, named where a row names none."""
-    if (folder / SAVED[0]).is_file():
-        yield from _dataset_rows(folder)
-    for split in sorted(file.parent for file in folder.glob(f"*/{SAVED[0]}")):
-        for place, row in _dataset_rows(split):
-            yield place, {**row, "split": row.get("split") or split.name}
 
 
 def _hub_rows(name: str, config: DatasetConfig) -> Iterable[Row]:
@@ -438,6 +422,4 @@ def _value(name: str, cell: Any) -> Any:
                 return _value(name, read(cell.strip()))
         if name in LISTS and not (is_written and name == "relevant_ids"):
             cell = [part for part in re.split(LISTS[name], cell.strip()) if part]
-    if name == "id" and isinstance(cell, float) and cell.is_integer():  # a column of pandas with gaps
-        return int(cell)
     return cell

@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import sqrt
@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from evals.cases.case import Case
 from evals.cases.reading import GoldenSet, case_fingerprint, golden_set
-from evals.cases.relevance import HALF, Relevance, missing_chunks, normalise, resolve, share_held
+from evals.cases.relevance import Relevance, missing_chunks, resolve
 from evals.config.telemetry import silence
 from evals.errors import ReportError
 from evals.golden.chunks import Floats, embedder, named_chunks, page_of, retriever_settings, say
@@ -97,12 +97,10 @@ def check(namespace: argparse.Namespace) -> int:
         composition(golden, relevance),
         power(cases, {title: _scores(name, [*reports.values()], runs) for title, name in METRICS.items()}),
         repeats(cases, vectors),
-        both_sides(cases),
         copies(cases),
     ]
     if chunks:
-        parts += [coverage(relevance, chunks), scattered(cases, relevance, chunks)]
-        parts += [in_the_corpus(cases, chunks), near_copies(cases, relevance, chunks)]
+        parts += [coverage(relevance, chunks), in_the_corpus(cases, chunks), near_copies(cases, relevance, chunks)]
     if runs:
         parts.append(unfound(cases, runs))
     return say(namespace, [f"{namespace.file}: {len(cases)} cases are valid ({how})", *parts])
@@ -131,9 +129,8 @@ def power(cases: Sequence[Case], scores: Mapping[str, Scores]) -> str:
     """Return what differences of hit rate and nDCG the in-scope queries can prove, all and by split.
 
     At 5% significance, two-sided, and 80% power, paired by query: (1.96 + 0.84) · s / √n, with s the standard deviation
-    of the differences: measured between the runs, or that of the one run's scores (√(2 · (1 − r)) times it, at a
-    correlation r of 0.5 between two runs), or the largest that scores from 0 to 1 can have. Of hit rates, the power of
-    McNemar's exact test.
+    of the differences, measured between runs, or else the largest that scores from 0 to 1 can have. Of hit rates, the
+    power of McNemar's exact test.
     """
     groups = Counter(name for case in cases if case.in_scope for name in ("all", case.split) if name)
     lines = []
@@ -176,9 +173,7 @@ def deviation_of(runs: Scores) -> tuple[float, str]:
     pairs = [[b[key] - a[key] for key in a.keys() & b.keys()] for a, b in combinations(runs, 2)]
     if between := max((pstdev(differences) for differences in pairs if differences), default=0.0):
         return between, f"the largest between {len(runs)} runs"
-    if of_one := pstdev(runs[0].values()) if runs and runs[0] else 0.0:
-        return of_one, "that of one run's scores"
-    return LARGEST, "the largest for scores of 0 to 1 (--report shows the real one)"
+    return LARGEST, "the largest for scores of 0 to 1 (two --report show the real one)"
 
 
 def coverage(relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str:
@@ -216,23 +211,6 @@ def repeats(cases: Sequence[Case], vectors: Floats) -> str:
     return part("Repeated queries", [line + ", so that a held-out figure is not" * bool(across)], examples)
 
 
-def both_sides(cases: Sequence[Case]) -> str:
-    """Report passages, one of which may hold the other, and ids of relevant chunks that are evidence in two splits."""
-    by_page = defaultdict[str, list[tuple[str, Case]]](list)
-    for case in (case for case in cases if case.split):
-        passages = [(item.source_url, normalise(item.quote or item.place)) for item in case.relevant_evidence]
-        for page, passage in (*passages, *((None, key) for key in case.relevant)):
-            by_page[page or passage].append((passage, case))
-    shared: dict[str, tuple[str, str]] = {}
-    for of_page in by_page.values():
-        for (passage, case), (other_passage, other) in combinations(of_page, 2):
-            if case.split != other.split and (passage in other_passage or other_passage in passage):
-                shared.setdefault(min(passage, other_passage, key=len), (case.id, other.id))
-    examples = [f"{' and '.join(ids)}: {evidence[:80]!r}" for evidence, ids in shared.items()]
-    line = f"{len(shared)} passages or relevant_ids are evidence in several splits"
-    return part("Evidence on both sides of a split", [line], examples)
-
-
 def copies(cases: Sequence[Case]) -> str:
     """Return the queries that copy their evidence: more than 30% of their stretches of four words stand in it."""
     quotes = ((case, "\n".join(item.quote for item in case.relevant_evidence if item.quote)) for case in cases)
@@ -241,20 +219,6 @@ def copies(cases: Sequence[Case]) -> str:
     examples = [f"{case.id}: {share:.0%} of its stretches of four words: {case.query!r}" for share, case in copied]
     line = f"{len(copied)} of {len(shares)} queries copy more than {MOST_COPIED:.0%} of themselves from it"
     return part("Words copied from the evidence", [line], examples)
-
-
-def scattered(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str:
-    """Return the quotes that no chunk holds half of, such as whole pages."""
-    texts = {chunk.chunk_id: normalise(chunk.text) for chunk in chunks}
-    examples = []
-    for case in cases:
-        held = [texts[key] for key in relevance[case.id].grades if key in texts]
-        for quote in (normalise(item.quote) for item in case.relevant_evidence if item.quote):
-            if all(share_held(quote, text, HALF * len(quote)) < HALF for text in held):
-                examples.append(f"{case.id}: {quote[:80]!r}")
-    hint = ": shorten them to what answers" if examples else ""
-    line = f"{len(examples)} quotes span chunks of which only the one that holds most counts{hint}"
-    return part("Evidence that no chunk holds half of", [line], examples)
 
 
 def in_the_corpus(cases: Sequence[Case], chunks: Sequence[Chunk]) -> str:
@@ -268,35 +232,16 @@ def in_the_corpus(cases: Sequence[Case], chunks: Sequence[Chunk]) -> str:
 
 
 def near_copies(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str:
-    """Return near copies of relevant chunks: both relevant, one passage counts twice; unlabelled, a find is none."""
-    by_id = {chunk.chunk_id: chunk for chunk in chunks}
-    labelled = {key: grams(by_id[key].text) for r in relevance.values() for key in r.grades if key in by_id}
-    holders: dict[str, set[str]] = {gram: set() for stretches in labelled.values() for gram in stretches}
-    sizes = {}
-    for chunk in chunks:
-        stretches = grams(chunk.text)
-        sizes[chunk.chunk_id] = len(stretches)
-        for gram in stretches & holders.keys():
-            holders[gram].add(chunk.chunk_id)
-    copies_of = {}
-    for key, stretches in labelled.items():
-        shared = Counter(other for gram in stretches for other in holders[gram] if other != key)
-        copies_of[key] = [other for other, n in sorted(shared.items()) if n >= COPY * (sizes[key] + sizes[other] - n)]
-    twice, once = list[str](), list[str]()
+    """Return the near copies among the chunks that are relevant to one query, as they count a passage twice."""
+    by_id, examples = {chunk.chunk_id: chunk for chunk in chunks}, list[str]()
     for case in cases:
-        judged = relevance[case.id]
-        pairs = ((chunk_id, copy) for chunk_id in sorted(judged.grades) for copy in copies_of.get(chunk_id, ()))
-        for key, other in pairs:
-            example = f"{case.id}: {by_id[key].source} and {by_id[other].source}"
-            if other not in judged.grades and other not in judged.irrelevant:
-                once.append(example)
-            elif other in judged.grades and key < other:
-                twice.append(example)
-    lines = [
-        f"{len(twice)} pairs of near copies are both relevant to a query, which counts one passage twice",
-        f"{len(once)} near copies of relevant chunks are unlabelled, which counts a find as none",
-    ]
-    return part("Near-duplicate chunks", lines, [*twice, *once])
+        relevant = (by_id[key] for key in sorted(relevance[case.id].grades) if key in by_id)
+        stretches = [(chunk.source, grams(chunk.text)) for chunk in relevant]
+        for (one, own), (other, others) in combinations(stretches, 2):
+            if own and len(own & others) >= COPY * len(own | others):
+                examples.append(f"{case.id}: {one} and {other}")
+    line = f"{len(examples)} pairs of near copies are both relevant to a query, which counts one passage twice"
+    return part("Near-duplicate chunks", [line], examples)
 
 
 def unfound(cases: Sequence[Case], runs: Sequence[Rows]) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from datasets import Dataset, DatasetDict
+from datasets import Dataset
 
 from evals.cases.reading import golden_set
 from evals.errors import DatasetError
@@ -21,9 +21,6 @@ def written(folder: Path, text: str) -> Path:
     [
         pytest.param(",query,quote\n0,What turns?,A wheel.\n1,What stops?,A brake.\n", id="numbers of pandas"),
         pytest.param("query;quote\nWhat turns?;A wheel.\nWhat stops?;A brake.\n;\n", id="a blank last row"),
-        pytest.param(
-            "sep=;\r\nquery;quote\r\nWhat turns?;A wheel.\r\nWhat stops?;A brake.\r\n", id="a line of Excel's"
-        ),
         pytest.param("query,quote\rWhat turns?,A wheel.\rWhat stops?,A brake.\r", id="carriage returns alone"),
     ],
 )
@@ -41,7 +38,7 @@ def test_what_programs_add_is_no_part_of_the_data(text: str, tmp_path: Path) -> 
         ("query,quote,quote\nWhat turns?,A wheel.,A disc.\n", "two columns 'quote'"),
         ("id,query,split\na,What turns?,dev\na,What turns?,test\n", "csv:3: split is 'test', and 'dev' in the row"),
         ("query,quote\nWhat turns?,A wheel.,A disc.\n", "csv:2: has 1 more cells"),
-        ('sep=;\r\nquery;quote;grade\r\nq;"one\r\ntwo";3\r\nr;"one\r\ntwo";9.5\r\n', "csv:5: evidence.0.grade"),
+        ('query;quote;grade\r\nq;"one\r\ntwo";3\r\nr;"one\r\ntwo";9.5\r\n', "csv:4: evidence.0.grade"),
     ],
 )
 def test_what_would_be_lost_is_a_fault(text: str, fault: str, tmp_path: Path) -> None:
@@ -57,23 +54,12 @@ def test_a_row_grades_all_that_it_names_and_need_not_repeat_the_query(tmp_path: 
 
 
 def test_a_frame_or_a_dataset_is_read_as_its_csv_file() -> None:
-    frame = pd.DataFrame({"id": [1.0, 1.0, None], "query": ["q", "q", "r"], "quote": ["one", "two", "three"]})
+    frame = pd.DataFrame({"id": ["1", "1", None], "query": ["q", "q", "r"], "quote": ["one", "two", "three"]})
     for table in (frame, Dataset.from_pandas(frame)):
         assert [(case.id, len(case.evidence)) for case in golden_set(table).cases] == [("1", 2), ("q002", 1)]
 
 
-def test_every_file_of_a_folder_and_every_split_of_a_saved_dataset_is_read(tmp_path: Path) -> None:
+def test_every_file_of_a_folder_is_read(tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").write_text('{"id": "b", "query": "q"}')
     (tmp_path / "a.CSV").write_text("id,query\na,q\n")
     assert [case.id for case in golden_set(tmp_path).cases] == ["a", "b"]
-    parts = {name: Dataset.from_dict({"query": [f"is it {name}?"]}) for name in ("train", "test")}
-    DatasetDict(parts).save_to_disk(tmp_path / "saved")
-    assert [(case.query, case.split) for case in golden_set(tmp_path / "saved").cases] == [
-        ("is it test?", "test"),
-        ("is it train?", "train"),
-    ]
-
-
-def test_an_invented_id_is_none_that_is_written() -> None:
-    cases = golden_set([{"id": "q002", "query": "first"}, {"query": "second"}]).cases
-    assert [case.id for case in cases] == ["q002", "row 2"]
