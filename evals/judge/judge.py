@@ -206,32 +206,3 @@ async def _whole(work: Coroutine[Any, Any, Result]) -> Result:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-
-
-def asking(
-    judge: Judge, metrics: Collection[str], observations: Sequence[Observation], seed: int
-) -> tuple[Callable[[Sequence[Observation]], Judging], Callable[[], Judging | None]]:
-    """Return two functions that ask the judges.
-
-    One asks the judge that counts about given results, the other the cheaper judge about all (None without one).
-
-    Of two judges, each is asked about one query before either is asked about the rest, so that one which refuses to
-    answer ends the run then.
-
-    Args:
-        judge: The one that counts, with the cheap one below it, if there is one.
-        metrics: Names of metrics; those that need no judge are passed over.
-        observations: The results of all queries.
-        seed: Seed of the order of the queries.
-
-    Raises:
-        JudgeError: The first call of a judge was refused for a reason that all others would share.
-    """
-    returned = [observation for observation in observations if observation.selection]
-    first = among(judging_order((observation.case for observation in returned), seed)[:1], returned)
-    for tier in (judge, judge.below) if judge.below else ():
-        tier.judge(metrics, first, seed)
-    return (
-        lambda results: judge.judge(metrics, results, seed),
-        lambda: judge.below.judge(metrics, observations, seed) if judge.below else None,
-    )

@@ -4,21 +4,18 @@
 """
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evals.collect.observations import Failure, Observation, Unscored
-from evals.errors import JudgeError
-from evals.judge.judge import asking
 from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, stopped
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, grade, tasks
 from evals.judge.verdicts import ChunkVerdict, Judging, sentences
 from evals.sampling.order import among, judging_order
 from retrievers.embedding.tokens import count_tokens
-from tests.support.chat_server import MODEL, ChatServer, CohereChatServer, OpenAIChatServer
+from tests.support.chat_server import ChatServer
 from tests.support.judged import ALL, Known, judge_of, observe, oracle, settings
 from tests.support.results import observation
 
@@ -106,34 +103,6 @@ def test_judging_again_is_bought_once_as_well_and_a_key_revoked_before_it_leaves
     assert both.scores == first.scores and both.again is not None
     assert len({case for case, _ in both.again.verdicts}) == 10
     assert all(isinstance(one, Failure | Unscored) for one in both.again.verdicts.values())
-
-
-# Two judges
-
-
-@pytest.fixture
-def two(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ChatServer, ChatServer]]:
-    """The servers of a cheap judge and of a stronger one."""
-    with CohereChatServer(oracle()) as small, OpenAIChatServer(oracle()) as large:
-        monkeypatch.setenv("OPENAI_BASE_URL", large.base_url)
-        yield small, large
-
-
-def ask_both(two: tuple[ChatServer, ChatServer], store: Path) -> None:
-    env = {"COHERE_API_KEY": CohereChatServer.key, "OPENAI_API_KEY": OpenAIChatServer.key}
-    with judge_of(two[0], store, env=env, second={"model": f"openai:{MODEL}", "sample": 15}) as judge:
-        asking(judge, [PRECISION], MANY, 0)
-
-
-@pytest.mark.parametrize("refusing", [0, 1])
-def test_of_two_judges_one_that_refuses_its_key_ends_the_run_after_a_query(
-    two: tuple[ChatServer, ChatServer], file: Path, refusing: int
-) -> None:
-    two[refusing].key = "another"
-    with pytest.raises(JudgeError, match=r"failed at the first call: .*judge\.api_key_env"):
-        ask_both(two, file)
-    # The stronger is asked first.
-    assert len(two[1 - refusing].chats) == (2 if refusing == 0 else 0)
 
 
 # Its questions
