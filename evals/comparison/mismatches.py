@@ -11,7 +11,7 @@ SHOWN = 5
 DIGITS = 12
 # Settings on which no score depends, some of them whole sections; then those of how verdicts are bought and kept.
 WITHOUT_SCORES = {"name", "tracking", "baseline", "criteria", "metrics", "sweep", "objective"}
-OF_BUYING = frozenset("api_key_env cache_path max_concurrency prices requests_per_minute tokens_per_minute".split())
+OF_BUYING = frozenset("api_key_env cache_path max_concurrency prices requests_per_minute".split())
 WHERE = {"collection": "all chunks", "returned": "the chunks that came back"}
 # What only runs can differ in that both have it; the name of a fact begins with its group.
 SHARED = {"objective", "sweep", "judge"}

@@ -103,7 +103,6 @@ class JudgeConfig(Settings):
     timeout_s: float = Field(60.0, gt=0, le=3600, description="seconds one request may take")
     max_concurrency: int = Field(16, ge=1, le=512, description="most requests at once")
     requests_per_minute: float | None = Field(None, gt=0, description="most requests a minute")
-    tokens_per_minute: float | None = Field(None, gt=0, description="most tokens a minute, read and written")
     cache_path: Path | None = Field(None, description="file of the verdicts; in the user's cache folder if left out")
     sample: Annotated[Sample, BeforeValidator(_sample)] = Field(
         "all", description="queries to judge, drawn at random: all, auto, a share (0.1) or a number (40)"

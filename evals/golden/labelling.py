@@ -37,7 +37,7 @@ from retrievers.text.quoting import quoted
 
 MOST_GRADE = 3
 COLUMNS = (
-    *("case", "query", "reference_answer", "chunk", "place", "chunk_text", "grade", "quotes", "note", "annotator"),
+    *("case", "query", "reference_answer", "chunk", "place", "chunk_text", "grade", "quotes", "annotator"),
     *("source_url", "heading", "asked"),
 )
 # Fields of a row whose passages `evidence` holds once it is written.

@@ -37,8 +37,7 @@ PATIENCE_S = 180.0
 # Time between two looks whether another process still buys verdicts of the model; after so many looks a line says so.
 POLL_S = 0.2
 LOOKS = 25
-# Tokens of English text and of a usual answer, for the pace and for plans, which need no exact count.
-CHARACTERS_PER_TOKEN = 4
+# Tokens of a usual answer, for plans.
 USUAL_ANSWER = 150
 # No model reads or writes so many tokens: a server that says so is not believed.
 MOST_TOKENS = 10**9
@@ -211,7 +210,7 @@ class Engine:
 
     async def _attempt(self, question: Question, prompt: str) -> str | Unscored | Fault:
         """Make one call as pace and budget allow, and commit its verdict before another may take its place."""
-        async with self.pace.turn(len(prompt) // CHARACTERS_PER_TOKEN + USUAL_ANSWER):
+        async with self.pace.turn():
             size = await self.account.reserve(prompt)
             if size is None:
                 return Unscored(reason=self.account.usage.stopped, missing=True)

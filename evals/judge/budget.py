@@ -163,7 +163,7 @@ class Account:
 
 
 class Pace:
-    """A limit on calls at once, calls a minute and tokens a minute; it slows down when a server asks.
+    """A limit on calls at once and calls a minute; it slows down when a server asks.
 
     After a rate limit nothing is sent for as long as the server asked, then a call that tries. Once one comes through,
     half as many calls are admitted at once, and each success admits a little more (additive increase, multiplicative
@@ -178,9 +178,8 @@ class Pace:
         self._most = self._admitted = float(config.max_concurrency)
         self._inside = 0
         self._per_call = 60.0 / (config.requests_per_minute or math.inf)
-        self._per_token = 60.0 / (config.tokens_per_minute or math.inf)
-        # Moments from which the next call, and the next token, may go; and until which the server lets none through.
-        self._next_call = self._next_token = self._closed_until = 0.0
+        # Moments from which the next call may go, and until which the server lets none through.
+        self._next_call = self._closed_until = 0.0
         self._closed_since: float | None = None
         self._ended = ended
         self._door = asyncio.Lock()
@@ -197,19 +196,16 @@ class Pace:
         return 0.0 if self._closed_since is None else _now() - self._closed_since
 
     @asynccontextmanager
-    async def turn(self, tokens: int) -> AsyncIterator[None]:
-        """Wait for the turn of a call of that many tokens, and hold a place while it runs."""
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for the turn of a call, and hold a place while it runs."""
         # The door is held while waiting, so that no later call passes an earlier one.
         async with self._door:
             while self._inside >= self.limit:
                 self._left.clear()
                 await self._left.wait()
-            while (
-                wait := max(self._closed_until, self._next_call, self._next_token) - _now()
-            ) > 0 and not self._ended():
+            while (wait := max(self._closed_until, self._next_call) - _now()) > 0 and not self._ended():
                 await asyncio.sleep(min(wait, STEP_S))
             self._next_call = max(self._next_call, _now()) + self._per_call
-            self._next_token = max(self._next_token, _now()) + self._per_token * tokens
             self._inside += 1
         try:
             yield

@@ -85,7 +85,6 @@ class JudgePlan:
         total, config = self.total, self.config
         minutes = (
             total.calls / (config.requests_per_minute or math.inf),
-            (total.tokens_in + total.tokens_out) / (config.tokens_per_minute or math.inf),
             total.calls * SECONDS_PER_CALL / 60 / config.max_concurrency,
         )
         return 60 * max(minutes)
