@@ -139,7 +139,7 @@ class Judge:
         with ONE_AT_A_TIME:
             runner = _runner()
             runner.get_loop().set_default_executor(self._threads)
-            return runner.run(_whole((engine or self.engine).run(work)))
+            return runner.run((engine or self.engine).run(work))
 
     def close(self) -> None:
         """Close the verdict store."""
@@ -195,14 +195,3 @@ def _runner() -> asyncio.Runner:
     runner = asyncio.Runner()
     atexit.register(runner.close)
     return runner
-
-
-async def _whole(work: Coroutine[Any, Any, Result]) -> Result:
-    """Do work, and cancel what it began and left running."""
-    try:
-        return await work
-    finally:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)

@@ -98,7 +98,7 @@ def test_json_lines_give_cases_in_order_with_their_places(tmp_path: Path, data: 
     file = tmp_path / "2.jsonl"
     file.write_bytes(data)
     assert load(file).places == {name: f"{file}:{line}" for name, line in zip("ba", places, strict=True)}
-    (tmp_path / "1.jsonl").write_bytes(lines([row("first")]))
+    (tmp_path / "1.CSV").write_text("id,query\nfirst,how?\n")
     assert ids(load(tmp_path)) == ["first", "b", "a"], "a folder is read in the order of its names"
     file = tmp_path / "golden.json"
     file.write_text(json.dumps([row("a"), row("b")], indent=2))
@@ -127,6 +127,9 @@ BAD_FILES: dict[str, bytes] = {
     "long.csv": b"query,quote\nhow?,a,b,c\n",
     "grade.csv": b"query,quote,grade\nhow?,a,high\n",
     "scope.csv": b"query,in_scope\nhow?,maybe\n",
+    "twice.csv": b"query,quote,quote\nhow?,a,b\n",
+    "split.csv": b"id,query,split\na,how?,dev\na,how?,test\n",
+    "windows.csv": b'query;quote;grade\r\nq;"one\r\ntwo";3\r\nr;"one\r\ntwo";9.5\r\n',
     "broken.parquet": b"PAR1",
     **{f"array{n}.json": b"[\n" + b",\n".join(lines([row(str(n))]) for n in range(9)) + end.encode()
        for n, end in enumerate(("", ",]", "]]"))},
@@ -166,6 +169,24 @@ def test_tables_are_golden_data_as_they_are(tmp_path: Path) -> None:
         (2, {"a": 1, "b:2": 1}),
         (0, {"c": 2}),
     ]
+    # What pandas, spreadsheets and old programs add: numbers of rows, a blank last row, carriage returns alone.
+    for written in (
+        b",query,quote\n0,how?,a\n1,who?,b\n",
+        b"query;quote\nhow?;a\nwho?;b\n;\n",
+        b"query,quote\rhow?,a\rwho?,b\r",
+    ):
+        file.write_bytes(written)
+        assert [(one.query, one.evidence[0].quote) for one in load(file).cases] == [("how?", "a"), ("who?", "b")]
+    # A row grades all that it names, and need not repeat the query.
+    file.write_text(
+        'id,query,relevant_ids,contexts,grade\na,Which port?,d1,,3\na,,d2 d3,,0\na,,,"{""port"": 8080}",2\n'
+    )
+    [case] = load(file).cases
+    assert case.relevant_ids == {"d1": 3, "d2": 0, "d3": 0}
+    assert [(item.quote, item.grade) for item in case.evidence] == [('{"port": 8080}', 2)]
+    frame = pd.DataFrame({"id": ["1", "1", None], "query": ["q", "q", "r"], "quote": ["one", "two", "three"]})
+    for table in (frame, datasets.Dataset.from_pandas(frame)):
+        assert [(one.id, len(one.evidence)) for one in golden_set(table).cases] == [("1", 2), ("q002", 1)]
     frame = pd.DataFrame([row("a", tags=["x", "y"]), {"id": "b", "query": "who?", "in_scope": False}])
     frame.to_parquet(tmp_path / "g.parquet")
     assert load(tmp_path / "g.parquet").cases == golden_set(frame).cases == load(tmp_path / "g.parquet").cases
