@@ -294,16 +294,11 @@ def _dataset_rows(source: str | Path, revision: str | None = None, split: str | 
         raise DatasetError(str(error)) from error
 
 
-def _hub_rows(name: str, config: DatasetConfig) -> Iterable[Row]:
-    """Return the rows of the split that is asked for, or where there is none, of `train`."""
-    for split in dict.fromkeys((config.split or "train", "train")):
-        asked = {"split": split} if split == config.split else {}
-        try:
-            rows = list(_dataset_rows(f"hub:{name}", config.revision, split))
-            return [(f"{name}:{number}", {**row, **asked}) for number, (_, row) in enumerate(rows, 1)]
-        except DatasetError as error:
-            fault = str(error).rpartition("cannot be read: ")[2].splitlines()[0]
-    raise DatasetError(f"dataset.hub {name!r} at revision {config.revision!r} cannot be loaded: {fault}")
+def _hub_rows(name: str, config: DatasetConfig) -> Iterator[Row]:
+    """Yield the rows of the split that is asked for, else of `train`."""
+    asked = {"split": config.split} if config.split else {}
+    for place, row in _dataset_rows(f"hub:{name}", config.revision, config.split or "train"):
+        yield place, {**row, **asked}
 
 
 def _beir_rows(folder: Path, split: str | None) -> Iterator[Row]:

@@ -108,10 +108,9 @@ def label(namespace: argparse.Namespace) -> int:
         raise DatasetError("--write: expected the files of labels to write: --labels FILE [FILE ...]")
     out: Path = namespace.out or file.with_suffix(".label.html")
     check_writable(out)
-    rows, systems, holes = pooled_rows(namespace, report)
-    beyond = f"; {holes} that the report returned are not in the pool" if holes else ""
+    rows, systems = pooled_rows(namespace, report)
     if not rows:
-        return say(namespace, [f"No chunk is left to judge: people's verdicts hold all of the pool{beyond}"])
+        return say(namespace, ["No chunk of the pool is left to judge"])
     in_csv = out.suffix.lower() == ".csv"
     with replacing(out) as part:
         # Queries, answers and chunks may be nobody else's business.
@@ -119,7 +118,7 @@ def label(namespace: argparse.Namespace) -> int:
         # Without a byte-order mark, Excel takes CSV for the code page of its country.
         text = _as_csv(rows) if in_csv else _as_page(rows, namespace)
         part.write_text(text, encoding="utf-8-sig" if in_csv else "utf-8")
-    count = f"{len(rows)} chunks of {len({row['case'] for row in rows})} queries to judge{beyond}"
+    count = f"{len(rows)} chunks of {len({row['case'] for row in rows})} queries to judge"
     how = "fill in its column grade (0 to 3)" if in_csv else "open it in a browser, label, save"
     then = f"Then: python -m evals.golden {join(['label', str(file)])} --labels FILE [FILE ...] --write"
     return say(namespace, [f"{out}: {count}, of {', '.join(systems)}; {how}", then])
@@ -128,34 +127,29 @@ def label(namespace: argparse.Namespace) -> int:
 # What is asked
 
 
-def pooled_rows(
-    namespace: argparse.Namespace, report: Report | None
-) -> tuple[list[dict[str, Any]], Sequence[str], int]:
-    """Return a row for each query and chunk to judge, the names of the systems that they are of, and the holes beyond.
+def pooled_rows(namespace: argparse.Namespace, report: Report | None) -> tuple[list[dict[str, Any]], Sequence[str]]:
+    """Return a row for each query and chunk to judge, and the names of the systems that they are of.
 
     Queries come in the order in which a judge takes them, so that the first ones, wherever a person stops, are a random
     sample; those out of scope come last. The order of a query's chunks says nothing of who ranked them how. Pairs that
     people have judged already are left out. Of a report, only what it returned and nobody has judged, or what its judge
-    and the labels differ on, is asked for; these are its holes, and those beyond are in no system's pool.
+    and the labels differ on, is asked for: its holes.
     """
     golden = golden_set(namespace.file)
     order = {case_id: number for number, case_id in enumerate(judging_order(golden.cases, namespace.seed))}
     cases = golden_set(golden, DatasetConfig(split=namespace.split)).cases
     systems = _systems(namespace, cases)
-    chosen = {case.id for case in cases}
-    holes = {hole for hole in _holes(report) if hole[0] in chosen} if report else None
-    beyond = set(holes or ())
+    holes = {*_holes(report)} if report else None
     rows = []
     for case in sorted(cases, key=lambda case: order.get(case.id, len(order))):
         pool = {chunk.chunk_id: chunk for chunks in systems.values() for chunk in chunks.get(case.id, ())}
         for chunk in sorted(pool.values(), key=lambda chunk: uniform(namespace.seed, case.id, chunk.chunk_id)):
-            beyond.discard((case.id, chunk.chunk_id))
             is_asked = holes is None or (case.id, chunk.chunk_id) in holes
             if is_asked and chunk.text.strip() and chunk.chunk_id not in case.human_verdicts:
                 rows.append(_row(case, chunk))
     if not rows and report is None and not any(case.human_verdicts for case in cases):
         raise DatasetError("the pool is empty: none of its systems found a chunk with text for a query of this file")
-    return rows, [*systems], len(beyond)
+    return rows, [*systems]
 
 
 def _holes(report: Report) -> Iterator[tuple[str, str]]:

@@ -254,16 +254,16 @@ def test_a_dataset_of_the_hub_is_read_at_its_commit_by_split(tmp_path: Path) -> 
     with HubServer({"train.jsonl": rows, "test.jsonl": rows.split(b"\n")[0] + b"\n"}) as hub:
         env = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_DATASETS_OFFLINE": "0"}
         found = python(["-c", FROM_HUB], tmp_path, {**env, "HF_HOME": str(tmp_path / "1")})
-        places = [f"{HubServer.name}:{number}" for number in (1, 2)]
+        places = [f"hub:{HubServer.name}:{number}" for number in (1, 2)]
         both = [[(places[0], split, {"x": 2}), (places[1], split, {})] for split in (None, "train")]
         expected = [*map(str, both), str([(places[0], "test", {"x": 2})])]
         assert found.stdout.splitlines()[:3] == expected, found.stderr
-        assert "no split 'dev'; it has none" in found.stdout
+        said = f"hub:{HubServer.name}: cannot be read behind row or line 0: "
+        assert found.stdout.splitlines()[3].startswith(said) and "dev" in found.stdout
         assert all(COMMIT in one.path or one.path == "/api/agent-harnesses" for one in hub.requests)
         hub.files = {}
         lost = python(["-c", FROM_HUB], tmp_path, {**env, "HF_HOME": str(tmp_path / "2")}).stdout.splitlines()
-        said = f"dataset.hub {HubServer.name!r} at revision {COMMIT!r} cannot be loaded: "
-        assert [line[: len(said)] for line in lost] == [said] * 4
+        assert len([line for line in lost if line.startswith(said)]) == 4
 
 
 def beir(folder: Path, queries: str, qrels: str, name: str = "test") -> Path:
