@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
+from itertools import permutations
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from shlex import join
@@ -25,7 +26,7 @@ from evals.collect.saved import read
 from evals.config.experiment import DatasetConfig
 from evals.config.files import check_writable, replacing, write
 from evals.errors import DatasetError
-from evals.golden.chunks import json_lines, next_check, retriever_settings, say
+from evals.golden.chunks import Floats, json_lines, next_check, retriever_settings, say
 from evals.report.model import Report
 from evals.sampling.order import judging_order, uniform
 from evals.stats.kappa import cohens_kappa
@@ -357,14 +358,12 @@ def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str,
 
 
 def agreement(labels: Labels) -> str:
-    """Return how far annotators agree on the chunks that several of them graded."""
-    by_chunk = [of_chunk for chunks in labels.values() for of_chunk in chunks.values()]
-    grades = [[label.grade or 0 for label in of_chunk] for of_chunk in by_chunk if len(of_chunk) > 1]
-    if not grades:
-        return "Agreement: nothing was labelled by two yet"
-    alpha = krippendorff_alpha(grades)
-    in_words = "not computable (all say the same)" if alpha is None else f"{alpha:.3f}"
-    return f"Agreement (Krippendorff's alpha, ordinal): {in_words} over {len(grades)} chunks"
+    """Return how far annotators agree on what is relevant, over all pairs of labels of a chunk."""
+    counts = np.zeros((2, 2))
+    for of_chunk in (of_chunk for chunks in labels.values() for of_chunk in chunks.values()):
+        for one, other in permutations((int((label.grade or 0) > 0) for label in of_chunk), 2):
+            counts[one, other] += 0.5
+    return f"Annotators: {_in_words(counts, 'pairs of labels')}"
 
 
 def with_judge(labels: Labels, report: Report) -> str:
@@ -374,39 +373,14 @@ def with_judge(labels: Labels, report: Report) -> str:
         for hit in row.retrieved:
             if hit.verdict is not None and (of_chunk := labels.get(row.id, {}).get(hit.chunk_id)):
                 counts[int(grade_of(of_chunk) > 0), hit.verdict] += 1
+    return f"Judge of {report.name}: {_in_words(counts, 'chunks')}"
+
+
+def _in_words(counts: Floats, what: str) -> str:
     if not counts.any():
-        return f"Judge of {report.name}: no verdict on a labelled chunk"
+        return "no chunk was judged by two"
     share, kappa = np.trace(counts) / counts.sum(), float(cohens_kappa(counts))
-    return f"Judge of {report.name}: says the same on {share:.0%} of {int(counts.sum())} chunks (kappa {kappa:.2f})"
-
-
-def krippendorff_alpha(units: Sequence[Sequence[int]]) -> float | None:
-    """Return Krippendorff's alpha for ordinal values: 1 − observed / expected disagreement.
-
-    1 is perfect agreement, 0 that of chance; negative below chance. Units with one value tell nothing. The distance of
-    two grades is the squared number of values between them, both ends counted half.
-
-    Source: Krippendorff (2011), "Computing Krippendorff's alpha-reliability".
-
-    Args:
-        units: For each unit the grades that it got, 0 or more, from any number of annotators.
-
-    Returns:
-        None where no unit has two values, or all values are the same, so that nothing could disagree.
-    """
-    values = 1 + max((grade for grades in units for grade in grades), default=0)
-    coincidences = np.zeros((values, values))
-    for grades in units:
-        if len(grades) > 1:
-            counts = np.bincount(grades, minlength=values).astype(float)
-            coincidences += (np.outer(counts, counts) - np.diag(counts)) / (len(grades) - 1)
-    totals = coincidences.sum(axis=0)
-    if np.count_nonzero(totals) < 2:
-        return None
-    cumulated = np.cumsum(totals) - totals / 2
-    distance = (cumulated[:, None] - cumulated[None, :]) ** 2
-    expected = (np.outer(totals, totals) * distance).sum() / (totals.sum() - 1)
-    return float(1 - (coincidences * distance).sum() / expected)
+    return f"the same on {share:.0%} of {counts.sum():.0f} {what} (kappa {kappa:.2f})"
 
 
 def _passage(evidence: Evidence) -> tuple[str | None, str]:

@@ -183,12 +183,6 @@ def test_the_users_own_retriever_is_sampled_where_its_chunks_can_be_listed(golde
     assert [len(row.get("evidence", [])) for row in cases(tmp_path)] == [1, 1, 1, *[0] * 10]
 
 
-@pytest.mark.parametrize("number", ["-5", "two", "9" * 5_000])
-def test_a_number_that_is_none_is_refused(golden: Command, number: str) -> None:
-    said = golden("init", "--count", number).err
-    assert "argument --count: expected a whole number of 1 or more, got '" in said and len(said) < 400
-
-
 def chunk(page: str, section: str, number: int) -> Chunk:
     text = f"Passage {number} of {section} on page {page} has enough words to be prose."
     name = f"{page}-{section}-{number}"
