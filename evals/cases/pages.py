@@ -14,6 +14,7 @@ from retrievers.indexing.chunking import SECTION_SEPARATOR
 from retrievers.indexing.markdown import Page, PageError, page_address, parse_page
 from retrievers.indexing.pages import html_page, page_path, read_corpus
 from retrievers.records import Chunk
+from retrievers.text.charsets import charset
 
 MOST_REDIRECTS = 4
 # Seconds that the answer of a page of a site may take, and its largest size.
@@ -176,8 +177,9 @@ def _fetched(url: str, config: SourcesConfig) -> Found:
             return None
         if not answer.is_success:
             raise PageError(f"answered {answer.status_code} {answer.reason_phrase}")
+        text = answer.content.decode(charset(answer.charset_encoding), "replace")
         is_html = "html" in answer.headers.get("content-type", "")
-        page = html_page(answer.text, url) if is_html else parse_page(answer.text, page_path(url), url)
+        page = html_page(text, url) if is_html else parse_page(text, page_path(url), url)
         return SourcePage(page, OF_A_SITE)
     except (httpx.InvalidURL, httpx.UnsupportedProtocol):
         return None

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from evals.collect.observations import Failure, Observation, Unscored
-from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, stopped
+from evals.judge.plan import SECONDS_PER_CALL, JudgePlan, stopped
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, grade, tasks
 from evals.judge.verdicts import ChunkVerdict, Judging, sentences
-from evals.sampling.order import among, judging_order
-from retrievers.embedding.tokens import count_tokens
+from evals.sampling.order import judging_order
 from tests.support.chat_server import ChatServer
 from tests.support.judged import ALL, Known, judge_of, observe, oracle, settings
 from tests.support.results import observation
@@ -146,7 +145,7 @@ def test_sentences(reference: str, expected: list[str]) -> None:
     assert sentences(reference) == expected
 
 
-# The plan; `tests/evals/experiment/test_plan.py` has the command's
+# The plan; `tests/evals/run/test_judged.py` has the command's, which counts what the run asks
 
 PLANNED = [*RUN, observe("talk", ["topic"]), observe("pose", ["forward", "twin"], id="other")]
 PRICE = {"input": 2.0, "output": 8.0}
@@ -155,37 +154,6 @@ PRICE = {"input": 2.0, "output": 8.0}
 def planned(server: ChatServer, run: Any = PLANNED, metrics: Any = ALL, **settings: Any) -> JudgePlan:
     with judge_of(server, **settings) as judge:
         return judge.plan(metrics, run, run[:2], seed=0)
-
-
-def made(server: ChatServer, run: Any = PLANNED, metrics: Any = ALL, **settings: Any) -> int:
-    """The requests that the run makes."""
-    server.requests.clear()
-    with judge_of(server, **settings) as judge:
-        said = judge.judge(metrics, run)
-        judge.again(said, metrics, run[:2], seed=0)
-    return len(server.chats)
-
-
-def test_a_run_makes_as_many_calls_as_were_planned_but_for_what_is_stored(server: ChatServer, file: Path) -> None:
-    found = planned(server)
-    assert server.chats == [] and found.total.calls == made(server)
-    assert [share.metric for share in found.shares] == [*ALL]
-    assert found.total.tokens_in == sum(count_tokens(chat.prompt) for chat in server.chats)
-    assert found.total.tokens_out == 150 * found.total.calls
-    made(server, RUN[:1], store=file)
-    rest = planned(server, store=file)
-    assert rest.total.cached == 7 and rest.total.calls == made(server, store=file)
-    again = planned(server, store=file, rejudge=1)
-    assert again.shares[-1].metric == AGAIN
-    assert again.total.calls == again.shares[-1].calls == made(server, store=file, rejudge=1) > 0
-    assert planned(server, store=file, rejudge=1).total.calls == 0
-
-
-@pytest.mark.parametrize(("sample", "drawn"), [("all", 40), (0.1, 10), (0.5, 20), (30, 30), ("auto", 20)])
-def test_a_sample_is_counted_beside_all(server: ChatServer, sample: Any, drawn: int) -> None:
-    found, order = planned(server, MANY, [PRECISION], sample=sample), judging_order((o.case for o in MANY), 0)
-    assert found.drawn == drawn
-    assert found.total.calls == made(server, among(order[:drawn], MANY), [PRECISION]) == 2 * drawn
 
 
 def test_price_and_time_are_those_of_the_settings_and_what_the_budget_leaves_out_is_said(server: ChatServer) -> None:

@@ -19,6 +19,7 @@ from evals.metrics import METRICS
 from evals.metrics.declaration import QueryMetric
 from evals.metrics.results import Values
 from evals.run import main
+from retrievers.embedding.tokens import count_tokens
 from tests.support.chat_server import ChatServer, CohereChatServer, OpenAIChatServer, When
 from tests.support.command import Done, call, python
 from tests.support.experiment import Experiment, load_report, settings
@@ -168,16 +169,20 @@ def test_a_plan_counts_the_searches_that_metrics_need(plain: Run) -> None:
     assert one.strip().startswith("Retrieval\n  1 query embeddings")
 
 
-@pytest.mark.parametrize("flags", [(), ("--judge.rejudge", "2"), SWEEP], ids=["one run", "judged again", "sweep"])
+PLANS = {"one run": (), "judged again": ("--judge.rejudge", "2"), "sample": ("--judge.sample", "2"), "sweep": SWEEP}
+
+
+@pytest.mark.parametrize("flags", PLANS.values(), ids=PLANS)
 def test_a_plan_counts_what_the_run_will_ask(run: Run, server: ChatServer, flags: tuple[str, ...]) -> None:
     judged = ["--metrics", "ragas/llm_*,ranking/hit_rate_at_5", *flags]
     planned = run("--plan", *judged)
     assert (planned.code, planned.err, server.chats) == (0, "", [])
     assert ("judged again" in planned.out) == ("--judge.rejudge" in flags)
-    questions, cached, calls, *_ = figures(planned.out, "all")
-    assert (cached, questions) == (0, calls)
+    questions, cached, calls, tokens_in, tokens_out = figures(planned.out, "all")
+    assert (cached, questions, tokens_out) == (0, calls, 150 * calls)
     assert run(*judged).code in (0, 3)
-    assert len(server.chats) == calls > 20
+    assert len(server.chats) == calls > 10
+    assert tokens_in == sum(count_tokens(chat.prompt) for chat in server.chats)
     questions, cached, calls, *_ = figures(run("--plan", *judged, "--judge.rejudge", "0").out, "all")
     assert (cached, calls) == (questions, 0)
 
