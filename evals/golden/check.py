@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import sqrt
+from pathlib import Path
 from statistics import pstdev
 
 import numpy as np
@@ -20,14 +21,12 @@ from evals.errors import ReportError
 from evals.golden.chunks import Floats, embedder, named_chunks, page_of, retriever_settings, say
 from evals.report.head import deepest
 from evals.report.model import QueryRow, Report
-from evals.report.parsing import MOST_BYTES, parse
 from evals.stats.intervals import Z
 from evals.stats.paired import ALPHA
-from retrievers.config.files import read_text
+from evals.tracking.find import read_report
 from retrievers.embedding.models import make_embeddings
 from retrievers.records import Chunk
 
-A_REPORT = "a report of evals.run"
 # Examples of a finding that are shown.
 SHOWN = 5
 # Below this share of out-of-scope queries, or this number of them, a threshold is hardly tested.
@@ -82,9 +81,8 @@ def check(namespace: argparse.Namespace) -> int:
     silence(hub=False)
     golden = golden_set(namespace.file)
     cases = golden.cases
-    texts = {str(file): read_text(file, A_REPORT, MOST_BYTES, ReportError) for file in namespace.report}
-    reports = {name: parse(text, name) for name, text in texts.items()}
-    runs = [_rows_of(name, report, cases) for name, report in reports.items()]
+    reports = [read_report(file)[0] for file in namespace.report]
+    runs = [_rows_of(file, report, cases) for file, report in zip(namespace.report, reports, strict=True)]
     config, env, _ = retriever_settings(namespace)
     chunks = named_chunks(namespace)
     how = "form checked; name --docs DIR or --config FILE to find the evidence too"
@@ -95,7 +93,7 @@ def check(namespace: argparse.Namespace) -> int:
     vectors = embedder(make_embeddings(config.embedding, env))([case.query for case in cases])
     parts = [
         composition(golden, relevance),
-        power(cases, {title: _scores(name, [*reports.values()], runs) for title, name in METRICS.items()}),
+        power(cases, {title: _scores(name, reports, runs) for title, name in METRICS.items()}),
         repeats(cases, vectors),
         copies(cases),
     ]
@@ -274,11 +272,11 @@ def _plain(text: str) -> str:
     return f" {' '.join(WORD.findall(text.casefold()))} "
 
 
-def _rows_of(name: str, report: Report, cases: Sequence[Case]) -> Rows:
+def _rows_of(file: Path, report: Report, cases: Sequence[Case]) -> Rows:
     fingerprints = {case.id: case_fingerprint(case) for case in cases}
     rows = {row.id: row for row in report.queries if fingerprints.get(row.id) == row.fingerprint}
     if not rows:
-        raise ReportError(f"{name}: has none of these golden queries as they are now; run it again on this file")
+        raise ReportError(f"{file}: has none of these golden queries as they are now; run it again on this file")
     return rows
 
 

@@ -30,6 +30,7 @@ from evals.golden.chunks import Floats, json_lines, next_check, retriever_settin
 from evals.report.model import Report
 from evals.sampling.order import judging_order, uniform
 from evals.stats.kappa import cohens_kappa
+from evals.tracking.find import read_report
 from retrievers.config.files import make_private, read_text
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
@@ -89,8 +90,6 @@ def label(namespace: argparse.Namespace) -> int:
     Raises:
         DatasetError: The pool is empty, or labels have faults, each with its place.
     """
-    from evals.tracking.find import read_report
-
     file: Path = namespace.file
     if not file.is_file():
         raise DatasetError(f"{file}: expected a golden .jsonl file; begin one with: golden init, or import")
