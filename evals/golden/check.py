@@ -3,7 +3,7 @@
 import argparse
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from math import sqrt
 from pathlib import Path
@@ -193,20 +193,23 @@ def repeats(cases: Sequence[Case], vectors: Floats) -> str:
         cases: The golden queries.
         vectors: Their vectors of length 1, shape (queries, dimension).
     """
-    pairs: list[tuple[bool, float, Case, Case]] = []
-    for start in range(0, len(cases), BLOCK):
+    found = ((cases[i], cases[j], cosine) for i, j, cosine in near_pairs(vectors))
+    pairs = sorted(found, key=lambda pair: (pair[0].split == pair[1].split, -pair[2]))
+    across = [one.split != other.split for one, other, _ in pairs]
+    examples = [
+        f"{one.id} and {other.id} ({cosine:.2f}{', across splits' * crosses}): {one.query!r}, {other.query!r}"
+        for (one, other, cosine), crosses in zip(pairs, across, strict=True)
+    ]
+    line = f"{len(pairs)} pairs with a cosine of {NEAR:g} and above, {sum(across)} of them across splits"
+    return part("Repeated queries", [line + ", so that a held-out figure is not" * any(across)], examples)
+
+
+def near_pairs(vectors: Floats) -> Iterator[tuple[int, int, float]]:
+    """Yield the places of texts that are nearly the same, the lower one first, with the cosine of their vectors."""
+    for start in range(0, len(vectors), BLOCK):
         cosines = np.triu(vectors[start : start + BLOCK] @ vectors.T, k=start + 1)
         for i, j in np.argwhere(cosines >= NEAR).tolist():
-            one, other = cases[start + i], cases[j]
-            pairs.append((one.split == other.split, -float(cosines[i, j]), one, other))
-    pairs.sort(key=lambda pair: pair[:2])
-    examples = [
-        f"{one.id} and {other.id} ({-cosine:.2f}{'' if same else ', across splits'}): {one.query!r}, {other.query!r}"
-        for same, cosine, one, other in pairs
-    ]
-    across = sum(not same for same, *_ in pairs)
-    line = f"{len(pairs)} pairs with a cosine of {NEAR:g} and above, {across} of them across splits"
-    return part("Repeated queries", [line + ", so that a held-out figure is not" * bool(across)], examples)
+            yield start + i, j, float(cosines[i, j])
 
 
 def copies(cases: Sequence[Case]) -> str:
