@@ -122,7 +122,7 @@ def in_process(labels: Mapping[str, Any], latency: float) -> Any:
     return Chat(provider="fake", name="labels", parameters={}, model=Fake())
 
 
-def ours(label: str, observations: Sequence[Any], chat: Any, store: Path | None, bound: float, allowed: float) -> None:
+def ours(label: str, observations: Sequence[Any], chat: Any, store: Path, bound: float, allowed: float) -> None:
     """Judge everything, and print the time over the bound."""
     seconds, judging = judged(observations, chat, store)
     print(
@@ -131,14 +131,14 @@ def ours(label: str, observations: Sequence[Any], chat: Any, store: Path | None,
     )
 
 
-def judged(observations: Sequence[Any], chat: Any, store: Path | None) -> tuple[float, Any]:
+def judged(observations: Sequence[Any], chat: Any, store: Path) -> tuple[float, Any]:
     """Seconds of judging, and what was said."""
     from evals.config.judge import JudgeConfig
     from evals.judge.judge import Judge
     from evals.judge.store import VerdictStore
 
     config = JudgeConfig.model_validate({"model": f"{chat.provider}:{chat.name}", "max_concurrency": AT_ONCE})
-    judge = Judge(config, chat, VerdictStore(store) if store else None)
+    judge = Judge(config, chat, VerdictStore(store))
     start = time.perf_counter()
     judging = judge.judge(METRICS, observations)
     seconds = time.perf_counter() - start

@@ -8,10 +8,6 @@ from evals.config.patterns import compiled
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS
 
 MAX_GRADE = 10
-# Number of cases with human verdicts needed to correct a judge's mean.
-FEWEST_LABELLED = 100
-# The same where they are the first of the order in which the judge takes them, which nobody can have chosen.
-FEWEST_DRAWN = 15
 
 
 def _not_blank(text: str) -> str:

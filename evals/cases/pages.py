@@ -1,9 +1,9 @@
 """The source pages, of a folder or a site: where a text stands in its page, and the page's metadata."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,6 +17,9 @@ from retrievers.records import Chunk
 from retrievers.text.charsets import charset
 
 MOST_REDIRECTS = 4
+# Seconds that the answer of a page of a site may take, and its largest size.
+PAGE_S = 10.0
+MOST_BYTES = 8 * 2**20
 # Metadata that a page of a site shows; tags, files and lines do not appear there.
 OF_A_SITE = ("source_url", "title", "heading", "section_path")
 
@@ -91,19 +94,21 @@ class SourcePageError(EvaluationError):
     """A source page exists, but cannot be fetched or read."""
 
 
+Found: TypeAlias = "SourcePage | SourcePageError | None"
+"""A page, or why it cannot be read; None where there is none."""
+
+
 @dataclass(frozen=True)
 class SourcePages:
-    """The pages of a folder, by address and by file.
+    """Source pages: all of a folder, by address and by file, or those of a site that were asked for, by address.
 
     Attributes:
-        pages: Those that can be read.
-        broken: Fault of each file that could not be read.
-        base_url: Start of all addresses.
+        pages: What there is under each name.
+        fetch: Fetches the page at an address of a site; None for a folder.
     """
 
-    pages: Sequence[SourcePage]
-    broken: Mapping[str, str] = field(default_factory=dict)
-    base_url: str = "/docs"
+    pages: dict[str, Found] = field(default_factory=dict)
+    fetch: Callable[[str], Found] | None = None
 
     @classmethod
     def read(cls, folder: Path, base_url: str) -> "SourcePages":
@@ -113,110 +118,35 @@ class SourcePages:
             IndexingError: The folder does not exist or holds no page.
         """
         corpus = read_corpus(folder, base_url)
-        return cls([SourcePage(page) for page in corpus.pages], corpus.broken, base_url)
+        pages: dict[str, Found] = {}
+        for file, fault in corpus.broken.items():
+            # The address that it has unless its front matter, which was not read, differs.
+            pages |= dict.fromkeys((page_address(file, None, base_url), file), SourcePageError(f"{file}: {fault}"))
+        for page in corpus.pages:
+            pages |= dict.fromkeys((page.source_url, page.file_path), SourcePage(page))
+        return cls(pages)
 
     @property
     def faults(self) -> Sequence[str]:
-        """Faults of the pages that cannot be read."""
-        return [f"{file}: {fault}" for file, fault in self.broken.items()]
+        """Faults of the pages that could not be read so far."""
+        return [*dict.fromkeys(str(page) for page in self.pages.values() if isinstance(page, SourcePageError))]
 
     def page_of(self, chunk: Chunk) -> SourcePage | None:
         """Return the page that a chunk names as its source, by file if it names one, else by address.
 
         Raises:
-            SourcePageError: It cannot be read.
-        """
-        names = [name for name in (chunk.file_path, without_fragment(chunk.source_url)) if name]
-        if page := next((self._readable[name] for name in names if name in self._readable), None):
-            return page
-        if fault := next((self._unreadable[name] for name in names if name in self._unreadable), None):
-            raise SourcePageError(fault)
-        return None
-
-    @cached_property
-    def _readable(self) -> Mapping[str, SourcePage]:
-        by_url = {page.page.source_url: page for page in self.pages}
-        return by_url | {page.page.file_path: page for page in self.pages}
-
-    @cached_property
-    def _unreadable(self) -> Mapping[str, str]:
-        """Faults by file, and by the address that a page has unless its front matter, which was not read, differs."""
-        faults = dict(zip(self.broken, self.faults, strict=True))
-        return faults | {page_address(file, None, self.base_url): fault for file, fault in faults.items()}
-
-
-@dataclass(frozen=True)
-class WebPages:
-    """Pages of some hosts, each fetched once, when it is first asked for.
-
-    Attributes:
-        hosts: The only hosts that are ever contacted, such as `docs.example.com` or `localhost:3000`.
-        base_url: Address that completes relative ones.
-        page_s: Seconds that the answer of a page may take.
-        most_bytes: Largest size of a page.
-    """
-
-    hosts: Sequence[str]
-    base_url: str
-    page_s: float = 10.0
-    most_bytes: int = 8 * 2**20
-    _fetched: dict[str, SourcePage | SourcePageError | None] = field(default_factory=dict)
-
-    @property
-    def faults(self) -> Sequence[str]:
-        """Faults of the pages that could not be read so far."""
-        return [str(page) for page in self._fetched.values() if isinstance(page, SourcePageError)]
-
-    def page_of(self, chunk: Chunk) -> SourcePage | None:
-        """Return the page at a chunk's address; None when it has none, or it does not exist or is on another host.
-
-        Raises:
             SourcePageError: It cannot be fetched or read.
         """
         url = without_fragment(chunk.source_url)
-        if url and url not in self._fetched:
-            self._fetched[url] = self._tried(url)
-        page = self._fetched.get(url)
+        if self.fetch and url and url not in self.pages:
+            self.pages[url] = self.fetch(url)
+        page = self.pages.get(chunk.file_path or "") or self.pages.get(url)
         if isinstance(page, SourcePageError):
             raise page
         return page
 
-    def _tried(self, url: str) -> SourcePage | SourcePageError | None:
-        import httpx
 
-        from retrievers.net import TooLargeError, exchange
-
-        try:
-            address = httpx.URL(self.base_url).join(url)
-            # Without the environment's proxies: the hosts that are contacted are those of the settings alone.
-            with httpx.Client(trust_env=False) as client:
-                for _ in range(MOST_REDIRECTS):
-                    if address.scheme not in ("http", "https") or address.netloc.decode() not in self.hosts:
-                        return None
-                    request = client.build_request("GET", address)
-                    answer = exchange(client, request, timeout_s=self.page_s, most_bytes=self.most_bytes)
-                    if not answer.has_redirect_location:
-                        break
-                    address = address.join(answer.headers["location"])
-            if answer.status_code in (404, 410):
-                return None
-            if not answer.is_success:
-                raise PageError(f"answered {answer.status_code} {answer.reason_phrase}")
-            text = answer.content.decode(charset(answer.charset_encoding), "replace")
-            is_html = "html" in answer.headers.get("content-type", "")
-            page = html_page(text, url) if is_html else parse_page(text, page_path(url), url)
-            return SourcePage(page, OF_A_SITE)
-        except httpx.InvalidURL:
-            return None
-        except (httpx.HTTPError, TooLargeError, PageError) as error:
-            return SourcePageError(f"{url}: {str(error) or type(error).__name__}")
-
-
-Sources: TypeAlias = SourcePages | WebPages
-"""Origin of source pages."""
-
-
-def open_sources(config: SourcesConfig) -> Sources | None:
+def open_sources(config: SourcesConfig) -> SourcePages | None:
     """Open the source pages that the settings name, None when they name none.
 
     Raises:
@@ -224,4 +154,34 @@ def open_sources(config: SourcesConfig) -> Sources | None:
     """
     if config.dir:
         return SourcePages.read(config.dir, config.base_url)
-    return WebPages(config.http, config.base_url) if config.http else None
+    return SourcePages(fetch=partial(_fetched, config=config)) if config.http else None
+
+
+def _fetched(url: str, config: SourcesConfig) -> Found:
+    """Fetch a page of a site; None where it does not exist, or is on a host that the settings do not name."""
+    import httpx
+
+    from retrievers.net import TooLargeError, exchange
+
+    def at_named_host(request: httpx.Request) -> None:
+        if request.url.netloc.decode() not in config.http:
+            raise httpx.UnsupportedProtocol("another host")
+
+    # Without the environment's proxies: the hosts that are contacted are those of the settings alone.
+    options: Any = {"trust_env": False, "follow_redirects": True, "event_hooks": {"request": [at_named_host]}}
+    try:
+        with httpx.Client(**options, max_redirects=MOST_REDIRECTS) as client:
+            request = client.build_request("GET", httpx.URL(config.base_url).join(url))
+            answer = exchange(client, request, timeout_s=PAGE_S, most_bytes=MOST_BYTES)
+        if answer.status_code in (404, 410):
+            return None
+        if not answer.is_success:
+            raise PageError(f"answered {answer.status_code} {answer.reason_phrase}")
+        text = answer.content.decode(charset(answer.charset_encoding), "replace")
+        is_html = "html" in answer.headers.get("content-type", "")
+        page = html_page(text, url) if is_html else parse_page(text, page_path(url), url)
+        return SourcePage(page, OF_A_SITE)
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol):
+        return None
+    except (httpx.HTTPError, TooLargeError, PageError) as error:
+        return SourcePageError(f"{url}: {str(error) or type(error).__name__}")

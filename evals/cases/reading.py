@@ -310,16 +310,14 @@ def _saved_rows(folder: Path) -> Iterator[Row]:
             yield place, {**row, "split": row.get("split") or split.name}
 
 
-def _hub_rows(name: str, config: DatasetConfig) -> Iterable[Row]:
+def _hub_rows(name: str, config: DatasetConfig) -> list[Row]:
     """Return the rows of the split that is asked for, or where there is none, of `train`."""
-    for split in dict.fromkeys((config.split or "train", "train")):
-        asked = {"split": split} if split == config.split else {}
-        try:
-            rows = list(_dataset_rows(f"hub:{name}", config.revision, split))
-            return [(f"{name}:{number}", {**row, **asked}) for number, (_, row) in enumerate(rows, 1)]
-        except DatasetError as error:
-            fault = str(error).rpartition("cannot be read: ")[2].splitlines()[0]
-    raise DatasetError(f"dataset.hub {name!r} at revision {config.revision!r} cannot be loaded: {fault}")
+    if config.split and config.split != "train":
+        with suppress(DatasetError):  # it may be a column of the only split
+            rows = _dataset_rows(f"hub:{name}", config.revision, config.split)
+            return [(place, {**row, "split": config.split}) for place, row in rows]
+    own = {"split": "train"} if config.split == "train" else {}
+    return [(place, {**row, **own}) for place, row in _dataset_rows(f"hub:{name}", config.revision, "train")]
 
 
 def _beir_rows(folder: Path, split: str | None) -> Iterator[Row]:

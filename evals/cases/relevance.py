@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from evals.cases.case import Case, Evidence
-from evals.cases.pages import SourcePageError, SourcePages, Sources
+from evals.cases.pages import SourcePage, SourcePageError, SourcePages
 from evals.errors import DatasetError, ExperimentError
 from retrievers.errors import nearest
 from retrievers.records import Chunk
@@ -89,7 +89,7 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
 
 
 def resolve_returned(
-    cases: Sequence[Case], returned: Mapping[str, Sequence[Chunk]], sources: Sources | None
+    cases: Sequence[Case], returned: Mapping[str, Sequence[Chunk]], sources: SourcePages | None
 ) -> dict[str, Relevance]:
     """Find the relevant ones among the chunks that came back for each case, where a retriever cannot list its chunks.
 
@@ -127,8 +127,9 @@ def check_evidence(cases: Sequence[Case], sources: SourcePages, places: Mapping[
     """
     nothing = Chunk(chunk_id="", point_id="", text="")
     whole = [
-        replace(nothing, text=page.text, source_url=page.page.source_url, chunk_headings=tuple(page.headings))
-        for page in sources.pages
+        replace(nothing, text=page.text, source_url=url, chunk_headings=tuple(page.headings))
+        for url, page in sources.pages.items()
+        if isinstance(page, SourcePage) and url == page.page.source_url
     ]
     resolve([case.model_copy(update={"relevant_ids": {}}) for case in cases], whole, places)
 
@@ -270,7 +271,7 @@ def _too_many_missing(cases: Sequence[Case], present: Collection[str], places: M
         yield f"{place}: relevant_ids: the collection has no chunk {missing[0]!r}; {lost}; {hint}"
 
 
-def _placed(chunk: Chunk, sources: Sources | None) -> Chunk:
+def _placed(chunk: Chunk, sources: SourcePages | None) -> Chunk:
     """Complete a chunk's address and headings from its page, where it lacks them."""
     if sources is None or (chunk.source_url and (chunk.section_path or chunk.heading)):
         return chunk

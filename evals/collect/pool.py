@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.cases.case import Case
-from evals.cases.pages import SourcePages, Sources
+from evals.cases.pages import SourcePages
 from evals.cases.reading import GoldenSet
 from evals.cases.relevance import (
     Relevance,
@@ -247,7 +247,7 @@ class Grounds:
 
     relevance: Mapping[str, Relevance]
     texts: Mapping[str, str] | None
-    sources: Sources | None = None
+    sources: SourcePages | None = None
 
     def among(self, cases: Sequence[Case], table: Candidates) -> Mapping[str, Relevance]:
         """Return the relevant chunks of each case, given its candidates.
@@ -261,7 +261,7 @@ class Grounds:
         return resolve_returned(cases, returned, self.sources)
 
 
-def ground(golden: GoldenSet, retriever: Retriever, sources: Sources | None = None) -> Grounds:
+def ground(golden: GoldenSet, retriever: Retriever, sources: SourcePages | None = None) -> Grounds:
     """Find the chunks that golden queries call relevant. No query is embedded or searched for.
 
     Args:
@@ -274,7 +274,7 @@ def ground(golden: GoldenSet, retriever: Retriever, sources: Sources | None = No
         StoreError: The collection cannot be read.
     """
     if retriever.info is None:
-        if isinstance(sources, SourcePages):
+        if sources and sources.fetch is None:
             check_evidence(golden.cases, sources, golden.places)
         return Grounds(relevance={}, texts=None, sources=sources)
     chunks = evidence_chunks(golden.cases, retriever)

@@ -13,7 +13,6 @@ from evals.grid.measure import alone, grid_of, metrics_of, retrieve
 from evals.judge.asking import USUAL_ANSWER
 from evals.judge.budget import money
 from evals.judge.plan import SECONDS_PER_CALL, JudgePlan, stopped
-from evals.judge.store import OUTDATED
 from evals.metrics import needs
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.declaration import Metric
@@ -61,8 +60,6 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
     asked = (judge,) if is_alone else judge.tiers
     plans = [tier.plan([*metrics], selected, [*longest.values()], config.seed) for tier in asked if queries]
     sections += [_of_judge(each, queries, config.judge.stop.margin) for each in plans]
-    if judge.store and judge.store.outdated:
-        sections.append(Section(lines=[line(Styled(f"Not cached are {OUTDATED.format(judge.store)}.", "fair"))]))
     if early := stopped(config.judge.budget, plans):
         sections.append(Section(lines=[line(Styled(f"The run would stop early: {early}.", "fair"))]))
     return terminal(sections, width=width, color=False)

@@ -71,10 +71,11 @@ def checked(check: RagasCheck, result: Measured, judge: Judge | None, progress: 
 
 async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
     shown = [one for one in result.results.observations() if one.case.in_scope and one.selection][:MOST]
-    texts, store = result.context.relevant_texts or {}, judge.store if judge else None
+    texts = result.context.relevant_texts or {}
     scorers = {name: _of_class(CLASSES[name], texts) for name in check.metrics if name in CLASSES}
-    if judge and store:
-        scorers |= {name: _of_verdicts(name, _Kept(judge.chat, store)) for name in check.metrics if name in JUDGED}
+    if judge:
+        kept = _Kept(judge.chat, judge.store)
+        scorers |= {name: _of_verdicts(name, kept) for name in check.metrics if name in JUDGED}
     compared, differing, unscored = Counter[str](), list[str](), dict[str, None]()
     for done, one in enumerate(shown, 1):
         for name, score in scorers.items():

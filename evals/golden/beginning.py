@@ -1,19 +1,19 @@
 """`golden init` and `golden import`: golden data begun from chunks, or made of tables of others."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from evals.cases.case import Case
 from evals.cases.reading import FIELDS, load_golden
-from evals.cases.relevance import normalise
+from evals.cases.relevance import HALF, normalise, share_held
 from evals.config.experiment import DatasetConfig
 from evals.config.files import write
 from evals.config.telemetry import silence
 from evals.errors import DatasetError
-from evals.golden.check import WORD
 from evals.golden.chunks import (
     check_new,
     evidence_of,
@@ -30,11 +30,6 @@ from retrievers.records import Chunk
 
 QUOTE_WORDS = 60
 SHOWN = 5
-# Share of a text's words that a chunk or page has where its characters are compared, which takes far longer.
-LEAST_WORDS = 0.5
-# Similarity of texts that are equal; and the least of a text and a stretch that counts as it (rapidfuzz's `ratio`).
-EXACT = 100.0
-ALIKE = 85.0
 
 
 def init(namespace: argparse.Namespace) -> int:
@@ -101,9 +96,11 @@ def import_cases(namespace: argparse.Namespace) -> int:
         else:
             located = locate(sorted(quotes), chunks)
             cases = tuple(placed for case in cases if (placed := _with_pages(case, located)))
-            lost = sorted({case.id for case in golden.cases} - {case.id for case in cases})
-            lines += _how_located(located)
-            lines += [f"  {golden.places[key]}: left out, as none of its passages was found" for key in lost]
+            lost = [text for text, place in located.items() if place is None]
+            lines.append(f"  {len(located)} passages: found {len(located) - len(lost)}, not found {len(lost)}")
+            lines += [f"  not found: {text[:60]!r}" for text in lost[:SHOWN]]
+            left_out = sorted({case.id for case in golden.cases} - {case.id for case in cases})
+            lines += [f"  {golden.places[key]}: left out, as none of its passages was found" for key in left_out]
     write(namespace.out, json_lines([case.model_dump(exclude_defaults=True) for case in cases]))
     if judged := sum(len(case.relevant_ids) for case in cases):
         relevant = sum(len(case.relevant) for case in cases)
@@ -132,55 +129,32 @@ def parse_columns(flags: Sequence[str]) -> dict[str, str] | None:
     return columns or None
 
 
-class Located(NamedTuple):
-    """Where a text was found, None where it was not, and how alike it is, 0 to 100."""
+def locate(texts: Collection[str], chunks: Sequence[Chunk]) -> dict[str, dict[str, Any] | None]:
+    """Find texts in chunks, or across those of a page: the one that holds most, as a run does, if it holds half.
 
-    evidence: Mapping[str, Any] | None
-    score: float
-
-
-def locate(texts: Sequence[str], chunks: Sequence[Chunk]) -> dict[str, Located]:
-    """Find texts in chunks, or across those of a page: word for word (white space aside), else what is most alike."""
-    from rapidfuzz import fuzz
-
+    Returns:
+        Each text to the evidence that it is; None where nothing holds half of it.
+    """
     of_page: dict[str, list[Chunk]] = {}
     for chunk in sorted(chunks, key=lambda chunk: chunk.chunk_index or 0):
         of_page.setdefault(page_of(chunk), []).append(chunk)
     pages = [replace(page[0], heading=None, text="\n".join(chunk.text for chunk in page)) for page in of_page.values()]
-    places = [(place, plain := normalise(place.text), {*WORD.findall(plain)}) for place in (*chunks, *pages)]
+    places = [(place, normalise(place.text)) for place in (*chunks, *pages)]
 
-    def nearest_of(text: str) -> Located:
+    def evidence(text: str) -> dict[str, Any] | None:
         plain = normalise(text)
-        if holder := next((place for place, whole, _ in places if plain in whole), None):
-            return Located(evidence_of(holder, text.strip() if text.strip() in holder.text else plain), EXACT)
-        words, best = {*WORD.findall(plain)}, Located(None, 0.0)
-        for place, whole, known in places:
-            if len(words & known) >= LEAST_WORDS * len(words):
-                stretch = fuzz.partial_ratio_alignment(plain, whole, score_cutoff=ALIKE)
-                quote = whole[stretch.dest_start : stretch.dest_end].strip() if stretch else ""
-                # All of a place that is shorter than the text may stand in it, and be little of it.
-                if (score := fuzz.ratio(plain, quote)) >= ALIKE and score > best.score:
-                    best = Located(evidence_of(place, quote), score)
-        return best
+        shares = ((share_held(plain, whole, HALF * len(plain)), place) for place, whole in places)
+        share, place = max(shares, key=itemgetter(0))
+        return evidence_of(place, text) if share >= HALF else None
 
-    return {text: nearest_of(text) for text in texts}
+    return {text: evidence(text) for text in texts}
 
 
-def _how_located(located: Mapping[str, Located]) -> list[str]:
-    lost = [text for text, (evidence, _) in located.items() if evidence is None]
-    alike = [score for evidence, score in located.values() if evidence and score < EXACT]
-    exact = len(located) - len(lost) - len(alike)
-    lines = [f"  {len(located)} passages: word for word {exact}, alike {len(alike)}, not found {len(lost)}"]
-    if alike:
-        lines.append(f"  alike: similarity {min(alike):.0f} to {max(alike):.0f} of 100; read these quotes")
-    return lines + [f"  not found: {text[:60]!r}" for text in lost[:SHOWN]]
-
-
-def _with_pages(case: Case, located: Mapping[str, Located]) -> Case | None:
+def _with_pages(case: Case, located: Mapping[str, dict[str, Any] | None]) -> Case | None:
     """Return the case with the pages of its passages; None where it had some, and none of them was found."""
     evidence = []
     for item in case.evidence:
-        place = {} if item.source_url else located[item.quote or ""].evidence
+        place = {} if item.source_url else located[item.quote or ""]
         if place is not None:
             evidence.append({**item.model_dump(), **place})
     return Case.model_validate(case.model_dump() | {"evidence": evidence}) if evidence or not case.evidence else None

@@ -2,10 +2,11 @@
 
 import argparse
 import re
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from math import sqrt
+from pathlib import Path
 from statistics import pstdev
 
 import numpy as np
@@ -14,20 +15,18 @@ from scipy.stats import binom
 
 from evals.cases.case import Case
 from evals.cases.reading import GoldenSet, case_fingerprint, golden_set
-from evals.cases.relevance import HALF, Relevance, missing_chunks, normalise, resolve, share_held
+from evals.cases.relevance import Relevance, missing_chunks, resolve
 from evals.config.telemetry import silence
 from evals.errors import ReportError
 from evals.golden.chunks import Floats, embedder, named_chunks, page_of, retriever_settings, say
 from evals.report.head import deepest
 from evals.report.model import QueryRow, Report
-from evals.report.parsing import MOST_BYTES, parse
 from evals.stats.intervals import Z
 from evals.stats.paired import ALPHA
-from retrievers.config.files import read_text
+from evals.tracking.find import read_report
 from retrievers.embedding.models import make_embeddings
 from retrievers.records import Chunk
 
-A_REPORT = "a report of evals.run"
 # Examples of a finding that are shown.
 SHOWN = 5
 # Below this share of out-of-scope queries, or this number of them, a threshold is hardly tested.
@@ -82,9 +81,8 @@ def check(namespace: argparse.Namespace) -> int:
     silence(hub=False)
     golden = golden_set(namespace.file)
     cases = golden.cases
-    texts = {str(file): read_text(file, A_REPORT, MOST_BYTES, ReportError) for file in namespace.report}
-    reports = {name: parse(text, name) for name, text in texts.items()}
-    runs = [_rows_of(name, report, cases) for name, report in reports.items()]
+    reports = [read_report(file)[0] for file in namespace.report]
+    runs = [_rows_of(file, report, cases) for file, report in zip(namespace.report, reports, strict=True)]
     config, env, _ = retriever_settings(namespace)
     chunks = named_chunks(namespace)
     how = "form checked; name --docs DIR or --config FILE to find the evidence too"
@@ -95,14 +93,12 @@ def check(namespace: argparse.Namespace) -> int:
     vectors = embedder(make_embeddings(config.embedding, env))([case.query for case in cases])
     parts = [
         composition(golden, relevance),
-        power(cases, {title: _scores(name, [*reports.values()], runs) for title, name in METRICS.items()}),
+        power(cases, {title: _scores(name, reports, runs) for title, name in METRICS.items()}),
         repeats(cases, vectors),
-        both_sides(cases),
         copies(cases),
     ]
     if chunks:
-        parts += [coverage(relevance, chunks), scattered(cases, relevance, chunks)]
-        parts += [in_the_corpus(cases, chunks), near_copies(cases, relevance, chunks)]
+        parts += [coverage(relevance, chunks), in_the_corpus(cases, chunks), near_copies(cases, relevance, chunks)]
     if runs:
         parts.append(unfound(cases, runs))
     return say(namespace, [f"{namespace.file}: {len(cases)} cases are valid ({how})", *parts])
@@ -131,9 +127,8 @@ def power(cases: Sequence[Case], scores: Mapping[str, Scores]) -> str:
     """Return what differences of hit rate and nDCG the in-scope queries can prove, all and by split.
 
     At 5% significance, two-sided, and 80% power, paired by query: (1.96 + 0.84) · s / √n, with s the standard deviation
-    of the differences: measured between the runs, or that of the one run's scores (√(2 · (1 − r)) times it, at a
-    correlation r of 0.5 between two runs), or the largest that scores from 0 to 1 can have. Of hit rates, the power of
-    McNemar's exact test.
+    of the differences, measured between runs, or else the largest that scores from 0 to 1 can have. Of hit rates, the
+    power of McNemar's exact test.
     """
     groups = Counter(name for case in cases if case.in_scope for name in ("all", case.split) if name)
     lines = []
@@ -176,9 +171,7 @@ def deviation_of(runs: Scores) -> tuple[float, str]:
     pairs = [[b[key] - a[key] for key in a.keys() & b.keys()] for a, b in combinations(runs, 2)]
     if between := max((pstdev(differences) for differences in pairs if differences), default=0.0):
         return between, f"the largest between {len(runs)} runs"
-    if of_one := pstdev(runs[0].values()) if runs and runs[0] else 0.0:
-        return of_one, "that of one run's scores"
-    return LARGEST, "the largest for scores of 0 to 1 (--report shows the real one)"
+    return LARGEST, "the largest for scores of 0 to 1 (two --report show the real one)"
 
 
 def coverage(relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str:
@@ -200,37 +193,23 @@ def repeats(cases: Sequence[Case], vectors: Floats) -> str:
         cases: The golden queries.
         vectors: Their vectors of length 1, shape (queries, dimension).
     """
-    pairs: list[tuple[bool, float, Case, Case]] = []
-    for start in range(0, len(cases), BLOCK):
+    found = ((cases[i], cases[j], cosine) for i, j, cosine in near_pairs(vectors))
+    pairs = sorted(found, key=lambda pair: (pair[0].split == pair[1].split, -pair[2]))
+    across = [one.split != other.split for one, other, _ in pairs]
+    examples = [
+        f"{one.id} and {other.id} ({cosine:.2f}{', across splits' * crosses}): {one.query!r}, {other.query!r}"
+        for (one, other, cosine), crosses in zip(pairs, across, strict=True)
+    ]
+    line = f"{len(pairs)} pairs with a cosine of {NEAR:g} and above, {sum(across)} of them across splits"
+    return part("Repeated queries", [line + ", so that a held-out figure is not" * any(across)], examples)
+
+
+def near_pairs(vectors: Floats) -> Iterator[tuple[int, int, float]]:
+    """Yield the places of texts that are nearly the same, the lower one first, with the cosine of their vectors."""
+    for start in range(0, len(vectors), BLOCK):
         cosines = np.triu(vectors[start : start + BLOCK] @ vectors.T, k=start + 1)
         for i, j in np.argwhere(cosines >= NEAR).tolist():
-            one, other = cases[start + i], cases[j]
-            pairs.append((one.split == other.split, -float(cosines[i, j]), one, other))
-    pairs.sort(key=lambda pair: pair[:2])
-    examples = [
-        f"{one.id} and {other.id} ({-cosine:.2f}{'' if same else ', across splits'}): {one.query!r}, {other.query!r}"
-        for same, cosine, one, other in pairs
-    ]
-    across = sum(not same for same, *_ in pairs)
-    line = f"{len(pairs)} pairs with a cosine of {NEAR:g} and above, {across} of them across splits"
-    return part("Repeated queries", [line + ", so that a held-out figure is not" * bool(across)], examples)
-
-
-def both_sides(cases: Sequence[Case]) -> str:
-    """Report passages, one of which may hold the other, and ids of relevant chunks that are evidence in two splits."""
-    by_page = defaultdict[str, list[tuple[str, Case]]](list)
-    for case in (case for case in cases if case.split):
-        passages = [(item.source_url, normalise(item.quote or item.place)) for item in case.relevant_evidence]
-        for page, passage in (*passages, *((None, key) for key in case.relevant)):
-            by_page[page or passage].append((passage, case))
-    shared: dict[str, tuple[str, str]] = {}
-    for of_page in by_page.values():
-        for (passage, case), (other_passage, other) in combinations(of_page, 2):
-            if case.split != other.split and (passage in other_passage or other_passage in passage):
-                shared.setdefault(min(passage, other_passage, key=len), (case.id, other.id))
-    examples = [f"{' and '.join(ids)}: {evidence[:80]!r}" for evidence, ids in shared.items()]
-    line = f"{len(shared)} passages or relevant_ids are evidence in several splits"
-    return part("Evidence on both sides of a split", [line], examples)
+            yield start + i, j, float(cosines[i, j])
 
 
 def copies(cases: Sequence[Case]) -> str:
@@ -241,20 +220,6 @@ def copies(cases: Sequence[Case]) -> str:
     examples = [f"{case.id}: {share:.0%} of its stretches of four words: {case.query!r}" for share, case in copied]
     line = f"{len(copied)} of {len(shares)} queries copy more than {MOST_COPIED:.0%} of themselves from it"
     return part("Words copied from the evidence", [line], examples)
-
-
-def scattered(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str:
-    """Return the quotes that no chunk holds half of, such as whole pages."""
-    texts = {chunk.chunk_id: normalise(chunk.text) for chunk in chunks}
-    examples = []
-    for case in cases:
-        held = [texts[key] for key in relevance[case.id].grades if key in texts]
-        for quote in (normalise(item.quote) for item in case.relevant_evidence if item.quote):
-            if all(share_held(quote, text, HALF * len(quote)) < HALF for text in held):
-                examples.append(f"{case.id}: {quote[:80]!r}")
-    hint = ": shorten them to what answers" if examples else ""
-    line = f"{len(examples)} quotes span chunks of which only the one that holds most counts{hint}"
-    return part("Evidence that no chunk holds half of", [line], examples)
 
 
 def in_the_corpus(cases: Sequence[Case], chunks: Sequence[Chunk]) -> str:
@@ -268,35 +233,16 @@ def in_the_corpus(cases: Sequence[Case], chunks: Sequence[Chunk]) -> str:
 
 
 def near_copies(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str:
-    """Return near copies of relevant chunks: both relevant, one passage counts twice; unlabelled, a find is none."""
-    by_id = {chunk.chunk_id: chunk for chunk in chunks}
-    labelled = {key: grams(by_id[key].text) for r in relevance.values() for key in r.grades if key in by_id}
-    holders: dict[str, set[str]] = {gram: set() for stretches in labelled.values() for gram in stretches}
-    sizes = {}
-    for chunk in chunks:
-        stretches = grams(chunk.text)
-        sizes[chunk.chunk_id] = len(stretches)
-        for gram in stretches & holders.keys():
-            holders[gram].add(chunk.chunk_id)
-    copies_of = {}
-    for key, stretches in labelled.items():
-        shared = Counter(other for gram in stretches for other in holders[gram] if other != key)
-        copies_of[key] = [other for other, n in sorted(shared.items()) if n >= COPY * (sizes[key] + sizes[other] - n)]
-    twice, once = list[str](), list[str]()
+    """Return the near copies among the chunks that are relevant to one query, as they count a passage twice."""
+    by_id, examples = {chunk.chunk_id: chunk for chunk in chunks}, list[str]()
     for case in cases:
-        judged = relevance[case.id]
-        pairs = ((chunk_id, copy) for chunk_id in sorted(judged.grades) for copy in copies_of.get(chunk_id, ()))
-        for key, other in pairs:
-            example = f"{case.id}: {by_id[key].source} and {by_id[other].source}"
-            if other not in judged.grades and other not in judged.irrelevant:
-                once.append(example)
-            elif other in judged.grades and key < other:
-                twice.append(example)
-    lines = [
-        f"{len(twice)} pairs of near copies are both relevant to a query, which counts one passage twice",
-        f"{len(once)} near copies of relevant chunks are unlabelled, which counts a find as none",
-    ]
-    return part("Near-duplicate chunks", lines, [*twice, *once])
+        relevant = (by_id[key] for key in sorted(relevance[case.id].grades) if key in by_id)
+        stretches = [(chunk.source, grams(chunk.text)) for chunk in relevant]
+        for (one, own), (other, others) in combinations(stretches, 2):
+            if own and len(own & others) >= COPY * len(own | others):
+                examples.append(f"{case.id}: {one} and {other}")
+    line = f"{len(examples)} pairs of near copies are both relevant to a query, which counts one passage twice"
+    return part("Near-duplicate chunks", [line], examples)
 
 
 def unfound(cases: Sequence[Case], runs: Sequence[Rows]) -> str:
@@ -329,11 +275,11 @@ def _plain(text: str) -> str:
     return f" {' '.join(WORD.findall(text.casefold()))} "
 
 
-def _rows_of(name: str, report: Report, cases: Sequence[Case]) -> Rows:
+def _rows_of(file: Path, report: Report, cases: Sequence[Case]) -> Rows:
     fingerprints = {case.id: case_fingerprint(case) for case in cases}
     rows = {row.id: row for row in report.queries if fingerprints.get(row.id) == row.fingerprint}
     if not rows:
-        raise ReportError(f"{name}: has none of these golden queries as they are now; run it again on this file")
+        raise ReportError(f"{file}: has none of these golden queries as they are now; run it again on this file")
     return rows
 
 

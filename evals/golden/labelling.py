@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
+from itertools import permutations
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from shlex import join
@@ -25,10 +26,11 @@ from evals.collect.saved import read
 from evals.config.experiment import DatasetConfig
 from evals.config.files import check_writable, replacing, write
 from evals.errors import DatasetError
-from evals.golden.chunks import json_lines, next_check, retriever_settings, say
+from evals.golden.chunks import Floats, json_lines, next_check, retriever_settings, say
 from evals.report.model import Report
 from evals.sampling.order import judging_order, uniform
 from evals.stats.kappa import cohens_kappa
+from evals.tracking.find import read_report
 from retrievers.config.files import make_private, read_text
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
@@ -37,7 +39,7 @@ from retrievers.text.quoting import quoted
 
 MOST_GRADE = 3
 COLUMNS = (
-    *("case", "query", "reference_answer", "chunk", "place", "chunk_text", "grade", "quotes", "note", "annotator"),
+    *("case", "query", "reference_answer", "chunk", "place", "chunk_text", "grade", "quotes", "annotator"),
     *("source_url", "heading", "asked"),
 )
 # Fields of a row whose passages `evidence` holds once it is written.
@@ -88,8 +90,6 @@ def label(namespace: argparse.Namespace) -> int:
     Raises:
         DatasetError: The pool is empty, or labels have faults, each with its place.
     """
-    from evals.tracking.find import read_report
-
     file: Path = namespace.file
     if not file.is_file():
         raise DatasetError(f"{file}: expected a golden .jsonl file; begin one with: golden init, or import")
@@ -108,10 +108,9 @@ def label(namespace: argparse.Namespace) -> int:
         raise DatasetError("--write: expected the files of labels to write: --labels FILE [FILE ...]")
     out: Path = namespace.out or file.with_suffix(".label.html")
     check_writable(out)
-    rows, systems, holes = pooled_rows(namespace, report)
-    beyond = f"; {holes} that the report returned are not in the pool" if holes else ""
+    rows, systems = pooled_rows(namespace, report)
     if not rows:
-        return say(namespace, [f"No chunk is left to judge: people's verdicts hold all of the pool{beyond}"])
+        return say(namespace, ["No chunk of the pool is left to judge"])
     in_csv = out.suffix.lower() == ".csv"
     with replacing(out) as part:
         # Queries, answers and chunks may be nobody else's business.
@@ -119,7 +118,7 @@ def label(namespace: argparse.Namespace) -> int:
         # Without a byte-order mark, Excel takes CSV for the code page of its country.
         text = _as_csv(rows) if in_csv else _as_page(rows, namespace)
         part.write_text(text, encoding="utf-8-sig" if in_csv else "utf-8")
-    count = f"{len(rows)} chunks of {len({row['case'] for row in rows})} queries to judge{beyond}"
+    count = f"{len(rows)} chunks of {len({row['case'] for row in rows})} queries to judge"
     how = "fill in its column grade (0 to 3)" if in_csv else "open it in a browser, label, save"
     then = f"Then: python -m evals.golden {join(['label', str(file)])} --labels FILE [FILE ...] --write"
     return say(namespace, [f"{out}: {count}, of {', '.join(systems)}; {how}", then])
@@ -128,34 +127,29 @@ def label(namespace: argparse.Namespace) -> int:
 # What is asked
 
 
-def pooled_rows(
-    namespace: argparse.Namespace, report: Report | None
-) -> tuple[list[dict[str, Any]], Sequence[str], int]:
-    """Return a row for each query and chunk to judge, the names of the systems that they are of, and the holes beyond.
+def pooled_rows(namespace: argparse.Namespace, report: Report | None) -> tuple[list[dict[str, Any]], Sequence[str]]:
+    """Return a row for each query and chunk to judge, and the names of the systems that they are of.
 
     Queries come in the order in which a judge takes them, so that the first ones, wherever a person stops, are a random
     sample; those out of scope come last. The order of a query's chunks says nothing of who ranked them how. Pairs that
     people have judged already are left out. Of a report, only what it returned and nobody has judged, or what its judge
-    and the labels differ on, is asked for; these are its holes, and those beyond are in no system's pool.
+    and the labels differ on, is asked for: its holes.
     """
     golden = golden_set(namespace.file)
     order = {case_id: number for number, case_id in enumerate(judging_order(golden.cases, namespace.seed))}
     cases = golden_set(golden, DatasetConfig(split=namespace.split)).cases
     systems = _systems(namespace, cases)
-    chosen = {case.id for case in cases}
-    holes = {hole for hole in _holes(report) if hole[0] in chosen} if report else None
-    beyond = set(holes or ())
+    holes = {*_holes(report)} if report else None
     rows = []
     for case in sorted(cases, key=lambda case: order.get(case.id, len(order))):
         pool = {chunk.chunk_id: chunk for chunks in systems.values() for chunk in chunks.get(case.id, ())}
         for chunk in sorted(pool.values(), key=lambda chunk: uniform(namespace.seed, case.id, chunk.chunk_id)):
-            beyond.discard((case.id, chunk.chunk_id))
             is_asked = holes is None or (case.id, chunk.chunk_id) in holes
             if is_asked and chunk.text.strip() and chunk.chunk_id not in case.human_verdicts:
                 rows.append(_row(case, chunk))
     if not rows and report is None and not any(case.human_verdicts for case in cases):
         raise DatasetError("the pool is empty: none of its systems found a chunk with text for a query of this file")
-    return rows, [*systems], len(beyond)
+    return rows, [*systems]
 
 
 def _holes(report: Report) -> Iterator[tuple[str, str]]:
@@ -363,14 +357,12 @@ def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str,
 
 
 def agreement(labels: Labels) -> str:
-    """Return how far annotators agree on the chunks that several of them graded."""
-    by_chunk = [of_chunk for chunks in labels.values() for of_chunk in chunks.values()]
-    grades = [[label.grade or 0 for label in of_chunk] for of_chunk in by_chunk if len(of_chunk) > 1]
-    if not grades:
-        return "Agreement: nothing was labelled by two yet"
-    alpha = krippendorff_alpha(grades)
-    in_words = "not computable (all say the same)" if alpha is None else f"{alpha:.3f}"
-    return f"Agreement (Krippendorff's alpha, ordinal): {in_words} over {len(grades)} chunks"
+    """Return how far annotators agree on what is relevant, over all pairs of labels of a chunk."""
+    counts = np.zeros((2, 2))
+    for of_chunk in (of_chunk for chunks in labels.values() for of_chunk in chunks.values()):
+        for one, other in permutations((int((label.grade or 0) > 0) for label in of_chunk), 2):
+            counts[one, other] += 0.5
+    return f"Annotators: {_in_words(counts, 'pairs of labels')}"
 
 
 def with_judge(labels: Labels, report: Report) -> str:
@@ -380,39 +372,14 @@ def with_judge(labels: Labels, report: Report) -> str:
         for hit in row.retrieved:
             if hit.verdict is not None and (of_chunk := labels.get(row.id, {}).get(hit.chunk_id)):
                 counts[int(grade_of(of_chunk) > 0), hit.verdict] += 1
+    return f"Judge of {report.name}: {_in_words(counts, 'chunks')}"
+
+
+def _in_words(counts: Floats, what: str) -> str:
     if not counts.any():
-        return f"Judge of {report.name}: no verdict on a labelled chunk"
+        return "no chunk was judged by two"
     share, kappa = np.trace(counts) / counts.sum(), float(cohens_kappa(counts))
-    return f"Judge of {report.name}: says the same on {share:.0%} of {int(counts.sum())} chunks (kappa {kappa:.2f})"
-
-
-def krippendorff_alpha(units: Sequence[Sequence[int]]) -> float | None:
-    """Return Krippendorff's alpha for ordinal values: 1 − observed / expected disagreement.
-
-    1 is perfect agreement, 0 that of chance; negative below chance. Units with one value tell nothing. The distance of
-    two grades is the squared number of values between them, both ends counted half.
-
-    Source: Krippendorff (2011), "Computing Krippendorff's alpha-reliability".
-
-    Args:
-        units: For each unit the grades that it got, 0 or more, from any number of annotators.
-
-    Returns:
-        None where no unit has two values, or all values are the same, so that nothing could disagree.
-    """
-    values = 1 + max((grade for grades in units for grade in grades), default=0)
-    coincidences = np.zeros((values, values))
-    for grades in units:
-        if len(grades) > 1:
-            counts = np.bincount(grades, minlength=values).astype(float)
-            coincidences += (np.outer(counts, counts) - np.diag(counts)) / (len(grades) - 1)
-    totals = coincidences.sum(axis=0)
-    if np.count_nonzero(totals) < 2:
-        return None
-    cumulated = np.cumsum(totals) - totals / 2
-    distance = (cumulated[:, None] - cumulated[None, :]) ** 2
-    expected = (np.outer(totals, totals) * distance).sum() / (totals.sum() - 1)
-    return float(1 - (coincidences * distance).sum() / expected)
+    return f"the same on {share:.0%} of {counts.sum():.0f} {what} (kappa {kappa:.2f})"
 
 
 def _passage(evidence: Evidence) -> tuple[str | None, str]:

@@ -24,7 +24,7 @@ from evals.config.files import experiment_file, named_folders, write
 from evals.config.judge import JudgeConfig
 from evals.config.telemetry import silence
 from evals.errors import DatasetError
-from evals.golden.check import MOST_COPIED, NEAR, copied_share
+from evals.golden.check import MOST_COPIED, copied_share, near_pairs
 from evals.golden.chunks import (
     Passages,
     check_new,
@@ -140,8 +140,6 @@ def synthesize(namespace: argparse.Namespace) -> int:
         if namespace.plan:
             return say(namespace, planned)
         judge = stack.enter_context(closing(Judge.open(model, env)))
-        if judge.store:
-            judge.store.say_outdated(lambda: ", ".join(planned[:2]))
         done = written(judge, passages, counts, namespace.seed, partial(bar, "writing"))
     rows = [draft.row for draft in done if draft.kept]
     unasked = next((draft.unasked for draft in done if draft.unasked), "")
@@ -368,11 +366,10 @@ def without_repeats(drawn: Sequence[Draft], passages: Passages) -> list[Draft]:
         return [*drawn]
     vectors = passages.embed([draft.row["query"] for draft in kept])
     repeats: dict[str, Objection] = {}
-    for number, draft in enumerate(kept):
-        for other, vector in zip(kept[:number], vectors, strict=False):
-            if other.id not in repeats and vector @ vectors[number] >= NEAR:
-                repeats[draft.id] = "the query nearly repeats another one", repr(other.row["query"])
-                break
+    for later, earlier in sorted((j, i) for i, j, _ in near_pairs(vectors)):
+        if kept[earlier].id not in repeats:
+            reason = "the query nearly repeats another one", repr(kept[earlier].row["query"])
+            repeats.setdefault(kept[later].id, reason)
     return [replace(draft, objection=repeats.get(draft.id, draft.objection)) for draft in drawn]
 
 

@@ -7,6 +7,7 @@ sample. A cheap judge below the one that counts judges everything before.
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from evals.collect.pool import Bools, Floats, Integers
 from evals.config.sweep import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.objective import over_all
-from evals.judge.judge import Judge, asking
+from evals.judge.judge import Judge
 from evals.judge.tasks import tasks
 from evals.judge.verdicts import Judging
 from evals.metrics.declaration import Context, Metric, QueryMetric
@@ -72,10 +73,10 @@ def judge_sample(judge: Judge, metrics: Mapping[str, Metric], grid: Grid, contex
         log.warning("judge.sample %d is more than there are: all %d in-scope queries are judged", sample, len(order))
     if size == len(order):
         return judge.judge(metrics, observations, context.seed)
-    ask, cheap = asking(judge, metrics, observations, context.seed)
+    ask = partial(judge.judge, metrics, seed=context.seed)
     done, judging = size, ask(among(order[:size], observations))
     # Where a budget ends, it is the cheap judge's verdicts that lack: labels stand in for them.
-    below = cheap()
+    below = judge.below.judge(metrics, observations, context.seed) if judge.below else None
     for n in planned_looks(len(order))[1:] if sample == "auto" else ():
         drawn = replace(judging, drawn=frozenset(order[:done]), below=below)
         if drawn.incomplete or _needed(metrics, grid, replace(context, judging=drawn)) <= done:
@@ -115,8 +116,7 @@ def judge_until_proved(
     """
     results, row_of = grid.laid_out()
     observations = list(results.observations())
-    ask, cheap = asking(judge, metrics, observations, context.seed)
-    below = cheap()
+    below = judge.below.judge(metrics, observations, context.seed) if judge.below else None
     cases, weights = grid.pool.cases, objective.metrics
     optimised = {name: metric for name in weights if isinstance(metric := metrics[name], QueryMetric)}
     judged = {name: metric for name, metric in optimised.items() if metric.proxy is not None}
@@ -132,7 +132,7 @@ def judge_until_proved(
     def buy(rows: Integers, cells: Bools) -> tuple[Floats, bool]:
         nonlocal judging
         needed, which = np.unique(kept[rows][:, cells], return_inverse=True)
-        judging = judging.with_more(ask([observations[row] for row in needed.tolist()]))
+        judging = judging.with_more(judge.judge(metrics, [observations[row] for row in needed.tolist()], context.seed))
         asked, with_verdicts = results.at(needed), replace(context, judging=judging)
         scores = np.sum([weights[name] * m.values(asked, with_verdicts).values for name, m in judged.items()], axis=0)
         return scores[which.reshape(len(rows), -1)], not judging.incomplete

@@ -87,7 +87,7 @@ class Engine:
         fatal: Reason why nothing can be judged; None while judging is possible.
     """
 
-    def __init__(self, chat: Chat, config: JudgeConfig, store: VerdictStore | None, account: Account) -> None:
+    def __init__(self, chat: Chat, config: JudgeConfig, store: VerdictStore, account: Account) -> None:
         self._chat = chat
         self._config = config
         self._store = store
@@ -97,8 +97,8 @@ class Engine:
         self._outcomes: dict[bytes, asyncio.Future[Outcome]] = {}
         # False once the server was found to take no request for JSON.
         self._structured = True
-        # True once key, model and address were accepted, and once there was a verdict.
-        self._proved = self._judged = account.usage.tokens_out > 0
+        # True once key, model and address were accepted.
+        self._proved = account.usage.tokens_out > 0
         self._failures_in_a_row = 0
         # Held during the first call, and while another process buys verdicts of the model.
         self._first_call = asyncio.Lock()
@@ -144,7 +144,7 @@ class Engine:
     async def _outcome(self, question: Question) -> Outcome:
         """Return the stored verdict, or buy it."""
         try:
-            if self._store and (verdict := await self._stored(question, self._store)):
+            if verdict := await self._stored(question):
                 self.account.count(hits=1)
                 return verdict
         except JudgeError as error:
@@ -158,23 +158,23 @@ class Engine:
                     return outcome
         return await self._bought(question)
 
-    async def _stored(self, question: Question, store: VerdictStore) -> str | None:
+    async def _stored(self, question: Question) -> str | None:
         """Return the stored verdict; None once nobody else may buy it before this process is done.
 
         Raises:
             JudgeError: The store cannot be used.
         """
-        if verdict := store.get(question.key, question.schema, question.prompt):
+        if verdict := self._store.get(question.key, question.schema, question.prompt):
             return verdict
         async with self._waiting:
             looks = 0
             while not self._buying and not self.account.usage.stopped:
-                self._buying, looks = store.buying(self._chat.label), looks + 1
+                self._buying, looks = self._store.buying(self._chat.label), looks + 1
                 if looks == LOOKS:
                     log.warning("waiting for another run, which buys verdicts of %s", self._chat.label)
                 await asyncio.sleep(0 if self._buying else POLL_S)
         # Another process may have bought it meanwhile.
-        return store.get(question.key, question.schema, question.prompt)
+        return self._store.get(question.key, question.schema, question.prompt)
 
     async def _bought(self, question: Question) -> Outcome:
         """Ask until there is a verdict, or no attempt is left. A wait that the server asks for is no attempt."""
@@ -233,9 +233,8 @@ class Engine:
                 # Again: the answer may have spelled a secret with escapes of JSON.
                 verdict = read_verdict(answer, question.schema, question.prompt).model_dump_json()
                 verdict = without_secrets(verdict)
-                self._judged, self._failures_in_a_row = True, 0
-                if self._store:
-                    self._store.put(question.key, self._chat.label, question.schema.__name__, verdict, spent)
+                self._failures_in_a_row = 0
+                self._store.put(question.key, self._chat.label, question.schema.__name__, verdict, spent)
             except MalformedError as error:
                 return Fault(kind="malformed", type="Malformed", message=str(error))
             except JudgeError as error:  # buying more would lose more
@@ -248,7 +247,7 @@ class Engine:
         if self.pace.closed_s + wait > PATIENCE_S:
             asks, let = f"asks to wait {wait:,.0f} s", f"let no call through for {self.pace.closed_s:.0f} s"
             why = f"{asks if fault.retry_after_s else let}, and a run waits at most {PATIENCE_S:.0f} s"
-            self._end(f"{why}: {fault.message}", fatal=not self._judged)
+            self._end(f"{why}: {fault.message}")
         else:
             self.pace.refused(wait)
 
@@ -256,15 +255,14 @@ class Engine:
         """End judging where its first call fails, or where failures in a row are the judge's and not the questions'."""
         self._failures_in_a_row += 1
         if not self._proved and fault.kind not in ("malformed", "prompt"):
-            self._end(f"failed at the first call: {fault.message}; {CHECK}", fatal=True)
+            self._end(f"failed at the first call: {fault.message}; {CHECK}")
         elif self._failures_in_a_row >= max(FAILURES_IN_A_ROW, 2 * self._config.max_concurrency):
-            reason = f"failed {self._failures_in_a_row} times in a row, at last: {fault.type}: {fault.message}"
-            self._end(reason, fatal=not self._judged)
+            self._end(f"failed {self._failures_in_a_row} times in a row, at last: {fault.type}: {fault.message}")
 
-    def _end(self, reason: str, *, fatal: bool) -> None:
+    def _end(self, reason: str) -> None:
         at = f" at {self._config.base_url}" if self._config.base_url else ""
         reason = f"the judge {self._chat.label}{at} {reason}"
-        if fatal and self.fatal is None:
+        if not self._proved and self.fatal is None:
             self.fatal = JudgeError(reason)
         self.account.stop(reason)
 

@@ -48,7 +48,6 @@ class Chat:
         provider: Such as `cohere`.
         name: Name of the model, as the provider spells it.
         parameters: Everything besides model, prompt and schema that the answer depends on.
-        identified: True if they tell this model from any other; if not, its verdicts may not be stored.
     """
 
     provider: str
@@ -56,7 +55,6 @@ class Chat:
     parameters: Mapping[str, Any]
     model: "BaseChatModel"
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    identified: bool = True
 
     @property
     def label(self) -> str:
@@ -108,7 +106,8 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
     """Build the model that the settings name. No request is sent: a wrong key or address shows at the first call.
 
     Raises:
-        JudgeError: The provider is unknown or not installed, its key is missing, or the user's function fails.
+        JudgeError: The provider is unknown or not installed, its key is missing, or the user's function fails or
+            returns a model that hides its parameters.
     """
     # langchain-cohere uses deprecated calls of pydantic, which its users cannot change.
     warnings.filterwarnings("ignore", category=PydanticDeprecationWarning, module=r"(langchain_)?cohere\.")
@@ -122,13 +121,12 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
         extra = isinstance(error, ImportError) and config.provider in EXTRAS
         why = f"pip install 'retrieval-evals[{config.provider}]'" if extra else cause(error, "judge")
         raise JudgeError(f"judge.model {config.model!r} cannot be built: {why}") from error
-    of_class = identity(model) if config.provider == "python" else ""
     parameters: dict[str, Any] = {
         "temperature": config.temperature,
         "seed": SEED,
         "max_output_tokens": config.max_output_tokens,
         "base_url": _address(config),
-        **({"class": of_class} if of_class else {}),
+        **({"class": _identity(model, config)} if config.provider == "python" else {}),
     }
     limits = {"max_retries": 0, "timeout_in_seconds": config.timeout_s}
     # Its class takes them with each call alone.
@@ -139,7 +137,6 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
         parameters=parameters,
         model=model,
         arguments=of_cohere if config.provider == "cohere" else {},
-        identified=of_class is not None,
     )
 
 
@@ -193,13 +190,16 @@ def _from_python(config: JudgeConfig) -> "BaseChatModel":
     return model
 
 
-def identity(model: "BaseChatModel") -> str | None:
-    """Return the class of a user's model and a digest of its parameters; None when it hides them."""
+def _identity(model: "BaseChatModel", config: JudgeConfig) -> str:
+    """Return the class of a user's model and a digest of its parameters: verdicts of one are not for another."""
     try:
         parameters = json.dumps(model._identifying_params, sort_keys=True)
     except TypeError:  # an object that has no value of its own
-        return None
+        parameters = "{}"
     if parameters == "{}":
-        return None
+        raise JudgeError(
+            f"judge.model {config.model!r}: verdicts are kept by model, and {type(model).__name__} does not tell its "
+            "parameters; define its property _identifying_params, a dictionary of texts and numbers"
+        )
     digest = hashlib.sha256(parameters.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return f"{type(model).__module__}.{type(model).__qualname__} {digest}"

@@ -27,10 +27,6 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 # Called with the number of answered questions, their total, and the spending.
 OnProgress = Callable[[int, int, Usage], None]
-UNIDENTIFIED = (
-    "the verdicts of judge.model %r are not kept, and are bought again by every run: its class does not tell its "
-    "parameters (_identifying_params)"
-)
 ONE_AT_A_TIME = Lock()
 # Prepared questions for each concurrent call.
 AHEAD = 4
@@ -47,7 +43,7 @@ class Judge:
 
     config: JudgeConfig
     chat: Chat
-    store: VerdictStore | None
+    store: VerdictStore
     progress: OnProgress | None = None
     below: "Judge | None" = None
 
@@ -71,10 +67,7 @@ class Judge:
         store = VerdictStore(config.cache_path or user_cache(env) / "verdicts.sqlite")
         judge: Judge | None = None
         for tier, chat in chats:
-            # Verdicts of one model could be returned for another.
-            if not chat.identified:
-                log.warning(UNIDENTIFIED, tier.model)
-            judge = cls(tier, chat, store if chat.identified else None, progress, below=judge)
+            judge = cls(tier, chat, store, progress, below=judge)
         assert judge
         return judge
 
@@ -119,8 +112,6 @@ class Judge:
         Raises:
             JudgeError: The very first call was refused for a reason that all others would share.
         """
-        if self.store:
-            self.store.say_outdated(lambda: self.plan(metrics, observations, (), seed).price)
         return self._judged(tasks(metrics, observations, seed), self.engine)
 
     def again(
@@ -148,12 +139,11 @@ class Judge:
         with ONE_AT_A_TIME:
             runner = _runner()
             runner.get_loop().set_default_executor(self._threads)
-            return runner.run(_whole((engine or self.engine).run(work)))
+            return runner.run((engine or self.engine).run(work))
 
     def close(self) -> None:
         """Close the verdict store."""
-        if self.store:
-            self.store.close()
+        self.store.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     @property
@@ -205,46 +195,3 @@ def _runner() -> asyncio.Runner:
     runner = asyncio.Runner()
     atexit.register(runner.close)
     return runner
-
-
-async def _whole(work: Coroutine[Any, Any, Result]) -> Result:
-    """Do work, and cancel what it began and left running."""
-    try:
-        return await work
-    finally:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
-
-def asking(
-    judge: Judge, metrics: Collection[str], observations: Sequence[Observation], seed: int
-) -> tuple[Callable[[Sequence[Observation]], Judging], Callable[[], Judging | None]]:
-    """Return two functions that ask the judges.
-
-    One asks the judge that counts about given results, the other the cheaper judge about all (None without one).
-
-    What verdicts under keys of an earlier version cost again is said before anything is bought. Of two judges, each is
-    asked about one query before either is asked about the rest, so that one which refuses to answer ends the run then.
-
-    Args:
-        judge: The one that counts, with the cheap one below it, if there is one.
-        metrics: Names of metrics; those that need no judge are passed over.
-        observations: The results of all queries.
-        seed: Seed of the order of the queries.
-
-    Raises:
-        JudgeError: The first call of a judge was refused for a reason that all others would share.
-    """
-    if judge.store:
-        prices = (tier.plan(metrics, observations, (), seed).price for tier in judge.tiers)
-        judge.store.say_outdated(lambda: "; ".join(filter(None, prices)))
-    returned = [observation for observation in observations if observation.selection]
-    first = among(judging_order((observation.case for observation in returned), seed)[:1], returned)
-    for tier in (judge, judge.below) if judge.below else ():
-        tier.judge(metrics, first, seed)
-    return (
-        lambda results: judge.judge(metrics, results, seed),
-        lambda: judge.below.judge(metrics, observations, seed) if judge.below else None,
-    )

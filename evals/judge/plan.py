@@ -2,13 +2,13 @@
 
 import asyncio
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from evals.config.judge import BudgetConfig, JudgeConfig
 from evals.judge.asking import USUAL_ANSWER, Schema
-from evals.judge.budget import cost, money
+from evals.judge.budget import cost
 from evals.judge.chat import Chat
 from evals.judge.store import VerdictStore
 from evals.judge.tasks import JUDGED, Task, grade
@@ -90,13 +90,6 @@ class JudgePlan:
         )
         return 60 * max(minutes)
 
-    @property
-    def price(self) -> str:
-        """Calls and price in words; empty where all verdicts are stored."""
-        calls, model = self.total.calls, self.config.model
-        first = "in the first round " if self.config.sample == "auto" else ""
-        return f"{first}up to {calls:,} calls of {model}, {money(self.usd, model)}" if calls else ""
-
 
 def stopped(budget: BudgetConfig, plans: Sequence[JudgePlan]) -> str:
     """Return the limit of the budget that the planned calls exceed, as text; empty if none."""
@@ -109,41 +102,39 @@ def stopped(budget: BudgetConfig, plans: Sequence[JudgePlan]) -> str:
     )
 
 
-def counted(chat: Chat, store: VerdictStore | None, questions: Iterable[Task]) -> list[Share]:
+def counted(chat: Chat, store: VerdictStore, questions: Sequence[Task]) -> list[Share]:
     """Return the share of each metric in questions to a model, of which those in the store cost nothing."""
-    counting = _Counting(chat, store)
+    counting, shares = _Counting(chat, store), list[Share]()
 
-    async def ask_all() -> None:
+    async def ask(metric: str) -> None:
         for task in questions:
-            counting.metric = task.metric
-            await grade(task, counting)
+            if task.metric == metric:
+                await grade(task, counting)
 
-    asyncio.run(ask_all())
-    by_metric = {name: [tokens for metric, tokens in counting.prompts.values() if metric == name] for name in JUDGED}
-    return [Share(name, prompts) for name, prompts in by_metric.items() if prompts]
+    for metric in JUDGED:
+        before = len(counting.prompts)
+        asyncio.run(ask(metric))
+        if new := list(counting.prompts.values())[before:]:
+            shares.append(Share(metric, new))
+    return shares
 
 
-@dataclass
 class _Counting:
-    """A judge that counts the tokens of prompts, and answers out of the store or blank.
+    """A judge that counts the tokens of each prompt once, and answers out of the store or blank.
 
     Attributes:
-        metric: The metric that asks.
-        prompts: Of each prompt, by its key, the metric that first asked it, and its tokens; None where the verdict is
-            stored.
+        prompts: Tokens of each prompt, by its key, in the order of asking; None where the verdict is stored.
     """
 
-    chat: Chat
-    store: VerdictStore | None
-    metric: str = ""
-    prompts: dict[bytes, tuple[str, int | None]] = field(default_factory=dict)
+    def __init__(self, chat: Chat, store: VerdictStore) -> None:
+        self._chat, self._store = chat, store
+        self.prompts: dict[bytes, int | None] = {}
 
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
-        """Count a prompt that was not counted yet."""
-        key = self.chat.key(prompt, schema)
-        stored = self.store.get(key, schema, prompt) if self.store else None
+        key = self._chat.key(prompt, schema)
+        stored = self._store.get(key, schema, prompt)
         if key not in self.prompts:
-            self.prompts[key] = self.metric, None if stored else count_tokens(prompt)
+            self.prompts[key] = None if stored else count_tokens(prompt)
         if stored:
             return schema.model_validate_json(stored)
         return schema.model_validate({name: BLANK[name] for name in schema.model_fields})

@@ -1,10 +1,8 @@
 """The verdict store: one SQLite file of JSON texts, so that no verdict is bought twice. Loading it executes nothing."""
 
 import hashlib
-import logging
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,47 +22,23 @@ CREATE TABLE IF NOT EXISTS verdicts (
 ) WITHOUT ROWID
 """
 COLUMNS = "key, model, kind, answer, tokens_in, tokens_out, created, used"
-# The version of the keys: what they are made of (`Chat.key`). Verdicts under others are never found.
-KEYS = 2
-OUTDATED = "the {0.outdated:,} verdicts in {0.file}, of all models and settings, have the keys of an earlier version"
-
-log = logging.getLogger(__name__)
 
 
 class VerdictStore:
     """Verdicts by key; each `put` is on disk when it returns. Any number of processes may share a file.
-
-    Attributes:
-        file: The file.
-        outdated: Number of verdicts under keys of an earlier version, of which nobody was told yet.
 
     Raises:
         JudgeError: In every method, where the file cannot be read or written; the message says what to do.
     """
 
     def __init__(self, file: Path) -> None:
-        self.file = file
+        self._file = file
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             make_private(file.with_name(f"{file.name}.lock"))
             self._database = open_sqlite(file, SCHEMA, f"SELECT {COLUMNS} FROM verdicts LIMIT 1")
         except (OSError, sqlite3.Error) as error:
             raise self._unusable(error) from error
-        [(version, count)] = self._run("SELECT user_version, (SELECT count(*) FROM verdicts) FROM pragma_user_version")
-        self.outdated: int = count if version < KEYS else 0
-        if version < KEYS and not count:
-            self._run(f"PRAGMA user_version = {KEYS}")
-
-    def say_outdated(self, price: Callable[[], str]) -> None:
-        """Say once, before anything is bought, that verdicts under keys of an earlier version are bought again.
-
-        Args:
-            price: Returns calls and price in words; empty where nothing will be bought.
-        """
-        if self.outdated and (in_words := price()):
-            log.warning("%s; this run buys %s", OUTDATED.format(self), in_words)
-            self.outdated = 0
-            self._run(f"PRAGMA user_version = {KEYS}")
 
     def get(self, key: bytes, schema: type[BaseModel], prompt: str) -> str | None:
         """Return the verdict of a key as JSON; None without one that its schema, and the prompt, accept."""
@@ -93,7 +67,7 @@ class VerdictStore:
         """
         # A hash, as the names of models hold characters that file names may not.
         name = hashlib.sha256(model.encode()).hexdigest()[:16]
-        file = self.file.with_name(f"{self.file.name}.{name}.lock")
+        file = self._file.with_name(f"{self._file.name}.{name}.lock")
         try:
             make_private(file)
             return file_lock(file, wait=False)
@@ -114,6 +88,6 @@ class VerdictStore:
 
     def _unusable(self, error: Exception) -> JudgeError:
         return JudgeError(
-            f"the verdict store {self.file} cannot be used ({error}); make room, or the right to write, or name "
+            f"the verdict store {self._file} cannot be used ({error}); make room, or the right to write, or name "
             "another file with judge.cache_path"
         )

@@ -7,11 +7,11 @@ interval leaves out whole queries, one at a time (the jackknife; Davison & Hinkl
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import numpy as np
 from scipy.special import stdtrit
 
-from evals.cases.case import FEWEST_DRAWN, FEWEST_LABELLED
 from evals.collect.observations import Failure, Observation, Summary, Unscored
 from evals.judge.tasks import PRECISION
 from evals.judge.verdicts import ChunkVerdict, Judging, average_precision
@@ -23,12 +23,11 @@ from evals.stats.kappa import cohens_kappa
 # (case id, chunk id) to 1 or 0, or why there is no verdict: of a judge, of people, or by golden labels.
 Verdicts = Mapping[tuple[str, str], int | Failure]
 Statistic = Callable[[Floats], Floats]
-# Above this share of labelled queries that cannot be used, those that are left are no random sample.
-MOST_DROPPED = 0.05
+# Queries with human verdicts that a corrected mean needs.
+FEWEST_SEEN = 15
 CORRECTED = f"{PRECISION}_corrected"
 NO_VERDICT = "no verdict on a labelled chunk"
 TOO_FEW = f"not computable: {{}}only {{}} queries, {FEWEST} are needed"
-NOT_FIRST = " where they are not the first of the judging order (golden label offers these)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,10 +147,9 @@ def by_people(
 ) -> Summary | None:
     """Return context precision by people, who saw a random sample of the queries; None where they saw none.
 
-    Their queries are taken for a random sample if they are a beginning of the judging order, which nobody can have
-    chosen; one among them that returned nothing needs no verdict, and is 0; a last one whose verdicts are not complete
-    does not count. Otherwise they must be 100, as somebody says that they were drawn. What foretells people of all
-    queries corrects their mean (`evals.sampling.corrected`).
+    That sample is the beginning of the judging order, which nobody can have chosen, up to the first query with a
+    returned chunk that people did not judge; one that returned nothing needs no verdict, and is 0. What foretells
+    people of all queries corrects their mean (`evals.sampling.corrected`).
 
     Args:
         judging: Verdicts of the judge.
@@ -165,21 +163,16 @@ def by_people(
     """
     answered = {o.case.id: o for o in observations if (o.case.reference_answer or "").strip()}
     ordered = [answered[key] for key in judging_order((o.case for o in observations), seed) if key in answered]
-    seen = np.array([bool(o.case.human_verdicts) for o in ordered])
-    if not seen.any() or not any(tier.verdicts for tier in judging.tiers):
+    if not any(o.case.human_verdicts for o in ordered) or not any(tier.verdicts for tier in judging.tiers):
         return None
-    scores = np.where(seen[:, None], _precisions(people, ordered), np.nan)
-    reached = int(np.flatnonzero(np.isfinite(scores)).max(initial=-1)) + 1
-    empty = np.array([not seen[i] and i < reached and not o.selection for i, o in enumerate(ordered)])
-    is_beginning = reached - int((seen | empty)[:reached].sum()) <= max(1.0, MOST_DROPPED * reached)
-    if is_beginning:
-        seen, scores[empty] = seen | empty, 0.0
-    n, asked = int(np.isfinite(scores).sum()), int(seen[:reached].sum())
-    fewest = FEWEST_DRAWN if is_beginning else FEWEST_LABELLED
+    scores = _precisions(people, ordered)
+    judged = list(takewhile(lambda pair: np.isfinite(pair[1]), zip(ordered, scores[:, 0], strict=True)))
+    n = max((place for place, (o, _) in enumerate(judged, 1) if o.case.human_verdicts), default=0)
     mean = Summary(metric=CORRECTED, value=None, n=n)
-    if n < fewest or asked - n > max(1.0, MOST_DROPPED * asked):
-        needed = f"{fewest} are needed{'' if is_beginning else NOT_FIRST}"
-        return replace(mean, note=f"{n} of {asked} queries with human verdicts on all that was returned, {needed}")
+    if n < FEWEST_SEEN:
+        first = f"people judged all that was returned for the first {n} queries of the judging order"
+        return replace(mean, note=f"{first}, {FEWEST_SEEN} are needed (golden label asks in this order)")
+    scores[n:] = np.nan
     sample = corrected(scores, _foretold(judging, ordered, labels))
     low, high = (float(end[0]) for end in sample.interval())
     return replace(mean, value=float(np.clip(sample.means[0], 0.0, 1.0)), ci_low=low, ci_high=high)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evals.cases.pages import Sources
+from evals.cases.pages import SourcePages
 from evals.collect.passes import Progress
 from evals.judge.judge import Judge
 from retrievers.retriever.protocol import Retriever
@@ -23,7 +23,7 @@ class Collaborators:
 
     retrievers: Sequence[Retriever]
     progress: Progress
-    sources: Sources | None = None
+    sources: SourcePages | None = None
     judge: Judge | None = None
 
     @property

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from evals.cases.case import Case
-from evals.cases.pages import Sources
+from evals.cases.pages import SourcePages
 from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.collect.pool import Floats
 from evals.errors import ExperimentError
@@ -106,7 +106,7 @@ class Context:
     """
 
     required: tuple[str, ...]
-    sources: Sources | None
+    sources: SourcePages | None
     relevant_texts: Mapping[str, str] | None
     seed: int
     judging: Judging | None = None

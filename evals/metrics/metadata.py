@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from evals.cases.pages import Sources
+from evals.cases.pages import SourcePages
 from evals.collect.observations import Unscored
 from evals.collect.pool import Pool
 from evals.metrics.declaration import Context, Scorer
@@ -56,7 +56,7 @@ def missing_fields(chunk: Chunk, required: Sequence[str]) -> list[str]:
     return [problems.get(name, f"{name}: missing") for name in required if getattr(chunk, name) in (None, "")]
 
 
-def wrong_fields(chunk: Chunk, required: Sequence[str], sources: Sources) -> tuple[list[str], int]:
+def wrong_fields(chunk: Chunk, required: Sequence[str], sources: SourcePages) -> tuple[list[str], int]:
     """Return the required fields whose value differs from what the source page gives, and how many could be compared.
 
     Every field the page can tell is compared: address, title, tags, position, file, heading, section, lines, and the

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from evals.cases.pages import Sources
+from evals.cases.pages import SourcePages
 from evals.cases.relevance import missing_chunks
 from evals.collect.observations import Observation, Observed, Summary
 from evals.collect.pool import Pool
@@ -20,7 +20,7 @@ MOST_ASKED = 1_000
 
 
 def notes(
-    observed: Observed, pool: Pool, settings: RetrieverConfig, judging: Judging | None, sources: Sources | None
+    observed: Observed, pool: Pool, settings: RetrieverConfig, judging: Judging | None, sources: SourcePages | None
 ) -> Iterator[str]:
     """Yield all notes on a run, the most important first.
 

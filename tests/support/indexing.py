@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.embeddings import Embeddings
 from qdrant_client import QdrantClient
 
-from evals.cases.pages import SourcePages
+from evals.cases.pages import SourcePage, SourcePages
 from retrievers.config import RetrieverConfig
 from retrievers.indexing.chunking import chunk_page
 from retrievers.records import Chunk
@@ -128,8 +128,9 @@ def read_pages(folder: Path) -> SourcePages:
 
 def true_chunks(sources: SourcePages, file_path: str) -> tuple[Chunk, ...]:
     """Return the chunks of a page as indexing makes them, one a block or so (words stand for tokens)."""
-    page = next(p.page for p in sources.pages if p.page.file_path == file_path)
-    return chunk_page(page, 8, lambda text: len(text.split()))
+    page = sources.pages[file_path]
+    assert isinstance(page, SourcePage)
+    return chunk_page(page.page, 8, lambda text: len(text.split()))
 
 
 # PDF by hand: a page for each text, in Helvetica; a page without text for an empty one

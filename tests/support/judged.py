@@ -77,11 +77,13 @@ def keys(server: ChatServer) -> dict[str, str]:
 
 @contextmanager
 def engine(server: ChatServer, store: Path | VerdictStore | None = None, **changes: Any) -> Iterator[Engine]:
-    """Yield an engine that asks the server; a store that is given open stays open."""
+    """Yield an engine that asks the server; a store that is given open stays open, and without one it has its own."""
     config = settings(server, **changes)
     with ExitStack() as stack:
-        opened = stack.enter_context(closing(VerdictStore(store))) if isinstance(store, Path) else store
-        yield Engine(make_chat(config, keys(server)), config, opened, Account(config, Budget(config.budget)))
+        if not isinstance(store, VerdictStore):
+            file = store or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "verdicts.sqlite"
+            store = stack.enter_context(closing(VerdictStore(file)))
+        yield Engine(make_chat(config, keys(server)), config, store, Account(config, Budget(config.budget)))
 
 
 @contextmanager
@@ -89,8 +91,7 @@ def later_engine(server: ChatServer, **changes: Any) -> Iterator[Engine]:
     """Yield an engine in a run that has had answers before."""
     with engine(server, **changes) as first:
         first.account.count(tokens_in=1, tokens_out=1)
-        config = settings(server, **changes)
-        yield Engine(make_chat(config, keys(server)), config, None, first.account)
+        yield Engine(first._chat, first._config, first._store, first.account)
 
 
 Said = BaseModel | Failure | Unscored

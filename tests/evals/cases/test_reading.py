@@ -98,7 +98,7 @@ def test_json_lines_give_cases_in_order_with_their_places(tmp_path: Path, data: 
     file = tmp_path / "2.jsonl"
     file.write_bytes(data)
     assert load(file).places == {name: f"{file}:{line}" for name, line in zip("ba", places, strict=True)}
-    (tmp_path / "1.jsonl").write_bytes(lines([row("first")]))
+    (tmp_path / "1.CSV").write_text("id,query\nfirst,how?\n")
     assert ids(load(tmp_path)) == ["first", "b", "a"], "a folder is read in the order of its names"
     file = tmp_path / "golden.json"
     file.write_text(json.dumps([row("a"), row("b")], indent=2))
@@ -127,6 +127,9 @@ BAD_FILES: dict[str, bytes] = {
     "long.csv": b"query,quote\nhow?,a,b,c\n",
     "grade.csv": b"query,quote,grade\nhow?,a,high\n",
     "scope.csv": b"query,in_scope\nhow?,maybe\n",
+    "twice.csv": b"query,quote,quote\nhow?,a,b\n",
+    "split.csv": b"id,query,split\na,how?,dev\na,how?,test\n",
+    "windows.csv": b'query;quote;grade\r\nq;"one\r\ntwo";3\r\nr;"one\r\ntwo";9.5\r\n',
     "broken.parquet": b"PAR1",
     **{f"array{n}.json": b"[\n" + b",\n".join(lines([row(str(n))]) for n in range(9)) + end.encode()
        for n, end in enumerate(("", ",]", "]]"))},
@@ -166,6 +169,24 @@ def test_tables_are_golden_data_as_they_are(tmp_path: Path) -> None:
         (2, {"a": 1, "b:2": 1}),
         (0, {"c": 2}),
     ]
+    # What pandas, spreadsheets and old programs add: numbers of rows, a blank last row, carriage returns alone.
+    for written in (
+        b",query,quote\n0,how?,a\n1,who?,b\n",
+        b"query;quote\nhow?;a\nwho?;b\n;\n",
+        b"query,quote\rhow?,a\rwho?,b\r",
+    ):
+        file.write_bytes(written)
+        assert [(one.query, one.evidence[0].quote) for one in load(file).cases] == [("how?", "a"), ("who?", "b")]
+    # A row grades all that it names, and need not repeat the query.
+    file.write_text(
+        'id,query,relevant_ids,contexts,grade\na,Which port?,d1,,3\na,,d2 d3,,0\na,,,"{""port"": 8080}",2\n'
+    )
+    [case] = load(file).cases
+    assert case.relevant_ids == {"d1": 3, "d2": 0, "d3": 0}
+    assert [(item.quote, item.grade) for item in case.evidence] == [('{"port": 8080}', 2)]
+    frame = pd.DataFrame({"id": ["1", "1", None], "query": ["q", "q", "r"], "quote": ["one", "two", "three"]})
+    for table in (frame, datasets.Dataset.from_pandas(frame)):
+        assert [(one.id, len(one.evidence)) for one in golden_set(table).cases] == [("1", 2), ("q002", 1)]
     frame = pd.DataFrame([row("a", tags=["x", "y"]), {"id": "b", "query": "who?", "in_scope": False}])
     frame.to_parquet(tmp_path / "g.parquet")
     assert load(tmp_path / "g.parquet").cases == golden_set(frame).cases == load(tmp_path / "g.parquet").cases
@@ -194,23 +215,24 @@ def test_what_ragas_writes_is_golden_data_as_it_is(tmp_path: Path, made: str) ->
     assert first.query_type == (None if made.startswith("evaluation") else "single")
 
 
-@pytest.mark.parametrize("splits", [False, True])
-def test_a_dataset_that_hugging_face_saved_is_read_and_nothing_in_it_is_opened(tmp_path: Path, splits: bool) -> None:
+def test_nothing_in_a_dataset_is_opened(tmp_path: Path) -> None:
     """A column of images names an address, and so does the README of a folder: nobody is asked."""
     with mlflow_server() as server:
         features = datasets.Features({"query": datasets.Value("string"), "picture": datasets.Image()})
         picture = {"path": f"{server.url}/picture.png", "bytes": None}
         made = datasets.Dataset.from_dict({"query": ["x"], "picture": [picture]}, features=features)
-        (datasets.DatasetDict({"train": made}) if splits else made).save_to_disk(str(tmp_path / "saved"))
+        made.save_to_disk(str(tmp_path / "saved"))
+        made.to_parquet(str(tmp_path / "saved.parquet"))
         server.requests.clear()  # of who made it
-        assert [found["query"] for _, found in rows_of(tmp_path / "saved", DatasetConfig(), {"query": "query"})] == [
-            "x"
+        found = [
+            cells["query"] for _, cells in rows_of(tmp_path / "saved.parquet", DatasetConfig(), {"query": "query"})
         ]
+        assert found == ["x"]
         hub = {"revision": None, "subset": None, "split": None}
         assert [one.values["query"] for one in table_rows(tmp_path / "saved", hub)] == ["x"]
         configs = f"configs: [{{config_name: default, data_files: '{server.url}/rows.jsonl'}}]"
-        (tmp_path / "README.md").write_text(f"---\n{configs}\n---\n")
-        assert "holds no .jsonl" in str(refused(tmp_path))
+        (tmp_path / "saved" / "README.md").write_text(f"---\n{configs}\n---\n")
+        refused(tmp_path / "saved")
         assert server.requests == []
 
 
@@ -232,7 +254,7 @@ def test_a_dataset_of_the_hub_is_read_at_its_commit_by_split(tmp_path: Path) -> 
     with HubServer({"train.jsonl": rows, "test.jsonl": rows.split(b"\n")[0] + b"\n"}) as hub:
         env = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_DATASETS_OFFLINE": "0"}
         found = python(["-c", FROM_HUB], tmp_path, {**env, "HF_HOME": str(tmp_path / "1")})
-        places = [f"{HubServer.name}:{number}" for number in (1, 2)]
+        places = [f"hub:{HubServer.name}:{number}" for number in (1, 2)]
         both = [[(places[0], split, {"x": 2}), (places[1], split, {})] for split in (None, "train")]
         expected = [*map(str, both), str([(places[0], "test", {"x": 2})])]
         assert found.stdout.splitlines()[:3] == expected, found.stderr
@@ -240,7 +262,7 @@ def test_a_dataset_of_the_hub_is_read_at_its_commit_by_split(tmp_path: Path) -> 
         assert all(COMMIT in one.path or one.path == "/api/agent-harnesses" for one in hub.requests)
         hub.files = {}
         lost = python(["-c", FROM_HUB], tmp_path, {**env, "HF_HOME": str(tmp_path / "2")}).stdout.splitlines()
-        said = f"dataset.hub {HubServer.name!r} at revision {COMMIT!r} cannot be loaded: "
+        said = f"hub:{HubServer.name}: cannot be read behind row or line 0: "
         assert [line[: len(said)] for line in lost] == [said] * 4
 
 
@@ -321,3 +343,12 @@ def test_what_changes_the_fingerprints_and_what_does_not(handbook: Path) -> None
     text = json.dumps([content], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     assert made[0].fingerprint == hashlib.sha256(text.encode()).hexdigest()
     assert load(handbook / "golden.jsonl").fingerprint.startswith(HANDBOOK)
+
+
+def test_every_split_of_a_saved_dataset_is_read(tmp_path: Path) -> None:
+    parts = {name: datasets.Dataset.from_dict({"query": [f"is it {name}?"]}) for name in ("train", "test")}
+    datasets.DatasetDict(parts).save_to_disk(tmp_path / "saved")
+    assert [(case.query, case.split) for case in golden_set(tmp_path / "saved").cases] == [
+        ("is it test?", "test"),
+        ("is it train?", "train"),
+    ]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from evals.cases.case import Case
-from evals.cases.pages import SourcePages, WebPages
+from evals.cases.pages import SourcePages, open_sources
 from evals.cases.reading import load_golden
 from evals.cases.relevance import (
     UNLISTED,
@@ -31,7 +31,7 @@ from evals.cases.relevance import (
     resolve_returned,
     share_held,
 )
-from evals.config.experiment import DatasetConfig
+from evals.config.experiment import DatasetConfig, SourcesConfig
 from evals.errors import DatasetError, ExperimentError
 from evals.metrics.ranking import MEASURES
 from retrievers.embedding.tokens import count_tokens
@@ -269,7 +269,8 @@ def test_pages_tell_page_and_heading_of_a_chunk_that_does_not_and_overrule_none(
     ]
     for heading, expected in (("Joints", {"f", "u"}), ("Legs", set())):
         assert set(resolve_returned([case(passage(None, heading))], {"q": chunks}, sources)["q"].grades) == expected
-    nobody = WebPages(["127.0.0.1:1"], "http://127.0.0.1:1")  # nothing answers there, and nothing is asked
+    # Nothing answers there, and nothing is asked.
+    nobody = open_sources(SourcesConfig(http=("127.0.0.1:1",), base_url="http://127.0.0.1:1"))
     bare = chunk("b", QUOTE, source_url=None)
     assert resolve_returned([case(passage())], {"q": [chunk("a", QUOTE), bare]}, nobody)["q"].grades == {"a": 1}
 

@@ -57,7 +57,7 @@ def test_a_csv_of_other_column_names(
     done = imported(table, "--docs", docs, *(f for name in names for f in ("--column", name)))
     assert done.code == 0, done.err
     assert "2 cases of" in done.out and "1 of them out of scope" in done.out
-    assert "1 passages: word for word 1, alike 0, not found 0" in done.out
+    assert "1 passages: found 1, not found 0" in done.out
     evidence = [{"source_url": "/docs/motors", "heading": "Speed", "quote": STEPPER}]
     assert cases(tmp_path) == [
         {"id": "q001", "query": "How quick is a stepper?", "reference_answer": "1,000 rpm", "evidence": evidence},
@@ -66,15 +66,12 @@ def test_a_csv_of_other_column_names(
     assert golden("check", tmp_path / "out.jsonl", "--docs", docs).code == 0
 
 
-@pytest.mark.parametrize("kind", ["saved", "parquet", "jsonl"])
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_other_sources_and_ids_and_what_only_a_judge_can_score(imported: Command, tmp_path: Path, kind: str) -> None:
     place = tmp_path / "made"
     made = Dataset.from_list([{"question": f"how {n}?", "gold": ["c1", f"d{n}"]} for n in range(3)])
-    if kind == "saved":
-        made.save_to_disk(str(place))
-    else:
-        place.mkdir()
-        getattr(made, "to_parquet" if kind == "parquet" else "to_json")(str(place / f"train.{kind}"))
+    place.mkdir()
+    getattr(made, "to_parquet" if kind == "parquet" else "to_json")(str(place / f"train.{kind}"))
     done = imported(place, "--column", "query=question", "--column", "relevant_ids=gold")
     assert "6 relevant documents, 0 judged and not relevant" in done.out
     assert [case["relevant_ids"] for case in cases(tmp_path)] == [{"c1": 1, f"d{n}": 1} for n in range(3)]
@@ -98,30 +95,29 @@ def test_what_ragas_reads_comes_back_with_its_pages(imported: Command, handbook:
 
 
 @pytest.mark.parametrize(
-    ("text", "quote", "told"),
+    ("text", "page"),
     [
-        ("up to a thousand revolutions each minute", "up to a thousand revolutions each minute", "word for word 1"),
-        (" ".join(RATE.split()), " ".join(RATE.split()), "word for word 1"),
-        (f"Intro. {STEPPER} And more.", STEPPER, "alike 1"),
-        (STEPPER.replace("up to", "upto").replace("loses", "looses"), STEPPER, "similarity 99 to 99 of 100"),
-        ("Zebras have stripes on all of their legs.", None, "not found 1"),
+        ("up to a thousand revolutions each minute", "/docs/motors"),
+        (" ".join(RATE.split()), "/docs/topics"),
+        (f"Intro. {STEPPER} And more.", "/docs/motors"),
+        ("Zebras have stripes on all of their legs.", None),
         # A chunk that stands in a text is not the text.
-        (f"Read more. {STEPPER} {'And much more of it. ' * 5}", None, "not found 1"),
+        (f"Read more. {STEPPER} {'And much more of it. ' * 5}", None),
     ],
 )
-def test_passages_are_found_in_the_pages_exactly_or_nearly_or_told_and_left_out(
-    imported: Command, tmp_path: Path, docs: Path, text: str, quote: str | None, told: str
+def test_passages_are_found_where_half_of_them_stands_or_told_and_left_out(
+    golden: Command, imported: Command, tmp_path: Path, docs: Path, text: str, page: str | None
 ) -> None:
     rows = [{"user_input": "How?", "reference_contexts": [text]}, {"user_input": "Who won?"}]
     (tmp_path / "ragas.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert "1 passages have no page: name --docs" in imported(tmp_path / "ragas.jsonl").out
     assert cases(tmp_path)[0]["evidence"] == [{"quote": text}]
     done = imported(tmp_path / "ragas.jsonl", "--docs", docs)
-    assert told in done.out and ("ragas.jsonl:1: left out" in done.out) == (quote is None), done.out
+    assert f"not found {int(page is None)}\n" in done.out and ("ragas.jsonl:1: left out" in done.out) == (page is None)
     *located, _ = cases(tmp_path)
-    assert len(located) == (quote is not None)
-    for [evidence] in (case["evidence"] for case in located):
-        assert evidence["source_url"].startswith("/docs/") and str(quote)[10:40] in evidence["quote"]
+    found = [(item["source_url"], item["quote"]) for case in located for item in case["evidence"]]
+    assert found == ([(page, text)] if page else [])
+    assert golden("check", tmp_path / "out.jsonl", "--docs", docs).code == 0
 
 
 @pytest.mark.parametrize("kind", ["pages", "collection"])
@@ -137,9 +133,9 @@ def test_a_passage_longer_than_a_chunk_is_found_in_its_page_whole(
         flags = ["--store.path", str(tmp_path / "s"), "--collection", "own"]
         assert retrievers(["index", str(docs), "--base-url", "/x", *flags, "--quiet"]) == 0
     done = imported(tmp_path / "ragas.jsonl", "--split", "dev", *flags)
-    assert "word for word 1" in done.out and "left out" not in done.out, done.out
+    assert "found 1, not found 0" in done.out and "left out" not in done.out, done.out
     [case] = cases(tmp_path)
-    assert case["evidence"] == [{"source_url": "/x/both", "quote": " ".join(text.split())}]
+    assert case["evidence"] == [{"source_url": "/x/both", "quote": text}]
     *_, command = done.out.strip().partition("next: python -m evals.golden ")
     assert golden(*command.removesuffix(", and label what has no evidence").split()).code == 0
     assert "exists already" in golden("import", tmp_path / "ragas.jsonl", "--out", tmp_path / "out.jsonl").err
@@ -185,12 +181,6 @@ def test_the_users_own_retriever_is_sampled_where_its_chunks_can_be_listed(golde
     assert "cannot be listed; name the store" in golden(*begin, "tests.support.foreign:plain").err
     assert golden(*begin, "tests.support.foreign:dense").code == 0
     assert [len(row.get("evidence", [])) for row in cases(tmp_path)] == [1, 1, 1, *[0] * 10]
-
-
-@pytest.mark.parametrize("number", ["-5", "two", "9" * 5_000])
-def test_a_number_that_is_none_is_refused(golden: Command, number: str) -> None:
-    said = golden("init", "--count", number).err
-    assert "argument --count: expected a whole number of 1 or more, got '" in said and len(said) < 400
 
 
 def chunk(page: str, section: str, number: int) -> Chunk:

@@ -1,7 +1,6 @@
 """The models that settings name: how they are built, asked once, and told apart."""
 
 import asyncio
-import logging
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -91,7 +90,7 @@ def test_a_model_that_cannot_be_had_is_refused_with_what_to_do(
     ],
 )
 def test_keys_are_those_under_which_verdicts_are_stored(values: dict[str, Any], key: str) -> None:
-    """With another ragas, or others of these parts, verdicts are bought again: then `KEYS` of the store goes up.
+    """With another ragas, or others of these parts, verdicts are bought again.
 
     A server of one's own, at an address, needs no API key.
     """
@@ -111,17 +110,16 @@ def judged(file: Path, env: Mapping[str, str] | None = None, **values: Any) -> t
     return verdict.verdict, said.usage.calls
 
 
-def test_a_class_of_the_users_is_a_judge_whose_verdicts_are_kept_if_it_tells_its_parameters(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_class_of_the_users_is_a_judge_if_it_tells_its_parameters(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "two_judges.py").write_text(FACTORY)
     monkeypatch.syspath_prepend(tmp_path)
     for said, expected in ((USEFUL, (1, 1)), (USELESS, (0, 1)), (USEFUL, (1, 0))):
         monkeypatch.setenv("SAID", said)
         assert judged(file, model="python:two_judges:telling") == expected
-    with caplog.at_level(logging.WARNING):
-        assert [judged(file, model="python:two_judges:silent") for _ in range(2)] == [(1, 1)] * 2
-    assert "the verdicts of judge.model 'python:two_judges:silent' are not kept" in caplog.text
+    with pytest.raises(JudgeError, match="Silent does not tell its parameters; define its property"):
+        make("python:two_judges:silent")
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_BASE", "OPENAI_BASE_URL"])

@@ -4,24 +4,17 @@
 """
 
 import asyncio
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evals.collect.observations import Failure, Observation, Unscored
-from evals.errors import JudgeError
-from evals.judge.judge import asking
-from evals.judge.plan import AGAIN, SECONDS_PER_CALL, JudgePlan, stopped
-from evals.judge.store import VerdictStore, log
+from evals.judge.plan import SECONDS_PER_CALL, JudgePlan, stopped
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, grade, tasks
 from evals.judge.verdicts import ChunkVerdict, Judging, sentences
-from evals.sampling.order import among, judging_order
-from retrievers.embedding.tokens import count_tokens
-from tests.support.chat_server import MODEL, ChatServer, CohereChatServer, OpenAIChatServer
+from evals.sampling.order import judging_order
+from tests.support.chat_server import ChatServer
 from tests.support.judged import ALL, Known, judge_of, observe, oracle, settings
 from tests.support.results import observation
 
@@ -111,47 +104,6 @@ def test_judging_again_is_bought_once_as_well_and_a_key_revoked_before_it_leaves
     assert all(isinstance(one, Failure | Unscored) for one in both.again.verdicts.values())
 
 
-# Two judges
-
-
-@pytest.fixture
-def two(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ChatServer, ChatServer]]:
-    """The servers of a cheap judge and of a stronger one."""
-    with CohereChatServer(oracle()) as small, OpenAIChatServer(oracle()) as large:
-        monkeypatch.setenv("OPENAI_BASE_URL", large.base_url)
-        yield small, large
-
-
-def ask_both(two: tuple[ChatServer, ChatServer], store: Path) -> None:
-    env = {"COHERE_API_KEY": CohereChatServer.key, "OPENAI_API_KEY": OpenAIChatServer.key}
-    with judge_of(two[0], store, env=env, second={"model": f"openai:{MODEL}", "sample": 15}) as judge:
-        asking(judge, [PRECISION], MANY, 0)
-
-
-@pytest.mark.parametrize("refusing", [0, 1])
-def test_of_two_judges_one_that_refuses_its_key_ends_the_run_after_a_query(
-    two: tuple[ChatServer, ChatServer], file: Path, refusing: int
-) -> None:
-    two[refusing].key = "another"
-    with pytest.raises(JudgeError, match=r"failed at the first call: .*judge\.api_key_env"):
-        ask_both(two, file)
-    # The stronger is asked first.
-    assert len(two[1 - refusing].chats) == (2 if refusing == 0 else 0)
-
-
-def test_of_two_judges_the_price_of_what_both_buy_again_is_told_before_in_one_line(
-    two: tuple[ChatServer, ChatServer], file: Path, caplog: Any
-) -> None:
-    with closing(VerdictStore(file)) as store:
-        store.put(b"old", "cohere:command", "ContextPrecisionOutput", "{}", (1, 1))
-    with closing(sqlite3.connect(file)) as database:
-        database.execute("PRAGMA user_version = 1")
-    ask_both(two, file)
-    names = {f"cohere:{MODEL}": 80, f"openai:{MODEL}": 30}
-    prices = [f"up to {n} calls of {name}, no price for {name} in judge.prices" for name, n in names.items()]
-    assert [record.message.partition("this run buys ")[2] for record in caplog.records] == ["; ".join(prices)]
-
-
 # Its questions
 
 
@@ -193,7 +145,7 @@ def test_sentences(reference: str, expected: list[str]) -> None:
     assert sentences(reference) == expected
 
 
-# The plan; `tests/evals/experiment/test_plan.py` has the command's
+# The plan; `tests/evals/run/test_judged.py` has the command's, which counts what the run asks
 
 PLANNED = [*RUN, observe("talk", ["topic"]), observe("pose", ["forward", "twin"], id="other")]
 PRICE = {"input": 2.0, "output": 8.0}
@@ -202,37 +154,6 @@ PRICE = {"input": 2.0, "output": 8.0}
 def planned(server: ChatServer, run: Any = PLANNED, metrics: Any = ALL, **settings: Any) -> JudgePlan:
     with judge_of(server, **settings) as judge:
         return judge.plan(metrics, run, run[:2], seed=0)
-
-
-def made(server: ChatServer, run: Any = PLANNED, metrics: Any = ALL, **settings: Any) -> int:
-    """The requests that the run makes."""
-    server.requests.clear()
-    with judge_of(server, **settings) as judge:
-        said = judge.judge(metrics, run)
-        judge.again(said, metrics, run[:2], seed=0)
-    return len(server.chats)
-
-
-def test_a_run_makes_as_many_calls_as_were_planned_but_for_what_is_stored(server: ChatServer, file: Path) -> None:
-    found = planned(server)
-    assert server.chats == [] and found.total.calls == made(server)
-    assert [share.metric for share in found.shares] == [*ALL]
-    assert found.total.tokens_in == sum(count_tokens(chat.prompt) for chat in server.chats)
-    assert found.total.tokens_out == 150 * found.total.calls
-    made(server, RUN[:1], store=file)
-    rest = planned(server, store=file)
-    assert rest.total.cached == 7 and rest.total.calls == made(server, store=file)
-    again = planned(server, store=file, rejudge=1)
-    assert again.shares[-1].metric == AGAIN
-    assert again.total.calls == again.shares[-1].calls == made(server, store=file, rejudge=1) > 0
-    assert planned(server, store=file, rejudge=1).total.calls == 0
-
-
-@pytest.mark.parametrize(("sample", "drawn"), [("all", 40), (0.1, 10), (0.5, 20), (30, 30), ("auto", 20)])
-def test_a_sample_is_counted_beside_all(server: ChatServer, sample: Any, drawn: int) -> None:
-    found, order = planned(server, MANY, [PRECISION], sample=sample), judging_order((o.case for o in MANY), 0)
-    assert found.drawn == drawn
-    assert found.total.calls == made(server, among(order[:drawn], MANY), [PRECISION]) == 2 * drawn
 
 
 def test_price_and_time_are_those_of_the_settings_and_what_the_budget_leaves_out_is_said(server: ChatServer) -> None:
@@ -252,24 +173,3 @@ def test_price_and_time_are_those_of_the_settings_and_what_the_budget_leaves_out
     tight = settings(server, budget={"calls": 3, "usd": 0.001}, prices=prices).budget
     said = stopped(tight, [priced] * 2)
     assert said.startswith(f"the budget holds 3 calls of {calls}; the budget holds 0.001 USD of 0.1")
-
-
-@pytest.mark.parametrize("price", [None, PRICE])
-def test_verdicts_under_keys_of_an_earlier_version_are_bought_again_at_a_price_that_is_told_before(
-    server: ChatServer, file: Path, monkeypatch: pytest.MonkeyPatch, price: Any
-) -> None:
-    model = settings(server).model
-    changes: dict[str, Any] = {"store": file, "prices": {model: price} if price else {}}
-    made(server, RUN[:1], **changes)
-    with closing(sqlite3.connect(file)) as database, database:
-        database.execute("UPDATE verdicts SET key = randomblob(32)")
-        database.execute("PRAGMA user_version = 0")
-    plan = planned(server, **changes)
-    told: list[tuple[str, int]] = []
-    monkeypatch.setattr(log, "warning", lambda text, *parts: told.append((text % parts, len(server.chats))))
-    calls = made(server, **changes)
-    assert plan.total.calls == calls
-    cost = f"about {plan.usd:.4f} USD" if price else f"no price for {model} in judge.prices"
-    old = f"the 7 verdicts in {file}, of all models and settings, have the keys of an earlier version"
-    assert told == [(f"{old}; this run buys up to {calls} calls of {model}, {cost}", 0)], "once, before the first call"
-    assert made(server, **changes) == 0 and len(told) == 1

@@ -11,18 +11,12 @@ from typing import Any
 import pytest
 
 from evals.cases.relevance import normalise
-from evals.collect.observations import Failure
-from evals.config.judge import JudgeConfig
 from evals.golden.command import main as golden
-from evals.judge.judge import Judge
 from evals.judge.tasks import PRECISION
-from evals.judge.verdicts import Judging
 from evals.run import main
 from retrievers.indexing.pages import read_corpus
 from tests.support.command import call
 from tests.support.experiment import load_report
-from tests.support.judged import observe
-from tests.support.results import hit, observation
 from tests.support.small_model import MODEL, absent, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(absent()), reason=absent())]
@@ -38,15 +32,6 @@ def url() -> Iterator[str]:
 def flags(url: str, folder: Path, **limits: Any) -> list[str]:
     named = {"model": f"openai:{MODEL}", "base_url": url, "cache_path": folder / "verdicts.sqlite", **LIMITS, **limits}
     return [part for name, value in named.items() for part in (f"--judge.{name.replace('_', '-')}", str(value))]
-
-
-def judged(url: str, file: Path, *observations: Any, **changes: Any) -> Judging:
-    named = {"model": f"openai:{MODEL}", "base_url": url, "cache_path": file}
-    judge = Judge.open(JudgeConfig.model_validate(named | LIMITS | changes), {})
-    try:
-        return judge.judge([PRECISION], observations)
-    finally:
-        judge.close()
 
 
 def test_it_judges_thirty_queries_from_the_command_to_the_report(
@@ -73,18 +58,6 @@ def test_it_judges_thirty_queries_from_the_command_to_the_report(
     later = load_report(tmp_path / "again.json")["judge"]["usage"]
     assert again.code in (0, 3) and later["hits"] == len(held)
     assert later["calls"] <= 3 * (len(inside) - len(held))
-
-
-def test_a_prompt_beyond_its_context_fails_alone_and_an_answer_cut_off_is_malformed(url: str, tmp_path: Path) -> None:
-    long = hit(1, 0.9, "long", text="A joint turns about an axis. " * 1500)
-    asked = observation("long", [long], 1, {"long": 1}, reference_answer="It turns.")
-    said = judged(url, tmp_path / "verdicts.sqlite", asked, observe("pose", ["topic"]))
-    failure = said.verdicts["long", "long"]
-    assert isinstance(failure, Failure) and "status 400" in failure.message and "context" in failure.message
-    assert said.incomplete == "" and len(said.verdicts) == 2
-    short = judged(url, tmp_path / "others.sqlite", observe("pose", ["topic", "forward"]), max_output_tokens=16)
-    for one in short.verdicts.values():
-        assert isinstance(one, Failure) and "cut off at judge.max_output_tokens" in one.message
 
 
 def test_no_query_that_it_invents_gets_into_a_golden_file(

@@ -260,13 +260,12 @@ def test_what_the_judge_failed_on_is_as_its_other_verdicts_are() -> None:
 @pytest.mark.parametrize(
     ("labelled", "note"),
     [
-        (people(ORDER[:14]), "14 of 14 queries with human verdicts on all that was returned, 15 are needed"),
-        (people(ORDER[60:90]), "30 of 30 .*100 are needed where they are not the first of the judging order"),
-        (people(ORDER[:20]) | {key: {"b": 0} for key in ORDER[3:6]}, "17 of 20 queries"),
-        (people(ORDER[2:120]), ""),
+        (people(ORDER[:14]), "all that was returned for the first 14 queries of the judging order, 15 are needed"),
+        (people(ORDER[60:90]), "the first 0 queries"),
+        (people(ORDER[:20]) | {ORDER[3]: {"b": 0}}, "the first 3 queries"),
         (people(ORDER[:20]) | {key: {"b": 0} for key in ORDER[20:22]}, ""),
     ],
-    ids=["few", "chosen", "incomplete", "many chosen", "unfinished at the end"],
+    ids=["few", "chosen", "incomplete", "unfinished at the end"],
 )
 def test_they_are_a_random_sample_or_it_is_said_why_not(labelled: dict[str, dict[str, int]], note: str) -> None:
     found = corrected(said("small", SMALL), observations(labelled))

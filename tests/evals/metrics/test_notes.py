@@ -6,7 +6,7 @@ from typing import Any
 
 from syrupy.assertion import SnapshotAssertion
 
-from evals.cases.pages import SourcePages
+from evals.cases.pages import SourcePageError, SourcePages
 from evals.cases.relevance import Relevance
 from evals.collect.observations import Observation, Observed, Summary
 from evals.judge.budget import Usage
@@ -54,7 +54,7 @@ LACKING = [
 ]
 
 
-UNREADABLE = SourcePages([], {f"{n}.md": "not UTF-8" for n in range(7)})
+UNREADABLE = SourcePages({f"{n}.md": SourcePageError(f"{n}.md: not UTF-8") for n in range(7)})
 FOREIGN = asked_in("How does it work?", "Was ist ein Topic und wozu brauche ich es?", "什么是话题？")
 RUNS: Mapping[str, tuple[Sequence[Observation], Mapping[str, Any]]] = {
     "nothing to say": ([seen("a", "b", "c"), OUTSIDE], {"settings": DEEPER}),

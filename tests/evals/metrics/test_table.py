@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.cases.pages import SourcePages
+from evals.cases.pages import SourcePageError, SourcePages
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.errors import ExperimentError
 from evals.metrics import METRICS, NEED_A_JUDGE, QueryMetric, choose, declared, listing, markdown
@@ -95,7 +95,7 @@ def test_a_page_that_cannot_be_read_fails_what_it_would_tell(name: str, expected
         chunk = make_chunk("a", source_url=f"/docs/{page}", heading="Topics")
         return observe(results(chunk), {"a": 1}, case=make_case(page))
 
-    sources = SourcePages([], {"broken.md": "not UTF-8"})
+    sources = SourcePages({"/docs/broken": SourcePageError("broken.md: not UTF-8")})
     context = make_context(required=["source_url"], sources=sources)
     broken, gone = scored(name, [on("broken"), on("gone")], context)
     assert gone == expected
