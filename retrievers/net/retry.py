@@ -78,7 +78,7 @@ def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) ->
             return False
         if attempts == 1:
             plan = f"waiting {asked:g} s, as asked" if asked else f"trying again for up to {wait_s:g} s{setting}"
-            log.warning("%s: %s: %s", name, plan, error, extra={"stage": name, "attempt": 1})
+            log.warning("%s: %s: %s", name, plan, error)
         return asked if asked >= FIRST_S else True
 
     def once() -> Result:

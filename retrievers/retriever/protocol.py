@@ -1,6 +1,5 @@
 """What an evaluation asks of a retriever: ours (`QdrantRetriever`), or the user's own (`foreign`)."""
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from retrievers.config import RetrieverConfig
-from retrievers.errors import QueryError, RetrievalError, StoreError
+from retrievers.errors import RetrievalError, StoreError
 from retrievers.records import Chunk, RetrievalSession
 from retrievers.search.candidates import Candidates
 from retrievers.search.selection import failed
@@ -17,8 +16,6 @@ from retrievers.store.chunks import records, scroll, spread
 
 if TYPE_CHECKING:
     from qdrant_client.models import Record
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +112,6 @@ class Retriever(ABC):
         try:
             return cast(RetrievalSession, self._session(query, use_cache))
         except RetrievalError as error:
-            if not isinstance(error, QueryError):
-                context = {"query": query, "collection": self.settings.collection, "stage": error.stage}
-                log.error("search failed: %s", error, extra={**context, "attempt": error.attempts})
             return failed(query, error, self._told)
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:

@@ -47,7 +47,7 @@ def default_collection(folder: Path) -> str:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
+    set_up_logging(verbose=namespace.verbose, quiet=namespace.quiet)
     env = environment(os.environ)
     layers = [environment_layer(env)]
     if namespace.config:

@@ -51,7 +51,7 @@ def run(
 
     def one(name: str, *arguments: Any) -> Done:
         files = [f"--{flag}={name}.{end}" for flag, end in (("output", "json"), ("html", "html"), ("junit", "xml"))]
-        flags = ["--config", made.config, *files, f"--log-file={name}.log", "--verbose", "--tracking.enabled=true"]
+        flags = ["--config", made.config, *files, "--verbose", "--tracking.enabled=true"]
         done = call(main, [*flags, *arguments], capsys)
         Path(f"{name}.out").write_text(f"{done.code}\n{done.out}\n{done.err}")
         return done
