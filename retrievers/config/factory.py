@@ -6,8 +6,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from retrievers.errors import ConfigError, nearest
+from retrievers.errors import ConfigError
 from retrievers.net.faults import cause
+from retrievers.text.quoting import quoted
 
 
 def build(target: str, setting: str) -> Any:
@@ -23,7 +24,7 @@ def build(target: str, setting: str) -> Any:
     factory = find(target, setting)
     try:
         return factory()
-    except (Exception, SystemExit) as error:  # the user's own code may raise anything
+    except Exception as error:  # the user's own code may raise anything
         raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}") from error
 
 
@@ -35,17 +36,13 @@ def find(target: str, setting: str) -> Callable[[], Any]:
     """
     name, _, attribute = target.partition(":")
     # A script that calls us has its own folder there.
-    if str(Path.cwd()) not in sys.path and "" not in sys.path:
+    if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        module = import_module(name)
-    except (Exception, SystemExit) as error:
-        is_missing = isinstance(error, ModuleNotFoundError) and error.name in (name, name.partition(".")[0])
-        where = f"; neither in {Path.cwd()} nor among the installed packages" if is_missing else ""
-        raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}{where}") from error
-    factory: Any = getattr(module, attribute, None)
+        factory: Any = getattr(import_module(name), attribute)
+    except Exception as error:
+        raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}") from error
     if not callable(factory):
-        near = nearest(attribute, (defined for defined, value in vars(module).items() if callable(value)))
-        raise ConfigError(f"{setting} {target!r}: expected a function or class of {name}, found none{near}")
+        raise ConfigError(f"{setting} {target!r}: expected a function or class, got {quoted(factory)}")
     call: Callable[[], Any] = factory
     return call

@@ -11,7 +11,6 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from importlib.resources import files
-from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType, NoneType
 from typing import Any, TypeVar, get_args, get_origin
@@ -73,12 +72,9 @@ def environment(environ: Mapping[str, str], dotenv: Path = Path(".env")) -> dict
 def api_key(env: Mapping[str, str], name: str) -> str | None:
     """Return an API key from the environment, without the line break that a file adds; None when there is none.
 
-    Raises:
-        ConfigError: It holds a character that no header may carry. The HTTP libraries would print the key.
+    Whatever happens to it later, it is hidden in all that is shown.
     """
     key = env.get(name, "").strip()
-    if not (key.isascii() and key.isprintable()):
-        raise ConfigError(f"{name}: holds a line break or a character that is not ASCII; expected an API key")
     remember(key)
     return key or None
 
@@ -98,7 +94,7 @@ def file_layer(path: Path, model: type[Settings], folders: Mapping[str, Path] = 
         folders: Folders by the name with which a path may begin: `name:rest` is the path `rest` in it.
 
     Raises:
-        ConfigError: The file cannot be read, is not YAML, is not a mapping, or says one thing twice.
+        ConfigError: The file cannot be read, is not YAML, is not a mapping, or has a name twice.
     """
     values = _load(read_text(path, "a YAML file of settings", MOST_BYTES), str(path))
     if not isinstance(values, dict):
@@ -107,10 +103,7 @@ def file_layer(path: Path, model: type[Settings], folders: Mapping[str, Path] = 
     # An experiment is read for its retriever, where that is what is wanted.
     if isinstance(values.get("retriever"), dict) and "retriever" not in model.model_fields:
         values = values["retriever"]
-    pairs = [*flatten(values, unopened=tables(model))]
-    if clash := next((name for (name, _), (other, _) in combinations(pairs, 2) if _overlaps(name, other)), None):
-        raise ConfigError(f"{path}: {clash} is given twice, nested and dotted; leave one of them out")
-    flat = dict(pairs)
+    flat = dict(flatten(values, unopened=tables(model)))
     for name, info in leaves(model).items():
         if Path in _types(info) and isinstance(flat.get(name), str):
             mark, written = without_mark(flat[name])
@@ -167,7 +160,7 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
     idle_beside = _idle_beside(model)
     for layer in layers:
         values = dict(flatten(layer.values, unopened=tables(model)))
-        merged = {n: value for n, value in merged.items() if not _is_dropped(n, merged, values, idle_beside)} | values
+        merged = {n: value for n, value in merged.items() if not _is_dropped(n, values, idle_beside)} | values
     try:
         return model.model_validate(nest(merged))
     except ValidationError as error:
@@ -194,22 +187,15 @@ def _idle_beside(model: type[Settings], prefix: str = "") -> dict[str, list[str]
     return idle
 
 
-def _is_dropped(
-    name: str, merged: Mapping[str, Any], values: Mapping[str, Any], idle_beside: Mapping[str, Sequence[str]]
-) -> bool:
+def _is_dropped(name: str, values: Mapping[str, Any], idle_beside: Mapping[str, Sequence[str]]) -> bool:
     """Return True if the values of a higher layer replace a setting of those merged, or leave no meaning to it."""
     if any(_overlaps(name, other) for other in values):
         return True
     group, _, last = name.rpartition(".")
     if last in OF_MODEL and not values.keys().isdisjoint({f"{group}.model", f"{group}.provider"}):
-        return last != "base_url" or _provider(values, group) != _provider(merged, group)
+        return True
     given = {other for other, value in values.items() if value is not None}
     return any(_overlaps(name, idle) and not given.isdisjoint(others) for idle, others in idle_beside.items())
-
-
-def _provider(values: Mapping[str, Any], group: str) -> str:
-    """Return the provider that a section names, also as `provider:model`."""
-    return values.get(f"{group}.provider") or str(values.get(f"{group}.model") or "").partition(":")[0]
 
 
 def _overlaps(name: str, other: str) -> bool:

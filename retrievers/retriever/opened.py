@@ -58,7 +58,7 @@ def search_settings(settings: RetrieverConfig) -> dict[str, Any]:
     A reranker that calls a model is left out: nothing that a collection says is to send texts anywhere.
     """
     chosen = settings.model_dump(mode="json", include={*RECORDED}, exclude_defaults=True)
-    return {name: value for name, value in chosen.items() if name != "rerank" or not settings.reranker.model}
+    return {name: value for name, value in chosen.items() if name != "rerank" or not settings.reranks_by_model}
 
 
 def recorded_search(settings: RetrieverConfig, env: Mapping[str, str]) -> dict[str, Any]:

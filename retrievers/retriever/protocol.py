@@ -12,7 +12,7 @@ from retrievers.records import Chunk, RetrievalSession
 from retrievers.search.candidates import Candidates
 from retrievers.search.selection import failed
 from retrievers.store import CollectionInfo, client_errors, read_info
-from retrievers.store.chunks import records, scroll, spread
+from retrievers.store.chunks import scroll, spread
 
 if TYPE_CHECKING:
     from qdrant_client.models import Record
@@ -122,16 +122,6 @@ class Retriever(ABC):
         """
         with self._reading() as listing:
             return scroll(listing.client, listing.config, where, listing.info)
-
-    def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
-        """Return point ids and raw payloads of the collection's first points, at most `count`.
-
-        Raises:
-            StoreError: As for `chunks`.
-        """
-        with self._reading() as listing:
-            points = records(listing.client, listing.config, listing.info.limits, count=count)
-            return [(str(record.id), record.payload or {}) for record in points]
 
     def describe(self) -> "tuple[CollectionInfo, dict[str, Record]] | None":
         """Return the collection's own description now, and points of it by id (see `spread`); None where unknown.

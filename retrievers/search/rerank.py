@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,14 +32,14 @@ PLACE = "_place"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RerankInput:
-    """The candidates of one query, in their order, as far as the reranker declares that it reads them.
+    """The candidates of one query, in their order, as far as the reranker reads them.
 
     Attributes:
         cosines: Cosine of each to the query. Where the collection compares vectors by another distance, it is computed
-            of the stored vectors for `needs_vectors`; else empty.
-        texts: Text of each as it was embedded, with its context, for `needs_texts`; else empty. Judged without the
+            of the stored vectors for mmr; else empty.
+        texts: Text of each as it was embedded, with its context, for a cross-encoder; else empty. Judged without the
             context by which it was found, a chunk would be sorted out again.
-        vectors: Stored vectors, shape (candidates, dimension), for `needs_vectors`; else empty.
+        vectors: Stored vectors, shape (candidates, dimension), for mmr; else empty.
     """
 
     query: str
@@ -69,8 +68,8 @@ def make_reranker(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank |
         MissingKeyError: Its provider needs a key that `env` lacks.
         ConfigError: A package is not installed, or the user's class cannot be loaded.
     """
-    make = settings.reranker.make
-    return resolve_name(make)(settings, env) if make else None
+    make = {"cross-encoder": cross_encoder, "mmr": mmr}.get(settings.rerank)
+    return make(settings, env) if make else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class Reranking:
     """Puts candidates into a reranker's order.
 
     Attributes:
-        rerank: The reranker, which is given what it declares that it reads.
+        rerank: The reranker.
         settings: Those that it was made by.
         client: An open client, for the stored vectors.
         chunks: The chunks of the candidates.
@@ -96,8 +95,8 @@ class Reranking:
             RerankError: It failed, or gave scores that the threshold cannot read.
             StoreError: The stored vectors cannot be read.
         """
-        declared, settings = self.settings.reranker, self.settings
-        if declared.needs_texts or declared.scale:
+        settings = self.settings
+        if settings.reranks_by_model:
             self.chunks.read(found.codes[found.codes >= 0].tolist())
         given = [
             self.rerank(self._pool(query, vector, hits)) if len(hits) else NO_ORDER
@@ -110,10 +109,10 @@ class Reranking:
         for name in dict.fromkeys(name for _, scores in given for name in scores):
             columns[name] = laid_out([scores.get(name, [np.nan] * len(order)) for order, scores in given], np.nan)
         moved = replace(moved, columns=columns)
-        if not declared.scale:
+        if not settings.reranks_by_model:
             return moved
         final = moved.column("rerank")
-        if declared.scale == settings.threshold_scale:
+        if settings.threshold_scale == "rerank":
             check_scale(final[places >= 0], settings.rerank)
         is_scored = ~np.isnan(final)
         columns["score"] = np.where(is_scored, final, columns["score"])
@@ -126,12 +125,12 @@ class Reranking:
         return replace(moved, facts=facts).at(in_order(moved.codes, by, self.chunks))
 
     def _pool(self, query: str, vector: Sequence[float], hits: Hits) -> RerankInput:
-        declared, is_cosine = self.settings.reranker, hits.facts.distance == "cosine"
+        is_cosine = hits.facts.distance == "cosine"
         stored, cosines = np.empty((0, 0)), hits.column("semantic") if is_cosine else np.empty(0)
-        if declared.needs_vectors:
+        if self.settings.rerank == "mmr":
             stored = vectors_of(self.client, self.settings, self.chunks.given(hits.codes.astype(np.int32)))
             cosines = cosines if is_cosine else unit(stored) @ unit([vector])[0]
-        texts = [chunk.indexed_text for chunk in hits.chunks] if declared.needs_texts else ()
+        texts = [chunk.indexed_text for chunk in hits.chunks] if self.settings.reranks_by_model else ()
         return RerankInput(query=query, cosines=np.clip(cosines, 0, 1), texts=texts, vectors=stored)
 
 

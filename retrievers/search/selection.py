@@ -94,7 +94,7 @@ def answered(
     chunks, missed = tuple(hits.at(kept)), tuple(hits[place] for place in below[:BELOW_SHOWN])
     best_below = float(read_by_threshold(hits, settings)[below].max()) if below else None
     confident = None if facts.no_cosine else confidence(hits.at(kept), settings)
-    spreads = sparse_vectors is not None and not settings.reranker.diversifies
+    spreads = sparse_vectors is not None and settings.rerank != "mmr"
     said = [*_warnings(chunks, len(below), best_below, settings, "; rerank: mmr spreads them" if spreads else "")]
     # Telling a language takes as long as a search; a model of several languages finds what is in another one anyway.
     looked_at = [hit.chunk.text for hit in chunks or missed] if confident and confident.level != "high" else []

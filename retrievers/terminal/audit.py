@@ -39,8 +39,8 @@ class Reading:
     """Facts of a collection that the checks read.
 
     Attributes:
-        config: Settings of the retriever that is to search it, completed by what is proposed: the payload keys, and
-            the only sparse vector if it is of BM25, each where the settings name none.
+        config: Settings of the retriever that is to search it, with the payload keys that are proposed where the
+            settings name none.
         env: The environment that holds the key of the embedding model.
         info: Its properties.
         stored: Its properties in the client's terms.
@@ -88,30 +88,7 @@ def read(client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, str]
         metadata = MetadataConfig(required=config.metadata.required, **proposed)
         config = config.model_copy(update={"metadata": metadata})
     chunks = [to_chunk(point.id, point.payload, config.metadata) for point in points]
-    if name := _only_terms(config, info, [by_name(point.vector) for point in points], chunks):
-        config = config.model_copy(update={"keyword": config.keyword.model_copy(update={"vector_name": name})})
     return Reading(config=config, env=env, info=info, stored=stored, points=points, chunks=chunks)
-
-
-def _only_terms(
-    config: RetrieverConfig, info: CollectionInfo, vectors: Sequence[Mapping[str, Any]], chunks: Sequence[Chunk]
-) -> str:
-    """Return the name of the only sparse vector where the settings name none, and it is of the configured encoder.
-
-    Of BM25 it has the terms of the texts, most of them at least: other programs may stem a word in another way.
-    """
-    keyword = config.keyword
-    named = "vector_name" in keyword.model_fields_set or keyword.vector_name in info.sparse_vectors
-    if named or len(info.sparse_vectors) != 1:
-        return ""
-    [name], encoder = info.sparse_vectors, Bm25Encoder(keyword.language)
-    terms = [
-        ({*vector[name].indices}, {*encoder.document(chunk.indexed_text).indices})
-        for vector, chunk in zip(vectors, chunks, strict=True)
-        if name in vector
-    ]
-    shared, either = sum(len(a & b) for a, b in terms), sum(len(a | b) for a, b in terms)
-    return name if keyword.scale != "bm25" or 2 * shared > either else ""
 
 
 def _same_model(read: Reading) -> str:
@@ -181,11 +158,11 @@ def _hnsw(read: Reading) -> str:
     """Say that a collection large enough for an index has none."""
     kilobytes = read.info.points * read.info.dimension * 4 / 1024
     config = read.stored.config
-    off = {"m": config.hnsw_config.m, "indexing_threshold": config.optimizer_config.indexing_threshold}
-    none = next((name for name, value in off.items() if value == 0), "")
-    if kilobytes <= UNINDEXED_KB or not read.config.store.url or not none:
+    is_off = 0 in (config.hnsw_config.m, config.optimizer_config.indexing_threshold)
+    if kilobytes <= UNINDEXED_KB or not read.config.store.url or not is_off:
         return ""
-    return f"no index of {kilobytes:,.0f} KB of vectors, so that every search reads them all ({none} is 0); raise it"
+    remedy = "raise what is 0 of hnsw_config.m and indexing_threshold"
+    return f"no index of {kilobytes:,.0f} KB of vectors, so that every search reads them all; {remedy}"
 
 
 def _quantisation(read: Reading) -> str:
@@ -208,16 +185,8 @@ def _empty(read: Reading) -> str:
     return f"{empty} of {len(read.chunks)} chunks have no text under {key!r}; set metadata.text_key" if empty else ""
 
 
-def _without_text(read: Reading) -> str:
-    """Say that there is no text to be checked."""
-    has = any(chunk.text.strip() for chunk in read.chunks)
-    return "" if has else f"{UNCHECKED}: there is no text under {read.config.metadata.text_key!r}"
-
-
 def _tiny(read: Reading) -> str:
     """Say that many chunks hold a few words, which are near to many queries and answer none."""
-    if missing := _without_text(read):
-        return missing
     tiny = [chunk.text for chunk in read.chunks if 0 < len(chunk.text.split()) < TINY_WORDS]
     if len(tiny) <= MANY_TINY * len(read.chunks):
         return ""
@@ -227,8 +196,6 @@ def _tiny(read: Reading) -> str:
 
 def _duplicates(read: Reading) -> str:
     """Say that texts are stored more than once, and take the places of others in a result."""
-    if missing := _without_text(read):
-        return missing
     counts = Counter(text for chunk in read.chunks if (text := " ".join(chunk.text.split())))
     again = counts.total() - len(counts)
     often = "".join(f"{text[:50]!r} ({count} times)" for text, count in counts.most_common(1))

@@ -58,6 +58,8 @@ def _run(namespace: argparse.Namespace) -> int:
     if namespace.command == "search":
         return _search(namespace, layers, env)
     config = build(RetrieverConfig, layers)
+    if config.python is not None:
+        raise ConfigError(f"python: {namespace.command} works on a collection, not on {config.python!r}; leave it out")
     if namespace.write and namespace.write.exists():
         raise ConfigError(f"{namespace.write}: exists already; name another file with --write")
     if namespace.command == "index":
@@ -96,8 +98,6 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
     from retrievers.net.retry import patient
     from retrievers.store import location, open_client
 
-    if config.python is not None:
-        raise ConfigError(f"python: index works on a collection, not on {config.python!r}; leave python out")
     settings = build(IndexSettings, [flag_layer(namespace, IndexSettings)])
     options = IndexOptions(settings=settings, skip_broken=namespace.skip_broken, replace=namespace.replace)
     corpus = _corpus(namespace)
@@ -142,8 +142,6 @@ def _corpus(namespace: argparse.Namespace) -> "Corpus":
     columns = {part: name for part in USUAL if (name := getattr(namespace, f"{part}_column"))}
     hub = {part: getattr(namespace, part) for part in ("revision", "subset", "split")}
     if not is_table(namespace.folder):
-        if columns or any(hub.values()):
-            raise ConfigError(f"{namespace.folder}: columns, revision, subset and split are those of a dataset")
         return read_corpus(namespace.folder, namespace.base_url)
     if str(namespace.folder).startswith(HUB) and not hub["revision"]:
         raise ConfigError(f"{namespace.folder}: name the commit or tag with --revision, so that it stays the same")

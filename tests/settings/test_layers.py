@@ -81,15 +81,10 @@ COHERE, OTHER = {"model": "cohere:embed-v4.0"}, {"model": "openai:other"}
         (TABLES, {"filters": {"tags": "a"}}, "filters", {"tags": "a"}),
         ({"filters": "tags = a"}, TABLES, "filters", TABLES["filters"]),
         (TABLES, {"keyword__synonyms": {}}, "keyword.synonyms", {}),
-        # Another model gets of the one below only where their provider is asked.
+        # Another model gets nothing of the one below.
         (E5, {"embedding": COHERE}, "embedding", dump(EmbeddingConfig.model_validate(COHERE))),
         (E5, {"embedding": {"provider": "cohere", "model": "embed-v4.0"}}, "embedding.base_url", None),
-        (
-            E5,
-            {"embedding": OTHER},
-            "embedding",
-            dump(EmbeddingConfig.model_validate({**OTHER, "base_url": OWN["base_url"]})),
-        ),
+        (E5, {"embedding": OTHER}, "embedding", dump(EmbeddingConfig.model_validate(OTHER))),
     ],
 )
 def test_what_of_a_lower_layer_a_higher_one_replaces(
@@ -161,8 +156,8 @@ def test_the_tilde_is_the_users_home_wherever_a_path_comes_from(file: Path, monk
 
 
 NO_SETTINGS = (
-    "top_k: 3\ntop_k: 4", "{store: {path: a, path: b}}", "store.path: x\nstore:\n  path: y", "store: x\nstore.path: y",
-    "a: [1", "a: !!python/object:os.system x", "threshold: 2024-13-45", "- a", "", "a: \x07",
+    "top_k: 3\ntop_k: 4", "{store: {path: a, path: b}}", "a: [1", "a: !!python/object:os.system x",
+    "threshold: 2024-13-45", "- a", "", "a: \x07",
 )  # fmt: skip
 
 
@@ -239,13 +234,9 @@ def test_a_secret_in_an_address_is_not_printed(setting: str) -> None:
         assert fault.startswith(setting.replace("__", ".")) and "s3cret" not in fault
 
 
-def test_a_key_in_place_of_its_variable_or_that_no_header_can_carry_is_refused_unseen() -> None:
+def test_a_key_in_place_of_its_variable_is_refused_unseen() -> None:
     for key in ("sk-0123456789abcdef", "x7KdQ2mZp8Lr4TnV9sWb3HcY6fJg1AeR5uXo0iBt", "A" * 32, "", 5):
         (fault,) = faults(layer(judge={"api_key_env": key}), model=ExperimentConfig)
         assert fault.endswith("such as COHERE_API_KEY, and not the key itself (set by f)")
         assert str(key) not in fault or not key
     assert api_key({"K": " abc\n"}, "K") == "abc" and api_key({}, "K") is None
-    for key in ("s3cret\nmore", "s3crét", "s3cret\x00", "s3cret\ud800"):
-        with pytest.raises(ConfigError, match=r"^COHERE_API_KEY: ") as caught:
-            api_key({"COHERE_API_KEY": key}, "COHERE_API_KEY")
-        assert "s3cr" not in str(caught.value)

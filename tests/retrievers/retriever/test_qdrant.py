@@ -86,9 +86,7 @@ def test_a_session_tells_how_it_went(retriever: QdrantRetriever) -> None:
     assert [hit.rank for hit in none.below_threshold] == [1, 2, 3] and none.warnings and none.suggestions
 
 
-def test_an_unusable_query_is_told_and_not_logged(
-    retriever: QdrantRetriever, caplog: pytest.LogCaptureFixture, snapshot: SnapshotAssertion
-) -> None:
+def test_an_unusable_query_is_told(retriever: QdrantRetriever, snapshot: SnapshotAssertion) -> None:
     told = []
     for query in ("", " \n\t", "\u2003", "word " * 513, "x" * 4_001, "robot \ud800"):
         session = retriever.search(query)
@@ -97,18 +95,16 @@ def test_an_unusable_query_is_told_and_not_logged(
             with pytest.raises(QueryError) as caught:
                 ask(query)
             assert told[-1].endswith(f": {caught.value}") and session.chunks == ()
-    assert told == snapshot and caplog.records == []
+    assert told == snapshot
 
 
-def test_candidates_go_to_the_depth_given_and_chunks_and_samples_need_no_search(retriever: QdrantRetriever) -> None:
+def test_candidates_go_to_the_depth_given_and_chunks_need_no_search(retriever: QdrantRetriever) -> None:
     assert [len(row) for row in retriever.candidates(["robot", "hz"])] == [9, 9]
     assert len(retriever.candidates(["robot"], depth=2)[0]) == 2
     assert len(variant(retriever, candidates=4, top_k=3).candidates(["robot"])[0]) == 4
     assert list(retriever.candidates([])) == []
     assert len(retriever.chunks()) == 9
     assert {c.heading for c in retriever.chunks({"url": ["/docs/motion/imu"]})} == {"Inertial Sensors", "See also"}
-    (first, payload), (second, _) = retriever.sample(2)
-    assert first != second and set(payload) == {"page_content", "metadata"}
 
 
 # LangChain

@@ -188,7 +188,7 @@ def test_dot_products_are_neither_clipped_nor_held_to_thresholds_of_a_cosine() -
     with pytest.raises(ConfigError, match="fusion 'weighted' adds scores from 0 to 1, not dot scores"):
         adopt_given(store, RetrieverConfig(mode="hybrid"), None, {})
     client.close()
-    with pytest.raises(ConfigError, match="distance cosine: expected a number from 0 to 1"):
+    with pytest.raises(ConfigError, match="distance cosine: threshold: expected a number from 0 to 1"):
         open_retriever(foreign.settings("dense", threshold=30), env={})
 
 
