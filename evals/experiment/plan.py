@@ -84,9 +84,9 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborator
             yield f"{name}{total:,} searches by python {settings.python}, whatever they call: {of}"
             continue
         local = " (local, free)" if settings.embedding.declared.hosted is False else ""
-        yield f"{name}{total:,} query embeddings by {settings.embedding.label}{local}: {of}"
+        yield f"{name}{total:,} query embeddings by {settings.embedding.model}{local}: {of}"
         if settings.reranks_by_model:
-            label = settings.cross_encoder.label
+            label = settings.cross_encoder.model
             yield f"{name}{total:,} rerank calls by {label}, each of up to {settings.candidates} chunks: {of}"
     if sweep and (needs(metrics, "latency") or needs(metrics, "determinism")):
         yield "the chosen variant is timed and repeated besides, which these lines do not count"

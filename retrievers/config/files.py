@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import portalocker
 
 from retrievers.errors import ConfigError, RetrievalError
+from retrievers.text.quoting import quoted
 
 # Before the path of a folder of qdrant-client's local mode, whose points are pickled: the user says that it is trusted.
 LOCAL_MODE = "local:"
@@ -44,18 +46,26 @@ def read_text(file: Path, expected: str, most_bytes: int, error: Callable[[str],
 
 
 def load_json(text: str) -> Any:
-    """Parse a JSON text without NaN, infinity and halves of characters.
+    """Parse a JSON text without repeated names, NaN, infinity and halves of characters.
 
     Raises:
         ValueError: It is not valid; the fault, and where that is known.
     """
     try:
-        value = json.loads(text, parse_constant=_refused)
+        value = json.loads(text, object_pairs_hook=_unambiguous, parse_constant=_refused)
         if "\\u" in text:  # such as half of a smiley, cut by another program
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except (RecursionError, ValueError) as error:
         raise ValueError(f"not valid JSON: {error}") from None
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"{quoted(twice)} is given twice; leave one of them out")
+    return values
 
 
 def _refused(constant: str) -> None:

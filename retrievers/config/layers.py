@@ -37,7 +37,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "RAG_SEARCH_MODE": "mode",
 }
 # Settings of a model that mean nothing beside another one.
-OF_MODEL = frozenset(("model", "provider", "base_url", "dimensions", "query_prefix", "document_prefix", "options"))
+OF_MODEL = frozenset(("base_url", "query_prefix", "document_prefix", "options"))
 MOST_BYTES = 1 << 20
 
 
@@ -160,7 +160,7 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
     idle_beside = _idle_beside(model)
     for layer in layers:
         values = dict(flatten(layer.values, unopened=tables(model)))
-        merged = {n: value for n, value in merged.items() if not _is_dropped(n, values, idle_beside)} | values
+        merged = {n: value for n, value in merged.items() if not _is_dropped(n, merged, values, idle_beside)} | values
     try:
         return model.model_validate(nest(merged))
     except ValidationError as error:
@@ -187,13 +187,17 @@ def _idle_beside(model: type[Settings], prefix: str = "") -> dict[str, list[str]
     return idle
 
 
-def _is_dropped(name: str, values: Mapping[str, Any], idle_beside: Mapping[str, Sequence[str]]) -> bool:
+def _is_dropped(
+    name: str, merged: Mapping[str, Any], values: Mapping[str, Any], idle_beside: Mapping[str, Sequence[str]]
+) -> bool:
     """Return True if the values of a higher layer replace a setting of those merged, or leave no meaning to it."""
     if any(_overlaps(name, other) for other in values):
         return True
     group, _, last = name.rpartition(".")
-    if last in OF_MODEL and not values.keys().isdisjoint({f"{group}.model", f"{group}.provider"}):
-        return True
+    if last in OF_MODEL and (model := values.get(f"{group}.model")):
+        # Another model at the same address gets the texts there, and nowhere else.
+        provider = str(merged.get(f"{group}.model")).partition(":")[0]
+        return last != "base_url" or provider != str(model).partition(":")[0]
     given = {other for other, value in values.items() if value is not None}
     return any(_overlaps(name, idle) and not given.isdisjoint(others) for idle, others in idle_beside.items())
 

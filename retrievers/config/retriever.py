@@ -45,7 +45,7 @@ _encoder = matching(r"bm25|python:[^:\s]+:[^:\s]+", "bm25, or python:module:fact
 EncoderName = Annotated[str, AfterValidator(_encoder)]
 # As the file systems of all systems and Qdrant take it.
 _collection = matching(
-    r"""(?=.*[^. ])[^<>:"/\\|?*\x00-\x1f\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]{1,255}""",
+    r"""(?=.*[^. ])[^<>:"/\\|?*\x00-\x1f]{1,255}""",
     'a name without < > : " / \\ | ? * and line breaks, of at most 255 characters',
     ValueError,
 )
@@ -86,7 +86,6 @@ class StoreConfig(Settings):
     url: ServerAddress | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
     path: Path | None = Field(None, description="folder of the embedded store; local:FOLDER for a trusted local mode")
     timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
-    wait_s: float = Field(60.0, ge=0, le=86_400, description="seconds for which a run repeats a request that fails")
 
     @property
     def local_mode(self) -> Path | None:
@@ -124,11 +123,8 @@ class MetadataConfig(Settings):
         return {"text_key": self.text_key, "nested_under": self.nested_under, "map": moved}
 
     def unread(self, layout: Mapping[str, Any]) -> dict[str, Any]:
-        """Name the parts of a recorded layout that these settings would miss. A field in `map` differs on purpose."""
-        own = self.layout
-        missed = {key: layout[key] for key in ("text_key", "nested_under") if layout[key] != own[key]}
-        moved = {n: key for n, key in layout["map"].items() if n not in self.map and ALIASES.get(key) != n}
-        return missed | ({"map": moved} if moved else {})
+        """Name the parts of a recorded layout without which these settings would find no text, or no field."""
+        return {key: layout[key] for key in ("text_key", "nested_under") if layout[key] != getattr(self, key)}
 
 
 class KeywordConfig(Settings):
@@ -319,11 +315,8 @@ class RetrieverConfig(Settings):
         is_open = self.threshold_scale in UNBOUNDED or (self.threshold_scale == "cosine" and not self._distance)
         if self.threshold is not None and not is_open and not 0 <= self.threshold <= 1:
             yield f"threshold: expected a number from 0 to 1, got {self.threshold:g}"
-        if self.threshold_signal != "cosine":
-            yield from self._faults_of_signal(self.threshold_signal)
-
-    def _faults_of_signal(self, signal: ThresholdSignal) -> Iterator[str]:
-        if self.threshold_on == "final":
+        signal = self.threshold_signal
+        if signal != "cosine" and self.threshold_on == "final":
             yield f"threshold_on 'final' reads the final score, not threshold_signal {signal!r}; leave out one of them"
         if signal == "rerank" and not self.reranks_by_model:
             yield "threshold_signal 'rerank' needs a reranker that gives scores; use rerank: cross-encoder"

@@ -135,7 +135,7 @@ def index_corpus(
     vectors |= _embed([c.indexed_text for c in chunks if c.indexed_text not in vectors], config, embeddings, progress)
     lengths = sorted({len(vectors[chunk.indexed_text]) for chunk in chunks})
     if len(lengths) > 1:
-        mixed = f"{config.embedding.label} and collection {config.collection!r} have vectors of {lengths} dimensions"
+        mixed = f"{config.embedding.model} and collection {config.collection!r} have vectors of {lengths} dimensions"
         raise StoreError(f"{mixed}; name another collection")
     manifest = {
         "embedding": {**config.embedding.identity, "dimension": lengths[0]},

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from retrievers.config import FOREIGN_SETTINGS, IndexSettings, RetrieverConfig, faults_of
 from retrievers.config.factory import build
-from retrievers.config.layers import Layer, environment, given_settings
-from retrievers.config.layers import build as layered
+from retrievers.config.layers import environment, given_settings
 from retrievers.errors import ConfigError
 from retrievers.records import Distance
 from retrievers.retriever.protocol import Retriever, closed_on_error
@@ -71,8 +70,7 @@ def recorded_search(settings: RetrieverConfig, env: Mapping[str, str]) -> dict[s
         return {}
     with closing(open_client(settings.store, env)) as client:
         recorded = read_info(client, settings).manifest.get("search", {})
-    safe = {name: value for name, value in recorded.items() if name in RECORDED}
-    return search_settings(layered(RetrieverConfig, [Layer(label="the collection's record", values=safe)]))
+    return {name: recorded[name] for name in RECORDED if name in recorded and recorded[name] != "cross-encoder"}
 
 
 def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, owned: bool = False) -> Retriever:

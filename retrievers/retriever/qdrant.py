@@ -23,7 +23,7 @@ from retrievers.config.layers import build, environment, file_layer
 from retrievers.embedding.bm25 import spell_out
 from retrievers.embedding.cache import EmbeddingCache, open_embedding_cache
 from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
-from retrievers.errors import ConfigError, EmbeddingError
+from retrievers.errors import CollectionChangedError, ConfigError, EmbeddingError
 from retrievers.net.retry import working_time
 from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.retriever.protocol import Listing, Retriever, closed_on_error
@@ -47,6 +47,8 @@ from retrievers.store.opening import expect_exact_search
 
 # Results that are kept in memory.
 RESULTS = 256
+# How often a search begins again, as the collection was written to between two of its requests.
+TRIES = 3
 
 
 class QdrantRetriever(Retriever, BaseRetriever):
@@ -195,7 +197,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
     @property
     def embedding_label(self) -> str:
         """Provider and name of the model; its class where it came with a store."""
-        return self.settings.embedding.label if self.settings.python is None else str(self._embeddings.name)
+        return self.settings.embedding.model if self.settings.python is None else str(self._embeddings.name)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -266,15 +268,21 @@ class QdrantRetriever(Retriever, BaseRetriever):
         chunks = ChunkTable(self.client, settings) if chunks is None else chunks
         search = Search(self.client, settings, depth, chunks, self._among, self.info.limits)
         ready = working_time()
-        found = search.find(encoded)
-        searched = working_time()
-        if self._rerank:
-            found = Reranking(self._rerank, settings, self.client, chunks).of(found, queries, vectors)
-        codes = found.codes[found.codes >= 0]
-        if few:
-            kept, below = select(found[0], settings)
-            codes = found[0].at([*kept, *below[:BELOW_SHOWN]]).codes
-        chunks.read(codes.tolist())
+        for left in reversed(range(TRIES)):
+            try:
+                found = search.find(encoded)
+                searched = working_time()
+                if self._rerank:
+                    found = Reranking(self._rerank, settings, self.client, chunks).of(found, queries, vectors)
+                codes = found.codes[found.codes >= 0]
+                if few:
+                    kept, below = select(found[0], settings)
+                    codes = found[0].at([*kept, *below[:BELOW_SHOWN]]).codes
+                chunks.read(codes.tolist())
+                break
+            except CollectionChangedError:
+                if not left:
+                    raise
         end, share = working_time(), 1000 / max(1, len(queries))
         timings = StageTimings(
             embed_ms=(ready - start) * share,

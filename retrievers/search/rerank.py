@@ -206,10 +206,10 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
         ask, whole = partial(_scored, call), True
     else:
         expected = "a LangChain document compressor or an object with score(pairs)"
-        raise ConfigError(f"cross_encoder {config.label}: expected {expected}, got {type(model).__name__}")
+        raise ConfigError(f"cross_encoder {config.model}: expected {expected}, got {type(model).__name__}")
 
     def rerank(pool: RerankInput) -> Order:
-        asked = partial(_checked, ask, config.label, pool, whole=whole)
+        asked = partial(_checked, ask, config.model, pool, whole=whole)
         said = retry.attempt(asked, name="rerank", retried=hosted)
         scores = [score for _, score in said if score is not None]
         return [place for place, _ in said], {"rerank": scores} if len(scores) == len(said) else {}
@@ -266,9 +266,9 @@ def _of_sentence_transformers(config: CrossEncoderConfig, _: str | None) -> Any:
         return sentence_transformers.CrossEncoder(config.resolved_model)
     except ModuleNotFoundError as error:
         extra = "pip install 'retrieval-evals[rerank]'"
-        raise ConfigError(f"cross_encoder.provider sentence-transformers needs an extra: {extra}") from error
+        raise ConfigError(f"cross_encoder.model {config.model!r} needs an extra: {extra}") from error
     except Exception as error:  # a hub that cannot be reached, a name it does not know, weights that do not fit
-        raise ConfigError(f"cross_encoder.model {config.resolved_model!r} cannot be loaded: {cause(error)}") from error
+        raise ConfigError(f"cross_encoder.model {config.model!r} cannot be loaded: {cause(error)}") from error
 
 
 MAKERS: Mapping[str, Callable[[CrossEncoderConfig, str | None], Any]] = {

@@ -106,12 +106,10 @@ def _same_model(read: Reading) -> str:
 def _without_bm25(read: Reading) -> str:
     """Say that there is no sparse vector of BM25 to be checked."""
     keyword, sparse = read.config.keyword, read.info.sparse_vectors
-    if keyword.scale != "bm25":
-        return f"{UNCHECKED}: the encoder of sparse vectors is {keyword.encoder}"
-    if keyword.vector_name in sparse:
+    if keyword.scale == "bm25" and keyword.vector_name in sparse:
         return ""
-    other = f"; name keyword.vector_name and keyword.encoder, of {', '.join(map(repr, sparse))}" if sparse else ""
-    return f"{UNCHECKED}: there is no sparse vector {keyword.vector_name!r}{other}"
+    has = f"; name keyword.vector_name and keyword.encoder, of {', '.join(map(repr, sparse))}" if sparse else ""
+    return f"{UNCHECKED}: there is no sparse vector of BM25 named {keyword.vector_name!r}{has}"
 
 
 def _idf(read: Reading) -> str:

@@ -105,7 +105,7 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
     with (
         closing(open_client(config.store, env, create=True)) as client,
         progress_bar(shown=not namespace.quiet) as progress,
-        patient(config.store.wait_s),
+        patient(),
     ):
         report = index_corpus(client, config, embeddings, corpus, options, progress)
     for fault in corpus.faults:

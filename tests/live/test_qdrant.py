@@ -216,7 +216,7 @@ def test_a_batch_larger_than_the_limiter_holds_is_split(config: RetrieverConfig,
 def test_a_foreign_collection_of_every_distance(plain: QdrantClient, distance: Distance) -> None:
     name = f"retrieval-evals-live-{uuid.uuid4().hex}"
     make(plain, distance, name)
-    own = {"embedding": {"provider": "python", "model": "mine:make"}}
+    own = {"embedding": {"model": "python:mine:make"}}
     try:
         with QdrantRetriever.open(
             settings(store={"url": URL}, collection=name, **own), env=ENV, embeddings=EMBEDDINGS

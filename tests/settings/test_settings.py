@@ -61,7 +61,7 @@ def test_defaults_and_what_is_in_force() -> None:
     config = RetrieverConfig()
     assert (config.top_k, config.threshold, config.candidates, config.mode) == (5, None, 100, "semantic")
     assert (config.fusion, config.semantic_weight, config.rerank) == ("weighted", 0.7, "none")
-    assert (config.embedding.label, config.cross_encoder.label) == ("wordllama:l2_supercat_256", "cohere:rerank-v3.5")
+    assert (config.embedding.model, config.cross_encoder.model) == ("wordllama:l2_supercat_256", "cohere:rerank-v3.5")
     assert len(leaves(RetrieverConfig)) + len(leaves(IndexSettings)) <= 50
     assert len(leaves(ExperimentConfig)) - len(leaves(RetrieverConfig)) - len(leaves(IndexSettings)) <= 60
     own = RetrieverConfig(python="m:f", top_k=3)
@@ -117,6 +117,7 @@ NO_CONDITIONS: list[Any] = [
     "a >= low", "a >= " + "1" * 100_000, "a >= 1e999", "a >= nan", "a >= 0x1", {"a": 0.8},
 ]  # fmt: skip
 NO_JSON = [
+    '{"a": 1, "b": 2, "a": 1}',
     '{\n "a": }', "NaN", "9" * 5_000, "[" * 100_000, '{"a": "\\ud800"}'
 ]  # fmt: skip
 

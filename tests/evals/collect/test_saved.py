@@ -141,8 +141,8 @@ def test_no_threshold_is_held_against_a_retrieval_without_scores(tmp_path: Path)
 def test_no_threshold_is_held_against_saved_scores_without_bounds(
     made: Experiment, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = ["--retriever.cross-encoder.provider", "python", "--retriever.cross-encoder.model"]
-    given = ["--retriever.rerank", "cross-encoder", *model, "tests.support.rerankers:Logits", "--quiet"]
+    model = ["--retriever.cross-encoder.model", "python:tests.support.rerankers:Logits"]
+    given = ["--retriever.rerank", "cross-encoder", *model, "--quiet"]
     cut = ["--retriever.threshold-signal", "rerank", "--retriever.threshold", "0.5"]
     file = made.folder / "kept"
     assert run(*given, "--retriever.threshold", "null", "--save-retrieval", file, "--no-gate").code == 0

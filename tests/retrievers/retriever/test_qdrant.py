@@ -73,7 +73,7 @@ def test_a_session_tells_how_it_went(retriever: QdrantRetriever) -> None:
     best = session.chunks[0]
     assert (best.rank, best.score_scale, best.source) == (1, "cosine", "ros2/topics.md:6-6")
     assert best.scores == {"semantic": best.score} and best.retrieved_at is not None
-    assert session.confidence is not None and session.confidence.coverage == 1
+    assert session.confidence is not None and session.confidence.reason.endswith("5 of 5 places filled")
     timings = session.timings
     assert timings.embed_ms is not None and timings.search_ms is not None and timings.rerank_ms is None
     assert timings.embed_ms + timings.search_ms == pytest.approx(timings.total_ms)
@@ -145,7 +145,7 @@ def test_an_exported_file_opens_the_same_retriever(retriever: QdrantRetriever, t
 
 
 def test_what_cannot_be_opened_is_told(folder: RetrieverConfig) -> None:
-    with pytest.raises(MissingKeyError, match="Cohere Rerank needs an API key"):
+    with pytest.raises(MissingKeyError, match=r"cohere:rerank-v3\.5 needs an API key"):
         QdrantRetriever.open(folder.model_copy(update={"rerank": "cross-encoder"}), env={})
     with pytest.raises(ConfigError, match="makes its own store; use QdrantRetriever"):
         QdrantRetriever.open(settings(python="mine:make"), env={})
@@ -156,7 +156,7 @@ def test_what_cannot_be_opened_is_told(folder: RetrieverConfig) -> None:
 
 def test_a_model_that_changes_its_dimension_is_an_error_session(server: QdrantServer) -> None:
     fill(server.client, "mine", [[1.0, 0.0]], [{"page_content": "a"}])
-    own = {"provider": "python", "model": "mine:make"}
+    own = {"model": "python:mine:make"}
     config = settings(store={"url": server.url}, collection="mine", embedding=own, trust_embedding=True)
     with QdrantRetriever.open(config, env={}, embeddings=TableEmbeddings({"q": [1.0, 0.0, 0.0]})) as opened:
         said = "holds vectors of 2 dimensions, but python:mine:make made one of 3"
@@ -249,7 +249,7 @@ def test_a_query_is_bought_once_and_sent_as_a_query(tmp_path: Path) -> None:
         config = settings(
             store={"path": tmp_path / "store"},
             collection="pages",
-            embedding={"provider": "cohere", "base_url": server.url},
+            embedding={"model": "cohere:embed-english-v3.0", "base_url": server.url},
         )
         index_pages(config, write_pages(tmp_path / "pages"), env)
         server.requests.clear()

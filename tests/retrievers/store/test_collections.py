@@ -91,7 +91,6 @@ def test_a_key_for_one_collection_is_enough(server: QdrantServer, tmp_path: Path
 # Checks
 
 LAYOUT = MetadataConfig().layout
-TITLED = LAYOUT | {"map": {"title": "name"}}
 TRUSTED = {"trust_embedding": True}
 
 
@@ -101,8 +100,6 @@ COLLECTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "all points": ({"manifest": {"state": "complete", "points": 4}}, {}),
     "more points": ({"manifest": {"state": "complete", "points": 3}}, {}),
     "the same keys": ({"manifest": {"payload": LAYOUT}}, {}),
-    "an alias, read without being told": ({"manifest": {"payload": LAYOUT | {"map": {"source_url": "url"}}}}, {}),
-    "another name on purpose": ({"manifest": {"payload": TITLED}}, {"metadata": {"map": {"title": "heading"}}}),
     "nothing to check the model by": (BARE, {}),
     "texts under another key": ({"vectors": [[1, 0, 0]], "payloads": [{"text": "a"}]}, {}),
     "an empty text": ({"vectors": [[1, 0, 0]], "payloads": [{"page_content": ""}]}, {}),
@@ -110,7 +107,6 @@ COLLECTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "lost points": ({"manifest": {"state": "complete", "points": 6}}, TRUSTED),
     "another text key": ({"manifest": {"payload": LAYOUT}}, {"metadata": {"text_key": "body"}} | TRUSTED),
     "another nesting": ({"manifest": {"payload": LAYOUT | {"nested_under": ""}}}, TRUSTED),
-    "another name of a field": ({"manifest": {"payload": TITLED}}, TRUSTED),
 }
 
 
@@ -140,8 +136,9 @@ def test_the_model_is_checked_by_embedding_three_chunks_again(server: QdrantServ
 
 
 def test_a_recorded_model_is_checked_first_and_named(server: QdrantServer, snapshot: SnapshotAssertion) -> None:
-    own = {"provider": "python", "model": "mine:make"}
-    held(server, manifest={"embedding": own | {"options": {"device": "cpu"}, "dimension": 3}})
+    own = {"model": "python:mine:make"}
+    recorded = {"provider": "python", "model": "mine:make", "options": {"device": "cpu"}, "dimension": 3}
+    held(server, manifest={"embedding": recorded})
     check(at(server), TABLED)
     assert judged(at(server), TableEmbeddings(OTHER)) == snapshot(name="it gives other vectors")
     prefixed = at(server, embedding=own | {"document_prefix": "p: "})

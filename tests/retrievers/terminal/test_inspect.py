@@ -112,7 +112,7 @@ FAILED = {"status": "red", "optimizer_status": {"error": "no space left"}}
         (QUANTISED, {}, ["--search-params", "{quantization: {rescore: false}}"], "quantisation"),
         (UNINDEXED, FLOATS, [], "quantisation"),
         (UNINDEXED, FLOATS, ["--search-params", "{quantization: {rescore: true}}"], "quantisation"),
-        ("info-handbook", {}, ["--embedding.provider", "cohere"], "embedding model"),
+        ("info-handbook", {}, ["--embedding.model", "cohere:embed-english-v3.0"], "embedding model"),
         (QUANTISED, {"points_count": 9}, [], "embedding model"),
         ("info-sparse-without-idf", params(size=256, distance="Cosine"), [], "IDF of BM25"),
         (QUANTISED, {}, ["--filters", "module = robotics"], "index of filtered fields"),
