@@ -39,8 +39,8 @@ class Reading:
     """Facts of a collection that the checks read.
 
     Attributes:
-        config: Settings of the retriever that is to search it, with the payload keys that are proposed where the
-            settings name none.
+        config: Settings of the retriever that is to search it, completed by what is proposed: the payload keys, and
+            the only sparse vector if it is of BM25, each where the settings name none.
         env: The environment that holds the key of the embedding model.
         info: Its properties.
         stored: Its properties in the client's terms.
@@ -88,7 +88,30 @@ def read(client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, str]
         metadata = MetadataConfig(required=config.metadata.required, **proposed)
         config = config.model_copy(update={"metadata": metadata})
     chunks = [to_chunk(point.id, point.payload, config.metadata) for point in points]
+    if name := _only_terms(config, info, [by_name(point.vector) for point in points], chunks):
+        config = config.model_copy(update={"keyword": config.keyword.model_copy(update={"vector_name": name})})
     return Reading(config=config, env=env, info=info, stored=stored, points=points, chunks=chunks)
+
+
+def _only_terms(
+    config: RetrieverConfig, info: CollectionInfo, vectors: Sequence[Mapping[str, Any]], chunks: Sequence[Chunk]
+) -> str:
+    """Return the name of the only sparse vector where the settings name none, and it is of the configured encoder.
+
+    Of BM25 it has the terms of the texts, most of them at least: other programs may stem a word in another way.
+    """
+    keyword = config.keyword
+    named = "vector_name" in keyword.model_fields_set or keyword.vector_name in info.sparse_vectors
+    if named or len(info.sparse_vectors) != 1:
+        return ""
+    [name], encoder = info.sparse_vectors, Bm25Encoder(keyword.language)
+    terms = [
+        ({*vector[name].indices}, {*encoder.document(chunk.indexed_text).indices})
+        for vector, chunk in zip(vectors, chunks, strict=True)
+        if name in vector
+    ]
+    shared, either = sum(len(a & b) for a, b in terms), sum(len(a | b) for a, b in terms)
+    return name if keyword.scale != "bm25" or 2 * shared > either else ""
 
 
 def _same_model(read: Reading) -> str:

@@ -24,7 +24,7 @@ class Inspection:
 
     Attributes:
         config: The settings. Where they name no vector, and the collection has one alone under a name, with that name;
-            with payload keys as `Reading` has them.
+            with payload keys and a sparse vector as `Reading` has them.
         info: Properties of the collection.
         payloads: Payloads of some chunks, which the checks read, too.
         health: The names of the checks, each with the fault and its remedy, or why it was not made; empty for neither.
@@ -60,6 +60,8 @@ class Inspection:
         metadata: dict[str, Any] = {"text_key": proposal.text_key or "?", "nested_under": proposal.nested_under}
         metadata |= {"map": dict(proposal.map)} if proposal.map else {}
         named: dict[str, Any] = {"vector_name": self.config.vector_name} if self.config.vector_name else {}
+        keyword = self.config.keyword.model_dump(include={"vector_name"}, exclude_defaults=True)
+        named |= {"keyword": keyword} if keyword else {}
         return [
             "Payload keys (of some points):",
             *(f"  {key.key:<{width}}  {kinds:<12}  {key.example}" for key, kinds in zip(keys, types, strict=True)),

@@ -13,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig
+from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.models import StaticEmbeddings
 from retrievers.store import CollectionInfo
 from retrievers.terminal.audit import CHECKS
@@ -189,6 +190,17 @@ def test_the_proposed_payload_keys_are_audited_where_none_is_named(server: Qdran
     assert {found[name] for name in ("embedding model", "empty texts", "tiny texts", "duplicate texts")} == {("ok", "")}
     named = marks(capsys, *where, "--metadata.text-key", "body")
     assert named["empty texts"][0] == "FAULT"
+
+
+def test_the_only_sparse_vector_is_taken_if_it_is_of_bm25(
+    server: QdrantServer, tmp_path: Path, capsys: Captured
+) -> None:
+    where = theirs(server, sparse=Bm25Encoder(average_length=500.0).document, page_content="TEXT", metadata={})
+    found = marks(capsys, *where, "--write", tmp_path / "theirs.yaml")
+    assert found["IDF of BM25"] == ("ok", "")
+    assert found["average length of BM25"][0] == "FAULT"
+    written = yaml.safe_load((tmp_path / "theirs.yaml").read_text())["retriever"]
+    assert (written["mode"], written["keyword"]) == ("hybrid", {"vector_name": "langchain-sparse"})
 
 
 @pytest.mark.parametrize("sparse", [None, lambda text: models.SparseVector(indices=[1, 2], values=[0.5, 1.5])])
