@@ -6,9 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from retrievers.errors import ConfigError
+from retrievers.errors import ConfigError, nearest
 from retrievers.net.faults import cause
-from retrievers.text.quoting import quoted
 
 
 def build(target: str, setting: str) -> Any:
@@ -24,7 +23,7 @@ def build(target: str, setting: str) -> Any:
     factory = find(target, setting)
     try:
         return factory()
-    except Exception as error:  # the user's own code may raise anything
+    except (Exception, SystemExit) as error:  # the user's own code may raise anything, and leave with code 0
         raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}") from error
 
 
@@ -39,10 +38,12 @@ def find(target: str, setting: str) -> Callable[[], Any]:
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        factory: Any = getattr(import_module(name), attribute)
-    except Exception as error:
+        module = import_module(name)
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}") from error
+    factory: Any = getattr(module, attribute, None)
     if not callable(factory):
-        raise ConfigError(f"{setting} {target!r}: expected a function or class, got {quoted(factory)}")
+        near = nearest(attribute, vars(module))
+        raise ConfigError(f"{setting} {target!r}: expected a function or class of {name}, found none{near}")
     call: Callable[[], Any] = factory
     return call

@@ -304,6 +304,8 @@ class RetrieverConfig(Settings):
         idle = [name for name in OF_THE_STORE if self.python is not None and name in self.model_fields_set]
         if idle:
             yield f"python {self.python!r} settles {' and '.join(idle)} by itself; leave out that, or python"
+        if self.python is not None and "store" in self.model_fields_set and not self.names_collection:
+            yield f"store: name the collection that python {self.python!r} reads from, or leave store out"
         if self.top_k > self.candidates:
             yield f"top_k is {self.top_k} and exceeds the candidate depth {self.candidates}; raise that or lower top_k"
         if self.mode == "hybrid" and self.fusion == "weighted" and self.distance != "cosine":
