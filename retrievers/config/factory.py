@@ -43,7 +43,7 @@ def find(target: str, setting: str) -> Callable[[], Any]:
         raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}") from error
     factory: Any = getattr(module, attribute, None)
     if not callable(factory):
-        near = nearest(attribute, vars(module))
+        near = nearest(attribute, (defined for defined, value in vars(module).items() if callable(value)))
         raise ConfigError(f"{setting} {target!r}: expected a function or class of {name}, found none{near}")
     call: Callable[[], Any] = factory
     return call
