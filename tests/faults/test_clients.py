@@ -24,11 +24,12 @@ from evals.judge.verdicts import ChunkVerdict
 from retrievers import QdrantRetriever
 from retrievers.embedding import models
 from retrievers.errors import EmbeddingError, RerankError, RetrievalError, StoreError
+from retrievers.net.retry import patient
 from retrievers.search import rerank
 from retrievers.text import secrets
 from tests.support import cohere_server, openai_embedding_server, qdrant_server
 from tests.support.chat_server import CohereChatServer, OpenAIChatServer
-from tests.support.clock import ATTEMPTS, TRIED, Clock, patient
+from tests.support.clock import ATTEMPTS, TRIED, Clock
 from tests.support.cohere_server import RerankServer
 from tests.support.collections import described, index_pages, settings, write_pages
 from tests.support.judged import judge_of, observe, oracle
