@@ -72,7 +72,7 @@ def _main(namespace: argparse.Namespace) -> int:
     from evals.config.files import check_writable
     from retrievers.terminal.command import set_up_logging
 
-    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file)
+    set_up_logging(verbose=namespace.verbose)
     for file in FILES:
         check_writable(vars(namespace)[file])
     from evals.api import compare_runs

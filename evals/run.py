@@ -87,7 +87,7 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
     from retrievers.config.layers import environment
     from retrievers.terminal.command import print_out, print_rendered, set_up_logging, terminal_width
 
-    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
+    set_up_logging(verbose=namespace.verbose, quiet=namespace.quiet)
     if namespace.list_metrics:
         from evals.metrics import listing
 

@@ -28,15 +28,11 @@ class RetrievalError(Exception):
         transient: True if the same request may succeed a little later (see `retrievers.net.retry`).
         retry_after_s: Seconds that the other side asks to wait.
         timed_out: True if a request got no answer in time.
-        stage: Stage that failed: `embed`, `store` or `rerank`; empty when it is not known.
-        attempts: Number of attempts.
     """
 
     transient: bool = False
     retry_after_s: float | None = None
     timed_out: bool = False
-    stage: str = ""
-    attempts: int = 1
 
     def __init__(self, message: str = "") -> None:
         # A server may have quoted the key that it refuses. First, as a shorter text may hold a half of it.

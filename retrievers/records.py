@@ -160,18 +160,12 @@ class Confidence:
 
     Attributes:
         scale: Which scores: those that the threshold read, of the vectors unless it is `threshold_on: final`.
-        average: Mean score of the returned chunks; `minimum`, `maximum` and `deviation` (population) are of the same;
-            None where nothing was returned.
-        coverage: Share of the requested `top_k` that was returned, 0 to 1.
+        average: Mean score of the returned chunks; None where nothing was returned.
         level: `high`, `medium`, `low`, or `none` for an empty result.
         reason: Reason for the level, in a sentence.
     """
 
     average: float | None = None
-    minimum: float | None = None
-    maximum: float | None = None
-    deviation: float | None = None
-    coverage: float
     level: Literal["high", "medium", "low", "none"]
     reason: str
     scale: ScoreScale = "cosine"

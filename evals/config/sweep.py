@@ -1,12 +1,12 @@
 """The settings of a grid: its axes, and its objective."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import BeforeValidator, Field, FiniteFloat, field_validator
 
 from evals.config.values import Conditions, Numbers, WholeNumbers, numbers
-from retrievers.config import RERANKERS, TABLE, Fusion, Mode, RerankerName, Settings, ThresholdOn
+from retrievers.config import TABLE, Fusion, Mode, RerankerName, Settings, ThresholdOn
 
 
 def _names(written: Any) -> Any:
@@ -27,7 +27,7 @@ class SweepConfig(Settings):
     threshold: Numbers = Field((), description="thresholds: 0:0.95:0.05, or a list")
     mode: Annotated[tuple[Mode, ...], NAMES] = Field((), description="semantic, keyword, hybrid")
     fusion: Annotated[tuple[Fusion, ...], NAMES] = Field((), description="weighted, rrf, dbsf; of hybrid alone")
-    rerank: Annotated[tuple[RerankerName, ...], NAMES] = Field((), description=", ".join(RERANKERS))
+    rerank: Annotated[tuple[RerankerName, ...], NAMES] = Field((), description=", ".join(get_args(RerankerName)))
     candidates: WholeNumbers = Field((), description="candidate depths")
     threshold_on: Annotated[tuple[ThresholdOn, ...], NAMES] = Field(
         (), description="each, best, final: the score that the threshold reads"

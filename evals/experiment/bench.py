@@ -48,7 +48,7 @@ def open_bench(
     config = inputs.config
     retrievers: list[Retriever] = []
     judge = None
-    with patient(config.retriever.store.wait_s), ExitStack() as stack:
+    with patient(), ExitStack() as stack:
         if config.judge.model:
             judge = Judge.open(
                 config.judge, env, lambda done, total, usage: progress("judging", done, total, spent(usage))

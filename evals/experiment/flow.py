@@ -146,7 +146,7 @@ def _published(evaluation: Evaluation, bench: Collaborators, *, shown: bool) -> 
         try:
             return replace(evaluation, address=write_run(report, text, config, progress).address)
         except (TrackingError, ConfigError) as error:
-            log.debug("MLflow failed", exc_info=True)
+            log.info("MLflow failed", exc_info=True)
             return replace(evaluation, untracked=str(error))
         except KeyboardInterrupt:
             later = late_command(outputs.report, config)

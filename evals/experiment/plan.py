@@ -79,10 +79,10 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborator
             what = f"searches by python {settings.python}, whatever they call"
         else:
             local = " (local, free)" if settings.embedding.declared.hosted is False else ""
-            what = f"query embeddings by {settings.embedding.label}{local}"
+            what = f"query embeddings by {settings.embedding.model}{local}"
         calls[what] += cases + latency + repeats
-        if settings.python is None and settings.reranker.model:
-            label = settings.reranker.model(settings).label
+        if settings.python is None and settings.reranks_by_model:
+            label = settings.cross_encoder.model
             calls[f"rerank calls by {label}, each of up to {settings.candidates} chunks"] += cases + latency + repeats
     yield from (f"{count:,} {what}" for what, count in calls.items())
     each = "each way to retrieve: " if sweep else ""

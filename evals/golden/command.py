@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.go
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
+    set_up_logging(verbose=namespace.verbose, quiet=namespace.quiet)
     # Each command imports what it needs alone: help and errors of usage come at once.
     match namespace.command:
         case "check":

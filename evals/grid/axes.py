@@ -102,7 +102,7 @@ def effective(settings: RetrieverConfig) -> dict[str, Any]:
     for a retriever of the user's own, and what it means there is not known.
     """
     own = {} if settings.python is None else {"python": settings.python}
-    is_hybrid, reranks = settings.mode == "hybrid", settings.reranker.make is not None
+    is_hybrid, reranks = settings.mode == "hybrid", settings.rerank != "none"
     # Chunks deep in the list decide what comes first; otherwise the answer is its beginning.
     is_deep = settings.python is not None or settings.mode != "semantic" or reranks or settings.group_by is not None
     values = {

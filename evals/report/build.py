@@ -34,7 +34,7 @@ from evals.report.model import (
 from evals.report.sections import spent
 from evals.sampling.order import NOT_DRAWN
 from evals.stats.intervals import wilson
-from retrievers.config import RERANKERS, RetrieverConfig, dump
+from retrievers.config import RetrieverConfig, dump
 from retrievers.records import RetrievedChunk, StageTimings
 
 # A tag of fewer queries says nothing that their rows do not.
@@ -99,7 +99,7 @@ def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
         retriever.mode,
         "" if distance == "cosine" else f"distance {distance}",
         f"fusion {retriever.fusion}" if retriever.mode == "hybrid" else "",
-        f"rerank {retriever.rerank}" if RERANKERS[retriever.rerank].make else "",
+        f"rerank {retriever.rerank}" if retriever.rerank != "none" else "",
     ]
     cuts = f"top_k {retriever.top_k}", "no threshold" if threshold is None else f"threshold {threshold:g}{read}"
     python = [f"python {retriever.python} ({facts.retriever})"] if retriever.python else search

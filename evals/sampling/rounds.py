@@ -86,6 +86,34 @@ def judge_in_rounds(ask: Ask, queries: Unjudged, *, margin: float, most: int, se
         most: Number of queries that are judged at most.
         seed: Seed of the simulated deviations.
     """
+    cells, alone = queries.results.shape[1], queries.alone
+    # Cells that keep the same of every query are one: a third are distinct in a usual grid, and pairs are compared.
+    kept = queries.results if alone is None else np.vstack([queries.results, alone])
+    _, first, alike = np.unique(kept, axis=1, return_index=True, return_inverse=True)
+    order, first = first.argsort(), np.sort(first)
+    alike = order.argsort()[alike.ravel()]
+    distinct = replace(
+        queries,
+        proxy=queries.proxy[:, first],
+        results=queries.results[:, first],
+        alone=None if alone is None else alone[:, first],
+    )
+
+    def ask_distinct(rows: Integers, of: Bools) -> tuple[Floats, bool]:
+        return ask(rows, np.isin(np.arange(cells), first[of]))
+
+    for rounds in _judge_distinct(ask_distinct, distinct, margin=margin, most=most, seed=seed):
+        yield replace(
+            rounds,
+            remaining=rounds.remaining[alike],
+            chosen=None if rounds.chosen is None else int(first[rounds.chosen]),
+            within=rounds.within[alike],
+            users=rounds.users[alike],
+            judged_on=rounds.judged_on[alike],
+        )
+
+
+def _judge_distinct(ask: Ask, queries: Unjudged, *, margin: float, most: int, seed: int) -> Iterator[Rounds]:
     total, cells = queries.proxy.shape
     most = min(most, total)
     looks = sorted({look for look in planned_looks(total) if look < most} | {most, total})

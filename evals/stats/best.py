@@ -114,15 +114,6 @@ def compare_with_best(
         judged: Number of queries that tell the variance, where values are pseudo-values of more; None for all.
         seed: Seed of the simulated deviations.
     """
-    distinct, alike = _distinct(values)
-    if len(distinct) < values.shape[1]:
-        found = compare_with_best(
-            values[:, distinct], loss=loss, span=span, strata=strata, looks=looks, judged=judged, seed=seed
-        )
-        return Compared(
-            members=found.members[alike],
-            bound=lambda: Bounds(found.bounds.lower[alike], found.bounds.quantiles[alike], found.bounds.unseen),
-        )
     n, cells = values.shape
     strata = np.zeros(n, dtype=np.int64) if strata is None else np.unique(strata, return_inverse=True)[1]
     open_share = 1 - n / looks[-1] if looks else 1.0
@@ -177,13 +168,6 @@ def with_unseen(
     squares, mean = (n * (variance + difference**2) + times * loss**2) / whole, (n * difference - times * loss) / whole
     error = np.sqrt(open_share * np.maximum(squares - mean**2, 0.0) / max(1.0, whole - 1))
     return (n * difference - open_share * times * loss) / part, error
-
-
-def _distinct(values: Floats) -> tuple[Places, Places]:
-    """Return the first of the cells with the same values, in their order, and the place of every cell's among these."""
-    _, first, alike = np.unique(values.T, axis=0, return_index=True, return_inverse=True)
-    order = first.argsort()
-    return first[order], order.argsort()[alike.ravel()]
 
 
 def _root(values: Floats, strata: NDArray[np.int64]) -> Floats:

@@ -47,7 +47,7 @@ def _main(namespace: argparse.Namespace) -> int:
     from evals.tracking.runs import write_run
     from evals.tracking.store import ui_command
 
-    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
+    set_up_logging(verbose=namespace.verbose, quiet=namespace.quiet)
     environment(os.environ)  # from here on its secrets are hidden
     report, text = read_report(namespace.report)
     # The address never from the report, which may be somebody else's.

@@ -93,12 +93,11 @@ def mlflow_at(uri: str, *, writing: bool = False) -> Iterator["MlflowClient"]:
     """
     os.environ.update(QUIET | {name: value for name, value in PATIENCE.items() if name not in os.environ})
     remember_password(uri)
-    disabled = logging.root.manager.disable
-    logging.disable()  # MLflow, alembic and SQLAlchemy log what fails with tracebacks
     try:
+        # The import of MLflow sets the levels of the loggers that are silenced.
         from mlflow import MlflowClient
 
-        with _lock_of(uri) if writing else contextlib.nullcontext(), warnings.catch_warnings(action="ignore"):
+        with _silence(), _lock_of(uri) if writing else contextlib.nullcontext():
             if writing and (file := database_file(uri)) is not None and not file.exists():
                 # MLflow cannot finish what an interrupted run began to make, nor make it twice under one name.
                 for begun in file.parent.glob(f".{file.name}.new.*"):
@@ -112,13 +111,25 @@ def mlflow_at(uri: str, *, writing: bool = False) -> Iterator["MlflowClient"]:
     except Exception as error:  # MLflow raises its own, SQLAlchemy's and requests' errors
         cause = redacted(next(iter(str(error).strip().splitlines()), ""))[:300]
         raise TrackingError(f"MLflow at {redacted(uri)} failed: {type(error).__name__}: {cause}") from error
-    finally:
-        logging.disable(disabled)
 
 
 def ui_command(uri: str | None) -> str:
     """Return the command that shows the runs of a store without a server."""
     return f"python -m evals ui{f' --tracking.uri {shlex.quote(redacted(uri))}' if uri else ''}"
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Keep warnings, and what MLflow, alembic and SQLAlchemy log with tracebacks, off the terminal."""
+    levels = {logger: logger.level for logger in map(logging.getLogger, ("mlflow", "alembic", "sqlalchemy"))}
+    try:
+        for logger in levels:
+            logger.setLevel(logging.CRITICAL + 1)
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        for logger, level in levels.items():
+            logger.setLevel(level)
 
 
 def _check_place(experiment: str) -> None:

@@ -23,7 +23,7 @@ def build(target: str, setting: str) -> Any:
     factory = find(target, setting)
     try:
         return factory()
-    except (Exception, SystemExit) as error:  # the user's own code may raise anything
+    except (Exception, SystemExit) as error:  # the user's own code may raise anything, and leave with code 0
         raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}") from error
 
 
@@ -35,14 +35,12 @@ def find(target: str, setting: str) -> Callable[[], Any]:
     """
     name, _, attribute = target.partition(":")
     # A script that calls us has its own folder there.
-    if str(Path.cwd()) not in sys.path and "" not in sys.path:
+    if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
         module = import_module(name)
     except (Exception, SystemExit) as error:
-        is_missing = isinstance(error, ModuleNotFoundError) and error.name in (name, name.partition(".")[0])
-        where = f"; neither in {Path.cwd()} nor among the installed packages" if is_missing else ""
-        raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}{where}") from error
+        raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}") from error
     factory: Any = getattr(module, attribute, None)
     if not callable(factory):
         near = nearest(attribute, (defined for defined, value in vars(module).items() if callable(value)))

@@ -2,12 +2,9 @@
 
 import contextlib
 import json
-import os
 import sqlite3
-import stat
 from collections import Counter
 from collections.abc import Callable, Mapping
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +32,12 @@ def read_text(file: Path, expected: str, most_bytes: int, error: Callable[[str],
         RetrievalError: It is missing, no regular file (a pipe might never end), too large, or not UTF-8.
     """
     try:
-        size = file.stat().st_size
-        if not file.is_file():
+        if file.exists() and not file.is_file():
             raise error(f"{file}: expected {expected}, found a folder, pipe or device; name a file")
-        if size > most_bytes:
+        if (size := file.stat().st_size) > most_bytes:
             raise error(f"{file}: expected {expected} of at most {most_bytes:,} bytes, found {size:,}")
         return file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as fault:
-        raise error(f"{file}: not UTF-8 (byte {fault.start}: {fault.reason}); expected {expected}") from None
-    except (OSError, ValueError) as fault:  # a name that no file can have
+    except (OSError, ValueError) as fault:
         reason = getattr(fault, "strerror", None) or fault
         raise error(f"{file}: cannot be read: {reason}; expected {expected}") from None
 
@@ -55,18 +49,14 @@ def load_json(text: str) -> Any:
     """Parse a JSON text without repeated names, NaN, infinity and halves of characters.
 
     Raises:
-        ValueError: It is not valid, or ambiguous; the fault, and where that is known.
+        ValueError: It is not valid; the fault, and where that is known.
     """
     try:
-        value = json.loads(
-            text, object_pairs_hook=_unambiguous, parse_int=_number, parse_float=_number, parse_constant=_number
-        )
-        if "\\u" in text:
+        value = json.loads(text, object_pairs_hook=_unambiguous, parse_constant=_refused)
+        if "\\u" in text:  # such as half of a smiley, cut by another program
             json.dumps(value, ensure_ascii=False).encode()
         return value
-    except RecursionError:
-        raise ValueError("not valid JSON: nested too deep") from None
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise ValueError(f"not valid JSON: {error}") from None
 
 
@@ -78,10 +68,8 @@ def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _number(text: str) -> int | float:
-    if not isfinite(float(text)):
-        raise ValueError(f"{quoted(text)} is no finite number")
-    return int(text) if text.removeprefix("-").isdigit() else float(text)
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
 
 
 # Paths
@@ -97,17 +85,12 @@ def user_path(text: str | Path) -> Path:
     """Replace `~` in a path by the user's home; the shell does not do so in `--flag=~/file`.
 
     Raises:
-        ValueError: `~name` names no user, or no file can have such a name.
+        ValueError: `~name` names no user.
     """
     try:
-        path = Path(text).expanduser()
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        pass  # the open that follows reports it
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"expected the path of a file or folder ({reason})") from None
-    return path
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"expected the path of a file or folder ({error})") from None
 
 
 def user_cache(env: Mapping[str, str]) -> Path:
@@ -121,12 +104,9 @@ def make_private(file: Path) -> None:
     Raises:
         OSError: It cannot be made.
     """
-    try:
-        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except FileExistsError:
-        # The file belongs to another user, who sets its mode, or lies on a read-only disk.
-        with contextlib.suppress(OSError):
-            file.chmod(stat.S_IMODE(file.stat().st_mode) & stat.S_IRWXU)
+    file.touch(mode=0o600)
+    with contextlib.suppress(OSError):  # another user's, who sets its mode
+        file.chmod(0o600)
 
 
 # Locks, and SQLite
@@ -141,16 +121,11 @@ def file_lock(path: Path, *, wait: bool = True) -> portalocker.Lock:
 
     Raises:
         portalocker.AlreadyLocked: Another holder has it, in this process or another, and `wait` is not set.
-        OSError: The file cannot be opened, or the file system cannot lock.
+        OSError: The file cannot be opened.
     """
     kind = portalocker.LockFlags.EXCLUSIVE
     lock = portalocker.Lock(path, flags=kind if wait else kind | portalocker.LockFlags.NON_BLOCKING)
-    try:
-        lock.acquire(fail_when_locked=not wait)
-    except portalocker.AlreadyLocked:
-        raise
-    except portalocker.LockException as error:
-        raise OSError(f"{path}: cannot be locked: {error}") from error
+    lock.acquire(fail_when_locked=not wait)
     return lock
 
 

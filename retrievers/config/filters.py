@@ -11,9 +11,9 @@ Text has `=`, `!=`, `<`, `<=`, `>`, `>=`, `in [a, b]`, `contains x` (or `contain
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from retrievers.text.quoting import quoted
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from pyparsing import ParserElement
     from qdrant_client import models
 
-# Numbers beyond this are none that is stored.
-LARGEST = 1e308
+Model = TypeVar("Model", bound=BaseModel)
 # Keys of a filter of Qdrant.
 CLAUSES = frozenset({"must", "should", "must_not", "min_should"})
 RANGES = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
@@ -43,26 +42,33 @@ def to_filter(source: str | Mapping[str, Any]) -> "models.Filter":
     from pyparsing import ParseBaseException
     from qdrant_client import models
 
+    if is_qdrants(source):
+        return as_qdrants(models.Filter, source)
+    if isinstance(source, Mapping):
+        if not source:
+            raise ValueError("expected at least one condition, got {}; leave filters out")
+        return models.Filter(must=[_condition(field, "in", value) for field, value in source.items()])
     try:
-        if isinstance(source, str):
-            read: models.Filter = _grammar().parse_string(source, parse_all=True)[0]
-            _ = [*conditions(read)]  # which nobody can walk through when it is nested too deep
-            return read
-        if is_qdrants(source):
-            return models.Filter.model_validate(source)
+        read: models.Filter = _grammar().parse_string(source, parse_all=True)[0]
+        return read
     except ParseBaseException as error:
-        rest = quoted(str(source)[error.loc :][:40])
-        raise ValueError(f"{quoted(source)}: expected {EXPECTED}, got {rest}") from None
-    except RecursionError:
-        raise ValueError("nested too deep; write it with fewer parentheses and `not`") from None
+        raise ValueError(f"{quoted(source)}: expected {EXPECTED}, got {quoted(source[error.loc :][:40])}") from None
+
+
+def as_qdrants(model: "type[Model]", given: Any) -> "Model":
+    """Return what was given as a model of Qdrant's.
+
+    Raises:
+        ValueError: It is none; its first fault.
+    """
+    try:
+        return model.model_validate(given)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in fault["loc"] if not str(part)[:1].isupper())
-        got = quoted(fault["input"])
-        raise ValueError(f"{where}: no filter of Qdrant: {fault['msg']}, got {got}") from None
-    if not source:
-        raise ValueError("expected at least one condition, got {}; leave filters out")
-    return models.Filter(must=[_condition(field, "in", value) for field, value in source.items()])
+        raise ValueError(
+            f"{where}: no {model.__name__} of Qdrant: {fault['msg']}, got {quoted(fault['input'])}"
+        ) from None
 
 
 def conditions(tree: "models.Filter") -> "Iterator[models.FieldCondition]":
@@ -102,7 +108,7 @@ def _grammar() -> "ParserElement":
 def _typed(word: str) -> str | bool | int | float:
     if word.lower() in ("true", "false"):
         return word.lower() == "true"
-    if re.fullmatch(r"-?[0-9]{1,300}(\.[0-9]+)?", word):
+    if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", word):
         return float(word) if "." in word else int(word)
     return word
 
@@ -112,15 +118,14 @@ def _condition(field: str, operator: str, given: Any) -> "models.Filter":
 
     values = given if isinstance(given, list) else [given]
     for value in values:
-        if not isinstance(value, str) and not (isinstance(value, int | float) and abs(value) <= LARGEST):
-            wanted = "text, a finite number, true or false, or a list of them; all else is written as text"
+        if not isinstance(value, str | int | float):
+            wanted = "text, a number, true or false, or a list of them; all else is written as text"
             raise ValueError(f"{field}: expected {wanted} (`a = 1 or b >= 2`), got {quoted(value)}")
     if not values:
         raise ValueError(f"{field}: no values are given, so nothing could match; leave the filter out")
     if name := RANGES.get(operator):
-        if isinstance(values[0], str | bool):
-            raise ValueError(f"{field}: a range needs a number, got {quoted(values[0])}")
-        return models.Filter(must=[models.FieldCondition(key=field, range=models.Range(**{name: float(values[0])}))])
+        limits = as_qdrants(models.Range, {name: values[0]})
+        return models.Filter(must=[models.FieldCondition(key=field, range=limits)])
     equal = [_equals(field, value) for value in values]
     if operator == "contains":
         return models.Filter(must=equal)

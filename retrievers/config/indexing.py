@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field
 
 from retrievers.config.settings import Settings
 from retrievers.errors import ConfigError
@@ -14,8 +14,6 @@ Splitter = Literal["sections", "whole"]
 DEFAULTS: Mapping[str, Any] = {
     "context": "none", "splitter": "sections", "max_tokens": 256, "overlap": 0, "merge_small": False,
 }  # fmt: skip
-# Settings that do nothing, by splitter.
-IGNORED: Mapping[str, tuple[str, ...]] = {"whole": ("overlap", "merge_small")}
 
 
 class IndexSettings(Settings):
@@ -42,14 +40,6 @@ class IndexSettings(Settings):
     overlap: int | None = Field(None, ge=0, description="most tokens that a chunk repeats of the one before (0)")
     merge_small: bool | None = Field(None, description="small neighbouring sections of a parent make one chunk (false)")
 
-    @field_validator("overlap")
-    @classmethod
-    def _leaves_room(cls, overlap: int | None, info: ValidationInfo) -> int | None:
-        budget = info.data.get("max_tokens") or DEFAULTS["max_tokens"]
-        if overlap is not None and overlap >= budget:
-            raise ValueError(f"expected less than max_tokens, which is {budget}")
-        return overlap
-
     @property
     def named(self) -> dict[str, Any]:
         """The settings that are given."""
@@ -59,16 +49,12 @@ class IndexSettings(Settings):
         """Complete the settings: given values first, then those that the collection records, then the defaults.
 
         Raises:
-            ConfigError: One that is given does nothing, or the overlap is not smaller than the recorded `max_tokens`.
+            ConfigError: The overlap is not smaller than `max_tokens`.
         """
         filled = {**DEFAULTS, **recorded, **self.named}
-        for name in IGNORED.get(filled["splitter"], ()):
-            if self.named.get(name):
-                raise ConfigError(f"index.{name} does nothing under index.splitter {filled['splitter']}; leave it out")
-            filled[name] = DEFAULTS[name]
         if filled["overlap"] >= filled["max_tokens"]:
-            most = f"less than max_tokens, which is {filled['max_tokens']} in the collection"
-            raise ConfigError(f"index.overlap: expected {most}, got {filled['overlap']}; set index.max_tokens too")
+            most = f"less than index.max_tokens, which is {filled['max_tokens']}"
+            raise ConfigError(f"index.overlap: expected {most}, got {filled['overlap']}")
         return self.model_copy(update=filled)
 
 

@@ -11,7 +11,6 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from importlib.resources import files
-from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType, NoneType
 from typing import Any, TypeVar, get_args, get_origin
@@ -38,7 +37,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "RAG_SEARCH_MODE": "mode",
 }
 # Settings of a model that mean nothing beside another one.
-OF_MODEL = frozenset(("model", "provider", "base_url", "dimensions", "query_prefix", "document_prefix", "options"))
+OF_MODEL = frozenset(("base_url", "query_prefix", "document_prefix", "options"))
 MOST_BYTES = 1 << 20
 
 
@@ -73,12 +72,9 @@ def environment(environ: Mapping[str, str], dotenv: Path = Path(".env")) -> dict
 def api_key(env: Mapping[str, str], name: str) -> str | None:
     """Return an API key from the environment, without the line break that a file adds; None when there is none.
 
-    Raises:
-        ConfigError: It holds a character that no header may carry. The HTTP libraries would print the key.
+    Whatever happens to it later, it is hidden in all that is shown.
     """
     key = env.get(name, "").strip()
-    if not (key.isascii() and key.isprintable()):
-        raise ConfigError(f"{name}: holds a line break or a character that is not ASCII; expected an API key")
     remember(key)
     return key or None
 
@@ -98,7 +94,7 @@ def file_layer(path: Path, model: type[Settings], folders: Mapping[str, Path] = 
         folders: Folders by the name with which a path may begin: `name:rest` is the path `rest` in it.
 
     Raises:
-        ConfigError: The file cannot be read, is not YAML, is not a mapping, or says one thing twice.
+        ConfigError: The file cannot be read, is not YAML, is not a mapping, or has a name twice.
     """
     values = _load(read_text(path, "a YAML file of settings", MOST_BYTES), str(path))
     if not isinstance(values, dict):
@@ -107,10 +103,7 @@ def file_layer(path: Path, model: type[Settings], folders: Mapping[str, Path] = 
     # An experiment is read for its retriever, where that is what is wanted.
     if isinstance(values.get("retriever"), dict) and "retriever" not in model.model_fields:
         values = values["retriever"]
-    pairs = [*flatten(values, unopened=tables(model))]
-    if clash := next((name for (name, _), (other, _) in combinations(pairs, 2) if _overlaps(name, other)), None):
-        raise ConfigError(f"{path}: {clash} is given twice, nested and dotted; leave one of them out")
-    flat = dict(pairs)
+    flat = dict(flatten(values, unopened=tables(model)))
     for name, info in leaves(model).items():
         if Path in _types(info) and isinstance(flat.get(name), str):
             mark, written = without_mark(flat[name])
@@ -201,15 +194,12 @@ def _is_dropped(
     if any(_overlaps(name, other) for other in values):
         return True
     group, _, last = name.rpartition(".")
-    if last in OF_MODEL and not values.keys().isdisjoint({f"{group}.model", f"{group}.provider"}):
-        return last != "base_url" or _provider(values, group) != _provider(merged, group)
+    if last in OF_MODEL and (model := values.get(f"{group}.model")):
+        # Another model at the same address gets the texts there, and nowhere else.
+        provider = str(merged.get(f"{group}.model")).partition(":")[0]
+        return last != "base_url" or provider != str(model).partition(":")[0]
     given = {other for other, value in values.items() if value is not None}
     return any(_overlaps(name, idle) and not given.isdisjoint(others) for idle, others in idle_beside.items())
-
-
-def _provider(values: Mapping[str, Any], group: str) -> str:
-    """Return the provider that a section names, also as `provider:model`."""
-    return values.get(f"{group}.provider") or str(values.get(f"{group}.model") or "").partition(":")[0]
 
 
 def _overlaps(name: str, other: str) -> bool:

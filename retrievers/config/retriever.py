@@ -1,9 +1,8 @@
 """The settings of a retriever: all that decides what a query gets back."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
@@ -12,7 +11,6 @@ from pydantic import (
     Field,
     PrivateAttr,
     SerializerFunctionWrapHandler,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_serializer,
@@ -20,11 +18,11 @@ from pydantic import (
 )
 
 from retrievers.config.files import user_path, without_mark
-from retrievers.config.filters import to_filter
-from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig, ModelConfig
-from retrievers.config.settings import TABLE, FactoryName, Settings, address, matching, one_of, section, table
+from retrievers.config.filters import as_qdrants, to_filter
+from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig
+from retrievers.config.settings import TABLE, FactoryName, Settings, address, matching, section, table
 from retrievers.errors import nearest
-from retrievers.records import ALIASES, METADATA_FIELDS, Distance, ScoreScale
+from retrievers.records import ALIASES, METADATA_FIELDS, UNBOUNDED, Distance, ScoreScale
 
 MAX_TOP_K = 100
 MAX_QUERY_WORDS = 512
@@ -41,12 +39,13 @@ UNSCALED = ("rrf", "dbsf", "bm25", "sparse")
 Mode = Literal["semantic", "keyword", "hybrid"]
 Fusion = Literal["weighted", "rrf", "dbsf"]
 ThresholdOn = Literal["each", "best", "final"]
+RerankerName = Literal["none", "cross-encoder", "mmr"]
 ThresholdSignal = Literal["cosine", "bm25", "known_words", "rerank"]
 _encoder = matching(r"bm25|python:[^:\s]+:[^:\s]+", "bm25, or python:module:factory", ValueError)
 EncoderName = Annotated[str, AfterValidator(_encoder)]
 # As the file systems of all systems and Qdrant take it.
 _collection = matching(
-    r"""(?=.*[^. ])[^<>:"/\\|?*\x00-\x1f\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]{1,255}""",
+    r"""(?=.*[^. ])[^<>:"/\\|?*\x00-\x1f]{1,255}""",
     'a name without < > : " / \\ | ? * and line breaks, of at most 255 characters',
     ValueError,
 )
@@ -72,44 +71,6 @@ _address = partial(address, example="http://localhost:6333", key="the environmen
 ServerAddress = Annotated[str, AfterValidator(_address)]
 
 
-# Rerankers
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reranker:
-    """A declaration of a reranker, whose code is in `retrievers.search.rerank`.
-
-    Attributes:
-        make: `module:function` that makes a `retrievers.search.rerank.Rerank` from the settings and the environment
-            that holds API keys; None where nothing is reranked.
-        scale: Scale of the scores it gives; None where candidates keep the scores of the search.
-        needs_texts: It reads the texts of the candidates.
-        needs_vectors: It reads the stored vectors of the candidates.
-        diversifies: It moves candidates that are like earlier ones down.
-        model: The settings of the model that it calls.
-    """
-
-    make: str | None = None
-    scale: ScoreScale | None = None
-    needs_texts: bool = False
-    needs_vectors: bool = False
-    diversifies: bool = False
-    model: "Callable[[RetrieverConfig], ModelConfig] | None" = None
-
-
-RERANKERS: dict[str, Reranker] = {
-    "none": Reranker(),
-    "cross-encoder": Reranker(
-        make="retrievers.search.rerank:cross_encoder",
-        scale="rerank",
-        needs_texts=True,
-        model=lambda settings: settings.cross_encoder,
-    ),
-    "mmr": Reranker(make="retrievers.search.rerank:mmr", needs_vectors=True, diversifies=True),
-}
-RerankerName = Annotated[str, one_of(RERANKERS)]
-
-
 # Sections
 
 
@@ -125,7 +86,6 @@ class StoreConfig(Settings):
     url: ServerAddress | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
     path: Path | None = Field(None, description="folder of the embedded store; local:FOLDER for a trusted local mode")
     timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
-    wait_s: float = Field(60.0, ge=0, le=86_400, description="seconds for which a run repeats a request that fails")
 
     @property
     def local_mode(self) -> Path | None:
@@ -188,13 +148,6 @@ class KeywordConfig(Settings):
                 raise ValueError(f"no stop words and stemmer for {name!r}{nearest(name, languages)}")
         return name
 
-    @field_validator("synonyms")
-    @classmethod
-    def _of_bm25(cls, synonyms: Mapping[str, tuple[str, ...]], others: ValidationInfo) -> Mapping[str, Any]:
-        if synonyms and others.data.get("encoder", "bm25") != "bm25":
-            raise ValueError(f"encoder {others.data['encoder']!r} makes a query's terms by itself; leave synonyms out")
-        return synonyms
-
 
 # The retriever
 
@@ -239,7 +192,9 @@ class RetrieverConfig(Settings):
     top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
     threshold_on: ThresholdOn = Field("each", description="each chunk's similarity, the best one's, or the final score")
     threshold_signal: ThresholdSignal = Field("cosine", description="what is read: cosine, bm25, known_words or rerank")
-    threshold: float | None = Field(None, description="least score of a returned chunk (default: none)")
+    threshold: float | None = Field(
+        None, allow_inf_nan=False, description="least score of a returned chunk (default: none)"
+    )
     candidates: int = Field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
     search_params: Mapping[str, Any] | None = Field(
         None, description="Qdrant's SearchParams, e.g. {hnsw_ef: 256}", json_schema_extra=TABLE
@@ -293,9 +248,9 @@ class RetrieverConfig(Settings):
         return self.score_scale if self.threshold_on == "final" else of_signal[self.threshold_signal]
 
     @property
-    def reranker(self) -> Reranker:
-        """The declaration of the reranker."""
-        return RERANKERS[self.rerank]
+    def reranks_by_model(self) -> bool:
+        """True if a model gives candidates scores of its own after the search."""
+        return self.rerank == "cross-encoder"
 
     @property
     def score_scale(self) -> ScoreScale:
@@ -303,7 +258,7 @@ class RetrieverConfig(Settings):
         of_mode: dict[Mode, ScoreScale] = {
             "semantic": self.distance, "keyword": self.keyword.scale, "hybrid": self.fusion,
         }  # fmt: skip
-        return self.reranker.scale or of_mode[self.mode]
+        return "rerank" if self.reranks_by_model else of_mode[self.mode]
 
     @property
     def names_collection(self) -> bool:
@@ -312,19 +267,6 @@ class RetrieverConfig(Settings):
 
     # Checks
 
-    @field_validator("threshold")
-    @classmethod
-    def _on_its_scale(cls, threshold: float | None, info: ValidationInfo) -> float | None:
-        given, distance = info.data, (info.context or {}).get("distance")
-        reranked = given.get("mode") != "semantic" or RERANKERS[given.get("rerank", "none")].scale
-        # A collection tells its distance when it is opened; until then only infinity is out of the question.
-        is_bounded = distance == "cosine" or (given.get("threshold_on") == "final" and reranked)
-        if (signal := given.get("threshold_signal", "cosine")) != "cosine":
-            is_bounded = signal != "bm25"
-        if threshold is not None and not (0 <= threshold <= 1 if is_bounded else isfinite(threshold)):
-            raise ValueError("expected a number from 0 to 1")
-        return threshold
-
     @field_validator("search_params")
     @classmethod
     def _as_qdrant_takes_them(cls, given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -332,11 +274,7 @@ class RetrieverConfig(Settings):
             return None
         from qdrant_client.models import SearchParams
 
-        try:
-            return SearchParams.model_validate(given).model_dump(exclude_unset=True)
-        except ValidationError as error:
-            fault = error.errors()[0]
-            raise ValueError(f"no SearchParams of Qdrant: {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+        return as_qdrants(SearchParams, given).model_dump(exclude_unset=True)
 
     @field_validator("filters")
     @classmethod
@@ -365,13 +303,14 @@ class RetrieverConfig(Settings):
         if self.threshold_on == "final" and self.score_scale in UNSCALED:
             remedy = "use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
             yield f"threshold_on 'final' would compare the threshold with {self.score_scale} scores; {remedy}"
-        if self.threshold_signal != "cosine":
-            yield from self._faults_of_signal(self.threshold_signal)
-
-    def _faults_of_signal(self, signal: ThresholdSignal) -> Iterator[str]:
-        if self.threshold_on == "final":
+        # A collection tells its distance when it is opened; until then a cosine may be a dot product.
+        is_open = self.threshold_scale in UNBOUNDED or (self.threshold_scale == "cosine" and not self._distance)
+        if self.threshold is not None and not is_open and not 0 <= self.threshold <= 1:
+            yield f"threshold: expected a number from 0 to 1, got {self.threshold:g}"
+        signal = self.threshold_signal
+        if signal != "cosine" and self.threshold_on == "final":
             yield f"threshold_on 'final' reads the final score, not threshold_signal {signal!r}; leave out one of them"
-        if signal == "rerank" and not self.reranker.scale:
+        if signal == "rerank" and not self.reranks_by_model:
             yield "threshold_signal 'rerank' needs a reranker that gives scores; use rerank: cross-encoder"
         # A store of the user's own brings its mode along when it is opened.
         is_known = self.python is None or "mode" in self.model_fields_set

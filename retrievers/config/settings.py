@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from retrievers.config.files import user_path, without_mark
-from retrievers.errors import nearest
 
 # Marks a setting whose mapping has keys of the user's own: taken whole, and replaced whole by a higher layer.
 TABLE: dict[str, Any] = {"table": True}
@@ -92,18 +91,6 @@ VariableName = Annotated[str, BeforeValidator(_variable)]
 _factory = matching(r"[^:]*[^:\s][^:]*:.*\S.*", "'module:factory'", ValueError)
 # Where a factory of the user's own is.
 FactoryName = Annotated[str, AfterValidator(_factory)]
-
-
-def one_of(registry: Mapping[str, object]) -> AfterValidator:
-    """Return a check that a setting is a name of the registry, which may grow later."""
-
-    def check(name: str) -> str:
-        if name not in registry:
-            *names, last = map(repr, registry)
-            raise ValueError(f"Input should be {', '.join(names)} or {last}{nearest(name, registry, limit=1)}")
-        return name
-
-    return AfterValidator(check)
 
 
 def faults_of(error: ValidationError) -> str:

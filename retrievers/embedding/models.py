@@ -42,12 +42,12 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "Checked
         MissingKeyError: The provider needs a key that `env` lacks.
         ConfigError: Its package is not installed, its class refuses the settings, or a user's class cannot be loaded.
     """
-    key = provider_key(config, env, "use the packaged model (embedding.provider: wordllama)")
+    key = provider_key(config, env, "use the packaged model (leave embedding out)")
     if config.provider == "python":
         own = build(config.resolved_model, "embedding.model")
         if not isinstance(own, Embeddings):
             expected = f"expected a LangChain Embeddings, got {type(own).__name__}"
-            raise ConfigError(f"embedding.model {config.resolved_model!r}: {expected}")
+            raise ConfigError(f"embedding.model {config.model!r}: {expected}")
         return checked(own, config)
     try:
         match config.provider:
@@ -62,9 +62,9 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "Checked
     except ValidationError as error:  # its text would show the key
         fault = error.errors()[0]
         said = redacted(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
-        raise ConfigError(f"embedding.model {config.label!r} cannot be built: {said}") from None
+        raise ConfigError(f"embedding.model {config.model!r} cannot be built: {said}") from None
     except Exception as error:  # each provider's class fails in its own way
-        raise ConfigError(f"embedding.model {config.label!r} cannot be built: {cause(error)}") from error
+        raise ConfigError(f"embedding.model {config.model!r} cannot be built: {cause(error)}") from error
     return checked(inner, config)
 
 
@@ -72,7 +72,7 @@ def checked(embeddings: Embeddings, config: EmbeddingConfig) -> "CheckedEmbeddin
     """Embeddings with typed errors, under the configured names."""
     if isinstance(embeddings, CheckedEmbeddings):
         return embeddings
-    return CheckedEmbeddings(embeddings, config.label, config)
+    return CheckedEmbeddings(embeddings, config.model, config)
 
 
 class CheckedEmbeddings(Embeddings):
@@ -124,10 +124,10 @@ class CheckedEmbeddings(Embeddings):
         sent = [f"{prefix or ''}{text}" for text in texts]
         batches = (sent[start : start + REQUEST_TEXTS] for start in range(0, len(sent), REQUEST_TEXTS))
         vectors = [vector for batch in batches for vector in self._tried(embed, batch)]
-        asked, lengths = self._settings.dimensions, {len(vector) for vector in vectors}
-        if len(vectors) != len(texts) or len(lengths) > 1 or (asked and lengths - {asked}):
+        lengths = {len(vector) for vector in vectors}
+        if len(vectors) != len(texts) or len(lengths) > 1:
             said = f"{self.name} returned {len(vectors)} vectors of {sorted(lengths)} dimensions for {len(texts)} texts"
-            raise EmbeddingError(f"{said}, expected one for each, of {asked or 'one number of'} dimensions")
+            raise EmbeddingError(f"{said}, expected one for each, of one number of dimensions")
         finite = np.isfinite(np.asarray(vectors, dtype=np.float64)).all(axis=-1)
         if not finite.all():
             text = texts[int(np.argmin(finite))]
@@ -168,7 +168,7 @@ def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) ->
     if not key and config.provider == "openai" and config.base_url:
         return "none"  # a server of one's own that speaks the protocol
     if not key:
-        said = f"{config.declared.title or config.label} needs an API key: expected it in {variable}"
+        said = f"{config.model} needs an API key: expected it in {variable}"
         raise MissingKeyError(f"{said}, which is not set; export it or write it into .env, or {otherwise}")
     return key
 
@@ -209,8 +209,8 @@ def _cohere(config: EmbeddingConfig, key: str | None) -> Embeddings:
 
 
 def _arguments(config: EmbeddingConfig, key: str | None) -> dict[str, Any]:
-    """Return the arguments of LangChain's class: address, key and length, no retries of its own, the user's options."""
-    named: dict[str, Any] = {"base_url": config.base_url, "api_key": key, "dimensions": config.dimensions}
+    """Return the arguments of LangChain's class: address and key, no retries of its own, the user's options."""
+    named: dict[str, Any] = {"base_url": config.base_url, "api_key": key}
     fixed: dict[str, Any] = {}
     match config.provider:
         case "openai" | "azure_openai" | "azure_ai":
@@ -221,7 +221,7 @@ def _arguments(config: EmbeddingConfig, key: str | None) -> dict[str, Any]:
         case "mistralai":  # its own tokenizer, by which it parts requests, would be downloaded
             fixed = {"timeout": round(TIMEOUT_S), "max_retries": None, "tokenizer": tokenizer()}
         case "huggingface":
-            named = {"model_kwargs": {"truncate_dim": config.dimensions} if config.dimensions else None}
+            named = {}
     return {**fixed, **{name: value for name, value in named.items() if value is not None}, **config.options}
 
 

@@ -3,9 +3,7 @@
 import math
 import socket
 import ssl
-import time
 from collections.abc import Iterator, Mapping
-from email.utils import mktime_tz, parsedate_tz
 from typing import Any
 
 from retrievers.text.secrets import redacted
@@ -60,21 +58,17 @@ def headers_of(error: BaseException) -> Any:
 
 
 def retry_after_s(headers: Any) -> float | None:
-    """Return the seconds that a server asks to wait, by `retry-after-ms` or `Retry-After`, a number or an HTTP date.
+    """Return the seconds that a server asks to wait by `Retry-After`; None where it names none.
 
     Args:
         headers: A mapping of header names, in any case, to values; anything else holds none.
-
-    Returns:
-        None without a header, or with one that is neither, or past.
     """
-    named = {str(name).lower(): str(value) for name, value in headers.items()} if isinstance(headers, Mapping) else {}
-    milliseconds, asked = named.get("retry-after-ms"), named.get("retry-after", "")
+    named = {str(name).lower(): value for name, value in headers.items()} if isinstance(headers, Mapping) else {}
     try:
-        seconds = float(milliseconds) / 1000 if milliseconds else float(asked)
-    except ValueError:
-        seconds = mktime_tz(date) - time.time() if (date := parsedate_tz(asked)) else math.nan
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+        seconds = float(named.get("retry-after", "nan"))
+    except ValueError:  # a date, which no server of models or of Qdrant sends
+        return None
+    return seconds if 0 <= seconds < math.inf else None
 
 
 def cause(error: BaseException, settings: str = "embedding") -> str:

@@ -4,9 +4,9 @@ What may pass is a status 429, 500, 502, 503 or 504, a connection that was refus
 got no answer in time. All else fails at once: 400, 401, 403, 404, a certificate that is not trusted, a host that does
 not exist, an answer that is not the provider's.
 
-An application's search tries for `SEARCH_S` seconds, a run of an evaluation or of indexing for `store.wait_s` (see
-`patient`): it is worth more than a wait, and outlives a server that restarts. Who asks to wait (Retry-After) is waited
-for as long as it says, if that is within these seconds.
+An application's search tries for `SEARCH_S` seconds, a run of an evaluation or of indexing for `RUN_S` (see `patient`):
+it is worth more than a wait, and outlives a server that restarts. Who asks to wait (Retry-After) is waited for as long
+as it says, if that is within these seconds.
 """
 
 import logging
@@ -23,7 +23,7 @@ import stamina
 from retrievers.errors import RetrievalError
 
 Result = TypeVar("Result")
-SEARCH_S = 5.0
+SEARCH_S, RUN_S = 5.0, 60.0
 # Seconds before the second attempt; each further wait is twice as long, up to the most, and a random part longer.
 FIRST_S, MOST_S, JITTER_S = 0.25, 2.0, 0.25
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ _lost = _Lost()
 
 
 @contextmanager
-def patient(wait_s: float) -> Iterator[None]:
+def patient(wait_s: float = RUN_S) -> Iterator[None]:
     """Try requests inside for up to `wait_s` seconds; 0 sends each once. Threads have to be given the context."""
     token = _wait_s.set(wait_s)
     try:
@@ -68,7 +68,7 @@ def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) ->
         RetrievalError: Error of the last attempt, with the number of attempts and their duration.
     """
     of_run = _wait_s.get()
-    wait_s, setting = (SEARCH_S, "") if of_run is None else (of_run, " (store.wait_s)")
+    wait_s = SEARCH_S if of_run is None else of_run
     began, before = time.monotonic(), time.perf_counter()
     attempts, last = 0, before
 
@@ -77,8 +77,8 @@ def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) ->
         if asked > wait_s:
             return False
         if attempts == 1:
-            plan = f"waiting {asked:g} s, as asked" if asked else f"trying again for up to {wait_s:g} s{setting}"
-            log.warning("%s: %s: %s", name, plan, error, extra={"stage": name, "attempt": 1})
+            plan = f"waiting {asked:g} s, as asked" if asked else f"trying again for up to {wait_s:g} s"
+            log.warning("%s: %s: %s", name, plan, error)
         return asked if asked >= FIRST_S else True
 
     def once() -> Result:
@@ -94,10 +94,9 @@ def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) ->
     try:
         result = tried()
     except RetrievalError as error:
-        error.stage, error.attempts = name, attempts
         remarks = [f"{attempts} attempts in {time.monotonic() - began:.1f} s"] if attempts > 1 else []
         if (asked := error.retry_after_s or 0.0) > wait_s:
-            remarks.append(f"asked to wait {asked:.0f} s, more than {wait_s:g} s{setting}")
+            remarks.append(f"asked to wait {asked:.0f} s, more than {wait_s:g} s")
         error.args = (f"{error} ({'; '.join(remarks)})" if remarks else str(error),)
         raise
     if of_run is not None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from math import isfinite, nan
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any, ClassVar, Self
 
 from langchain_core.documents import Document
@@ -33,7 +33,6 @@ from retrievers.store.collection import read_info
 from retrievers.store.opening import client_errors
 
 UNSCORED = "the retriever gives no scores"
-_starting = Lock()
 # Where langchain-qdrant puts the id of the point.
 POINT_KEY = "_id"
 
@@ -216,9 +215,7 @@ def _awaited(answer: Awaitable[Any]) -> Any:
     async def awaited() -> Any:
         return await answer
 
-    with _starting:
-        loop = _event_loop()
-    return asyncio.run_coroutine_threadsafe(awaited(), loop).result()
+    return asyncio.run_coroutine_threadsafe(awaited(), _event_loop()).result()
 
 
 @cache

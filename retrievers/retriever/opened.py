@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from retrievers.config import FOREIGN_SETTINGS, IndexSettings, RetrieverConfig, faults_of
 from retrievers.config.factory import build
-from retrievers.config.layers import Layer, environment, given_settings
-from retrievers.config.layers import build as layered
+from retrievers.config.layers import environment, given_settings
 from retrievers.errors import ConfigError
 from retrievers.records import Distance
 from retrievers.retriever.protocol import Retriever, closed_on_error
@@ -60,7 +59,7 @@ def search_settings(settings: RetrieverConfig) -> dict[str, Any]:
     A reranker that calls a model is left out: nothing that a collection says is to send texts anywhere.
     """
     chosen = settings.model_dump(mode="json", include={*RECORDED}, exclude_defaults=True)
-    return {name: value for name, value in chosen.items() if name != "rerank" or not settings.reranker.model}
+    return {name: value for name, value in chosen.items() if name != "rerank" or not settings.reranks_by_model}
 
 
 def recorded_search(settings: RetrieverConfig, env: Mapping[str, str]) -> dict[str, Any]:
@@ -73,8 +72,7 @@ def recorded_search(settings: RetrieverConfig, env: Mapping[str, str]) -> dict[s
         return {}
     with closing(open_client(settings.store, env)) as client:
         recorded = read_info(client, settings).manifest.get("search", {})
-    safe = {name: value for name, value in recorded.items() if name in RECORDED}
-    return search_settings(layered(RetrieverConfig, [Layer(label="the collection's record", values=safe)]))
+    return {name: recorded[name] for name in RECORDED if name in recorded and recorded[name] != "cross-encoder"}
 
 
 def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, owned: bool = False) -> Retriever:

@@ -1,6 +1,5 @@
 """What an evaluation asks of a retriever: ours (`QdrantRetriever`), or the user's own (`foreign`)."""
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,18 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from retrievers.config import RetrieverConfig
-from retrievers.errors import QueryError, RetrievalError, StoreError
+from retrievers.errors import RetrievalError, StoreError
 from retrievers.records import Chunk, RetrievalSession
 from retrievers.search.candidates import Candidates
 from retrievers.search.selection import failed
-from retrievers.store.chunks import records, scroll, spread
+from retrievers.store.chunks import scroll, spread
 from retrievers.store.collection import CollectionInfo, read_info
 from retrievers.store.opening import client_errors
 
 if TYPE_CHECKING:
     from qdrant_client.models import Record
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,9 +113,6 @@ class Retriever(ABC):
         try:
             return cast(RetrievalSession, self._session(query, use_cache))
         except RetrievalError as error:
-            if not isinstance(error, QueryError):
-                context = {"query": query, "collection": self.settings.collection, "stage": error.stage}
-                log.error("search failed: %s", error, extra={**context, "attempt": error.attempts})
             return failed(query, error, self._told)
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
@@ -129,16 +123,6 @@ class Retriever(ABC):
         """
         with self._reading() as listing:
             return scroll(listing.client, listing.config, where, listing.info)
-
-    def sample(self, count: int) -> list[tuple[str, Mapping[str, Any]]]:
-        """Return point ids and raw payloads of the collection's first points, at most `count`.
-
-        Raises:
-            StoreError: As for `chunks`.
-        """
-        with self._reading() as listing:
-            points = records(listing.client, listing.config, listing.info.limits, count=count)
-            return [(str(record.id), record.payload or {}) for record in points]
 
     def describe(self) -> "tuple[CollectionInfo, dict[str, Record]] | None":
         """Return the collection's own description now, and points of it by id (see `spread`); None where unknown.

@@ -191,7 +191,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
     @property
     def embedding_label(self) -> str:
         """Provider and name of the model; its class where it came with a store."""
-        return self.settings.embedding.label if self.settings.python is None else str(self._embeddings.name)
+        return self.settings.embedding.model if self.settings.python is None else str(self._embeddings.name)
 
     @property
     def notes(self) -> tuple[str, ...]:

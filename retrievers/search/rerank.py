@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,14 +32,14 @@ PLACE = "_place"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RerankInput:
-    """The candidates of one query, in their order, as far as the reranker declares that it reads them.
+    """The candidates of one query, in their order, as far as the reranker reads them.
 
     Attributes:
         query: The query.
         vector: Its vector.
-        texts: Text of each as it was embedded, with its context, for `needs_texts`; else empty. Judged without the
+        texts: Text of each as it was embedded, with its context, for a cross-encoder; else empty. Judged without the
             context by which it was found, a chunk would be sorted out again.
-        stored: Stored vectors, shape (candidates, dimension), for `needs_vectors`; else empty.
+        stored: Stored vectors, shape (candidates, dimension), for mmr; else empty.
     """
 
     query: str
@@ -69,8 +68,8 @@ def make_reranker(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank |
         MissingKeyError: Its provider needs a key that `env` lacks.
         ConfigError: A package is not installed, or the user's class cannot be loaded.
     """
-    make = settings.reranker.make
-    return resolve_name(make)(settings, env) if make else None
+    make = {"cross-encoder": cross_encoder, "mmr": mmr}.get(settings.rerank)
+    return make(settings, env) if make else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class Reranking:
     """Puts candidates into a reranker's order.
 
     Attributes:
-        rerank: The reranker, which is given what it declares that it reads.
+        rerank: The reranker.
         settings: Those that it was made by.
         client: An open client, for the stored vectors.
         chunks: The chunks of the candidates.
@@ -96,8 +95,8 @@ class Reranking:
             RerankError: It failed, or gave scores that the threshold cannot read.
             StoreError: The stored vectors cannot be read.
         """
-        declared, settings = self.settings.reranker, self.settings
-        if declared.needs_texts or declared.scale:
+        settings = self.settings
+        if settings.reranks_by_model:
             self.chunks.read(found.codes[found.codes >= 0].tolist())
         given = [
             self.rerank(self._pool(query, vector, hits)) if len(hits) else NO_ORDER
@@ -108,10 +107,10 @@ class Reranking:
         columns = {**moved.columns, "original_score": moved.columns["score"]}
         columns["original_rank"] = np.where(places < 0, np.nan, places + 1.0)
         moved = replace(moved, columns=columns)
-        if not declared.scale:
+        if not settings.reranks_by_model:
             return moved
         final = columns["rerank"] = laid_out([scores or [np.nan] * len(order) for order, scores in given], np.nan)
-        if declared.scale == settings.threshold_scale:
+        if settings.threshold_scale == "rerank":
             check_scale(final[places >= 0], settings.rerank)
         is_scored = ~np.isnan(final)
         columns["score"] = np.where(is_scored, final, columns["score"])
@@ -124,10 +123,10 @@ class Reranking:
         return replace(moved, facts=facts).at(in_order(moved.codes, by, self.chunks))
 
     def _pool(self, query: str, vector: Sequence[float], hits: Hits) -> RerankInput:
-        declared, stored = self.settings.reranker, np.empty((0, 0))
-        if declared.needs_vectors:
+        stored = np.empty((0, 0))
+        if self.settings.rerank == "mmr":
             stored = vectors_of(self.client, self.settings, self.chunks.given(hits.codes.astype(np.int32)))
-        texts = [chunk.indexed_text for chunk in hits.chunks] if declared.needs_texts else ()
+        texts = [chunk.indexed_text for chunk in hits.chunks] if self.settings.reranks_by_model else ()
         return RerankInput(query=query, vector=vector, texts=texts, stored=stored)
 
 
@@ -198,10 +197,10 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
         ask, whole = partial(_scored, call), True
     else:
         expected = "a LangChain document compressor or an object with score(pairs)"
-        raise ConfigError(f"cross_encoder {config.label}: expected {expected}, got {type(model).__name__}")
+        raise ConfigError(f"cross_encoder {config.model}: expected {expected}, got {type(model).__name__}")
 
     def rerank(pool: RerankInput) -> Order:
-        asked = partial(_checked, ask, config.label, pool, whole=whole)
+        asked = partial(_checked, ask, config.model, pool, whole=whole)
         said = retry.attempt(asked, name="rerank", retried=hosted)
         scores = [score for _, score in said if score is not None]
         return [place for place, _ in said], scores if len(scores) == len(said) else ()
@@ -258,9 +257,9 @@ def _of_sentence_transformers(config: CrossEncoderConfig, _: str | None) -> Any:
         return sentence_transformers.CrossEncoder(config.resolved_model)
     except ModuleNotFoundError as error:
         extra = "pip install 'retrieval-evals[rerank]'"
-        raise ConfigError(f"cross_encoder.provider sentence-transformers needs an extra: {extra}") from error
+        raise ConfigError(f"cross_encoder.model {config.model!r} needs an extra: {extra}") from error
     except Exception as error:  # a hub that cannot be reached, a name it does not know, weights that do not fit
-        raise ConfigError(f"cross_encoder.model {config.resolved_model!r} cannot be loaded: {cause(error)}") from error
+        raise ConfigError(f"cross_encoder.model {config.model!r} cannot be loaded: {cause(error)}") from error
 
 
 MAKERS: Mapping[str, Callable[[CrossEncoderConfig, str | None], Any]] = {

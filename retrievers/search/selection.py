@@ -89,7 +89,7 @@ def answered(hits: Hits, settings: RetrieverConfig, told: Mapping[str, Any]) -> 
     best_below = float(read_by_threshold(hits, settings)[below].max()) if below else None
     confident = None if facts.no_cosine else confidence(hits.at(kept), settings)
     # A retriever of the user's own is not reranked.
-    spreads = not facts.incomplete and not settings.reranker.diversifies
+    spreads = not facts.incomplete and settings.rerank != "mmr"
     said = [*_warnings(chunks, len(below), best_below, settings, "; rerank: mmr spreads them" if spreads else "")]
     # Telling a language takes as long as a search; a model of several languages finds what is in another one anyway.
     looked_at = [hit.chunk.text for hit in chunks or missed] if confident and confident.level != "high" else []
@@ -145,9 +145,9 @@ def confidence(returned: Hits, settings: RetrieverConfig) -> Confidence:
     """
     scores, threshold = _decisive(returned, settings), settings.threshold
     if not len(scores):
-        return Confidence(coverage=0.0, level="none", reason="nothing was found")
+        return Confidence(level="none", reason="nothing was found")
     scale = returned.facts.scale if settings.threshold_on == "final" else settings.threshold_scale
-    best, coverage = float(scores.max()), len(scores) / settings.top_k
+    best, fills_half = float(scores.max()), 2 * len(scores) >= settings.top_k
     compared, clear = ", which nothing tells to be near or far", False
     if threshold is not None and scale not in UNBOUNDED:
         enough = threshold + HIGH_MARGIN * (1 - threshold)
@@ -156,11 +156,7 @@ def confidence(returned: Hits, settings: RetrieverConfig) -> Confidence:
     return Confidence(
         scale=scale,
         average=float(scores.mean()),
-        minimum=float(scores.min()),
-        maximum=best,
-        deviation=float(scores.std()),
-        coverage=coverage,
-        level=("low", "medium", "high")[clear + (coverage >= 0.5)],
+        level=("low", "medium", "high")[clear + fills_half],
         reason=f"best {scale} score {best:.3f}{compared}, {len(scores)} of {settings.top_k} places filled",
     )
 

@@ -81,7 +81,7 @@ def model_fault(
         fault = f"gives stored texts a vector of cosine {cosine:.3f} to theirs, expected at least {SAME_MODEL_COSINE}"
     else:
         return ""
-    name = getattr(embeddings, "name", config.embedding.label)
+    name = getattr(embeddings, "name", config.embedding.model)
     return f"was embedded by another model: {name} {fault}; set embedding to the model and prefixes it was made with"
 
 

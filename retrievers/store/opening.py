@@ -78,11 +78,8 @@ def placed(store: StoreConfig, file: Path | None = None) -> StoreConfig:
 
 
 def portable_settings(retriever: RetrieverConfig, file: Path | None = None) -> dict[str, Any]:
-    """Return a retriever's settings with the models that are taken by default, and its store as `placed` names it."""
+    """Return a retriever's settings, with its store as `placed` names it."""
     settings = dump(retriever)
-    for name in ("embedding", "cross_encoder"):
-        if name in settings:
-            settings[name]["model"] = getattr(retriever, name).resolved_model
     if "store" in settings:
         settings["store"] = placed(retriever.store, file).model_dump(mode="json")
     return settings
@@ -98,7 +95,6 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
 
     Raises:
         StoreError: The folder does not exist, is locked by another process, holds something else, or is damaged.
-        ConfigError: The API key cannot be one.
     """
     if store.url:
         return _server(store, api_key(env, KEY))

@@ -129,12 +129,10 @@ def _same_model(read: Reading) -> str:
 def _without_bm25(read: Reading) -> str:
     """Say that there is no sparse vector of BM25 to be checked."""
     keyword, sparse = read.config.keyword, read.info.sparse_vectors
-    if keyword.scale != "bm25":
-        return f"{UNCHECKED}: the encoder of sparse vectors is {keyword.encoder}"
-    if keyword.vector_name in sparse:
+    if keyword.scale == "bm25" and keyword.vector_name in sparse:
         return ""
-    other = f"; name keyword.vector_name and keyword.encoder, of {', '.join(map(repr, sparse))}" if sparse else ""
-    return f"{UNCHECKED}: there is no sparse vector {keyword.vector_name!r}{other}"
+    has = f"; name keyword.vector_name and keyword.encoder, of {', '.join(map(repr, sparse))}" if sparse else ""
+    return f"{UNCHECKED}: there is no sparse vector of BM25 named {keyword.vector_name!r}{has}"
 
 
 def _idf(read: Reading) -> str:
@@ -181,11 +179,11 @@ def _hnsw(read: Reading) -> str:
     """Say that a collection large enough for an index has none."""
     kilobytes = read.info.points * read.info.dimension * 4 / 1024
     config = read.stored.config
-    off = {"m": config.hnsw_config.m, "indexing_threshold": config.optimizer_config.indexing_threshold}
-    none = next((name for name, value in off.items() if value == 0), "")
-    if kilobytes <= UNINDEXED_KB or not read.config.store.url or not none:
+    is_off = 0 in (config.hnsw_config.m, config.optimizer_config.indexing_threshold)
+    if kilobytes <= UNINDEXED_KB or not read.config.store.url or not is_off:
         return ""
-    return f"no index of {kilobytes:,.0f} KB of vectors, so that every search reads them all ({none} is 0); raise it"
+    remedy = "raise what is 0 of hnsw_config.m and indexing_threshold"
+    return f"no index of {kilobytes:,.0f} KB of vectors, so that every search reads them all; {remedy}"
 
 
 def _quantisation(read: Reading) -> str:
@@ -208,16 +206,8 @@ def _empty(read: Reading) -> str:
     return f"{empty} of {len(read.chunks)} chunks have no text under {key!r}; set metadata.text_key" if empty else ""
 
 
-def _without_text(read: Reading) -> str:
-    """Say that there is no text to be checked."""
-    has = any(chunk.text.strip() for chunk in read.chunks)
-    return "" if has else f"{UNCHECKED}: there is no text under {read.config.metadata.text_key!r}"
-
-
 def _tiny(read: Reading) -> str:
     """Say that many chunks hold a few words, which are near to many queries and answer none."""
-    if missing := _without_text(read):
-        return missing
     tiny = [chunk.text for chunk in read.chunks if 0 < len(chunk.text.split()) < TINY_WORDS]
     if len(tiny) <= MANY_TINY * len(read.chunks):
         return ""
@@ -227,8 +217,6 @@ def _tiny(read: Reading) -> str:
 
 def _duplicates(read: Reading) -> str:
     """Say that texts are stored more than once, and take the places of others in a result."""
-    if missing := _without_text(read):
-        return missing
     counts = Counter(text for chunk in read.chunks if (text := " ".join(chunk.text.split())))
     again = counts.total() - len(counts)
     often = "".join(f"{text[:50]!r} ({count} times)" for text, count in counts.most_common(1))

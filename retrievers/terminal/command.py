@@ -10,17 +10,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from retrievers.config.files import make_private, user_path
+from retrievers.config.files import user_path
 from retrievers.config.layers import removed
-from retrievers.errors import ConfigError, RetrievalError, nearest
-from retrievers.text.printable import json_text, printable
+from retrievers.errors import RetrievalError, nearest
+from retrievers.text.printable import printable
 from retrievers.text.quoting import quoted, shortened
-from retrievers.text.secrets import redacted, without_secrets
+from retrievers.text.secrets import redacted
 
 EXIT_USER_ERROR = 2
 EXIT_INCOMPLETE = 3
@@ -29,9 +27,6 @@ EXIT_TERMINATED = 143
 # What a command's name begins with, however it was started: `python -m evals.golden` is `retrieval-evals golden`.
 MODULE = re.compile(r"^python -m (evals\.|evals$|retrievers) ?")
 INVALID_CHOICE = re.compile(r"(?:invalid choice:|unknown command) '([^']*)'")
-LOG_FIELDS = ("query", "query_id", "stage", "collection", "attempt")
-# Loggers whose errors the user sees as the last message of the command.
-SEARCHES = "retrievers.retriever."
 Value = TypeVar("Value")
 log = logging.getLogger(__name__)
 
@@ -104,7 +99,8 @@ def run(main: Callable[[], int]) -> int:
             return main()
     except (Exception, KeyboardInterrupt) as error:
         code, message = _ending(error, terminated=bool(received))
-        log.log(logging.ERROR if code == EXIT_INCOMPLETE else logging.DEBUG, "stopped", exc_info=True)
+        if code == EXIT_INCOMPLETE:
+            log.error("stopped", exc_info=True)
         print_error(message)
         return code
 
@@ -202,69 +198,28 @@ def has_display(env: Mapping[str, str], platform: str) -> bool:
 
 
 def add_logging_flags(parser: argparse.ArgumentParser, *, quiet: str = "print nothing but errors") -> None:
-    """Add `--quiet`, `--verbose` and `--log-file`; `quiet` names the output that remains."""
+    """Add `--quiet` and `--verbose`; `quiet` names the output that remains."""
     parser.add_argument("--quiet", action="store_true", help=quiet)
     parser.add_argument("--verbose", action="store_true", help="report the progress in detail")
-    parser.add_argument(
-        "--log-file", type=path_argument, metavar="FILE", help="append what happens to FILE as JSON lines"
-    )
 
 
-def set_up_logging(*, verbose: bool, log_file: Path | None, quiet: bool = False) -> None:
-    """Send our log records to standard error and to a JSON-lines file.
-
-    The file gets everything; standard error warnings, with `quiet` errors alone, with `verbose` (and not `quiet`) what
-    is being done. A search that failed ends its command, which says so itself: its record goes to the file alone.
-
-    Raises:
-        ConfigError: The file cannot be written.
-    """
-    console = logging.StreamHandler()
-    console.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
-    console.addFilter(lambda record: not record.name.startswith(SEARCHES) or record.levelno < logging.ERROR)
-    handlers: list[logging.Handler] = [console, *([_opened(log_file)] if log_file else [])]
-    for handler in handlers:
-        handler.setFormatter(_Formatter(as_json=handler is not console))
+def set_up_logging(*, verbose: bool, quiet: bool = False) -> None:
+    """Send our log records to standard error: warnings; errors alone; or what is being done, where it is not quiet."""
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
+    handler.setFormatter(_Formatter("%(levelname)s %(name)s: %(message)s"))
     for logger in map(logging.getLogger, ("retrievers", "evals")):
-        for old in logger.handlers:
-            old.close()
         logger.setLevel(logging.DEBUG)
         # Libraries that configure the root logger would print every record again.
         logger.propagate = False
-        logger.handlers[:] = handlers
-
-
-def _opened(file: Path) -> logging.Handler:
-    if file.exists() and not file.is_file():
-        raise ConfigError(f"--log-file {file}: expected a file to append to, found a folder, device or pipe")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        make_private(file)  # queries and answers are in the log
-        return logging.FileHandler(file, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--log-file {file}: cannot be written: {error.strerror}") from error
+        logger.handlers[:] = [handler]
 
 
 class _Formatter(logging.Formatter):
-    """A record as a line for the terminal, or as JSON with all that is known."""
-
-    def __init__(self, *, as_json: bool) -> None:
-        super().__init__("%(levelname)s %(name)s: %(message)s")
-        self._as_json = as_json
+    """A record as text for the terminal, without secrets."""
 
     def format(self, record: logging.LogRecord) -> str:
-        if not self._as_json:
-            return printable(redacted(super().format(record)))
-        entry = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": redacted(record.getMessage()),
-            **{name: without_secrets(str(vars(record)[name])) for name in LOG_FIELDS if name in vars(record)},
-        }
-        if record.exc_info:
-            entry["exception"] = redacted(self.formatException(record.exc_info))
-        return json_text(entry)
+        return printable(redacted(super().format(record)))
 
 
 # Progress

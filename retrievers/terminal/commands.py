@@ -47,7 +47,7 @@ def default_collection(folder: Path) -> str:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    set_up_logging(verbose=namespace.verbose, log_file=namespace.log_file, quiet=namespace.quiet)
+    set_up_logging(verbose=namespace.verbose, quiet=namespace.quiet)
     env = environment(os.environ)
     layers = [environment_layer(env)]
     if namespace.config:
@@ -58,6 +58,8 @@ def _run(namespace: argparse.Namespace) -> int:
     if namespace.command == "search":
         return _search(namespace, layers, env)
     config = build(RetrieverConfig, layers)
+    if config.python is not None:
+        raise ConfigError(f"python: {namespace.command} works on a collection, not on {config.python!r}; leave it out")
     if namespace.write and namespace.write.exists():
         raise ConfigError(f"{namespace.write}: exists already; name another file with --write")
     if namespace.command == "index":
@@ -96,15 +98,13 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
     from retrievers.net.retry import patient
     from retrievers.store.opening import location, open_client
 
-    if config.python is not None:
-        raise ConfigError(f"python: index works on a collection, not on {config.python!r}; leave python out")
     settings = build(IndexSettings, [flag_layer(namespace, IndexSettings)])
     corpus = _corpus(namespace).readable(skip_broken=namespace.skip_broken)
     embeddings = make_embeddings(config.embedding, env)
     with (
         closing(open_client(config.store, env, create=True)) as client,
         progress_bar(shown=not namespace.quiet) as progress,
-        patient(config.store.wait_s),
+        patient(),
     ):
         report = index_corpus(
             client, config, embeddings, corpus, settings, replace=namespace.replace, progress=progress
@@ -143,8 +143,6 @@ def _corpus(namespace: argparse.Namespace) -> "Corpus":
     columns = {part: name for part in USUAL if (name := getattr(namespace, f"{part}_column"))}
     hub = {part: getattr(namespace, part) for part in ("revision", "subset", "split")}
     if not is_table(namespace.folder):
-        if columns or any(hub.values()):
-            raise ConfigError(f"{namespace.folder}: columns, revision, subset and split are those of a dataset")
         return read_corpus(namespace.folder, namespace.base_url)
     if str(namespace.folder).startswith(HUB) and not hub["revision"]:
         raise ConfigError(f"{namespace.folder}: name the commit or tag with --revision, so that it stays the same")

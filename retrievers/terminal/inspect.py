@@ -13,7 +13,7 @@ from retrievers.errors import ConfigError
 from retrievers.records import ALIASES
 from retrievers.retriever.opened import open_retriever
 from retrievers.store.collection import CollectionInfo, describe
-from retrievers.store.inspection import SAMPLE, Proposal, payload_keys, propose
+from retrievers.store.inspection import Proposal, payload_keys, propose
 from retrievers.store.opening import open_client, placed
 from retrievers.terminal.audit import UNCHECKED, audit, read
 
@@ -90,26 +90,16 @@ def _of_collection(info: CollectionInfo) -> list[str]:
 
 
 def look(config: RetrieverConfig, env: Mapping[str, str]) -> Inspection:
-    """Read a collection, or call the user's own retriever once, for `inspect`.
-
-    Writes nothing.
+    """Read a collection; write nothing.
 
     Raises:
-        RetrievalError: The store or the retriever failed, or its chunks cannot be listed.
+        StoreError: The store failed.
     """
-    if config.python is None:
-        with closing(open_client(config.store, env)) as client:
-            info = describe(client, config)
-            config = config.model_copy(update={"vector_name": info.vector_name})
-            reading = read(client, config, env, info)
-        stored = [point.payload or {} for point in reading.points]
-        return Inspection(config=reading.config, info=info, payloads=stored, health=audit(reading))
-    with open_retriever(config, env=env) as retriever:
-        if retriever.info is None:
-            remedy = "name the collection that it reads from (store and collection)"
-            raise ConfigError(f"python {config.python!r}: its chunks cannot be listed, to be looked at; {remedy}")
-        payloads = [payload for _, payload in retriever.sample(SAMPLE)]
-        return Inspection(config=config, info=retriever.info, payloads=payloads)
+    with closing(open_client(config.store, env)) as client:
+        info = describe(client, config)
+        reading = read(client, config.model_copy(update={"vector_name": info.vector_name}), env, info)
+    payloads = [point.payload or {} for point in reading.points]
+    return Inspection(config=reading.config, info=info, payloads=payloads, health=audit(reading))
 
 
 def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str]) -> None:
@@ -121,23 +111,20 @@ def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str]) -> No
         RetrievalError: The file exists or cannot be written, or the settings do not open the retriever: its embedding
             model is another one, for example.
     """
-    config, proposal, is_own = seen.config, seen.proposal, seen.config.python is not None
-    metadata: dict[str, Any] = {"map": {name: key for name, key in proposal.map.items() if ALIASES.get(key) != name}}
-    if not is_own or proposal.text_key not in (None, "page_content"):
-        metadata |= {"text_key": proposal.text_key or config.metadata.text_key, "nested_under": proposal.nested_under}
+    config, proposal = seen.config, seen.proposal
+    mapped = {name: key for name, key in proposal.map.items() if ALIASES.get(key) != name}
+    text_key = proposal.text_key or config.metadata.text_key
+    metadata = {"map": mapped, "text_key": text_key, "nested_under": proposal.nested_under}
     changes: dict[str, Any] = {"metadata": config.metadata.model_copy(update=metadata)}
     keyword = config.keyword.vector_name
     has_terms = keyword in seen.info.sparse_vectors and keyword not in seen.info.without_idf
-    if has_terms and not is_own and "mode" not in config.model_fields_set:
-        changes["mode"] = "hybrid"
+    if has_terms and "mode" not in config.model_fields_set:
         # Weighted sums are of scores from 0 to 1.
-        changes |= {"fusion": "rrf"} if seen.info.distance != "cosine" else {}
+        changes |= {"mode": "hybrid"} | ({"fusion": "rrf"} if seen.info.distance != "cosine" else {})
     open_retriever(config.model_copy(update=changes), env=env).close()
-    if not is_own or config.names_collection:
-        changes["store"] = placed(config.store, file)
-    written: dict[str, Any] = {} if is_own else {"name": config.collection}
-    written["retriever"] = config.model_copy(update=changes).model_dump(mode="json", exclude_defaults=True)
-    written["dataset"] = {"path": "golden.jsonl"}
+    changes["store"] = placed(config.store, file)
+    retriever = config.model_copy(update=changes).model_dump(mode="json", exclude_defaults=True)
+    written = {"name": config.collection, "retriever": retriever, "dataset": {"path": "golden.jsonl"}}
     try:
         with file.open("x", encoding="utf-8") as target:
             target.write(yaml.safe_dump(written, sort_keys=False))

@@ -14,10 +14,10 @@ def charset(name: str | None) -> str:
     try:
         codec = codecs.lookup(name or "utf-8").name
         b"\xc3x".decode(codec, "replace")
-    except (LookupError, ValueError, UnicodeError):  # unknown, no name at all, or one of Python's codecs of bytes
+    except (LookupError, UnicodeError):  # unknown, or one of Python's codecs of bytes
         return "utf-8"
-    # What pages call Latin-1 is read by browsers as its superset; UTF-7 can hide markup.
-    return {"iso8859-1": "cp1252", "ascii": "cp1252", "utf-7": "utf-8"}.get(codec, codec)
+    # What pages call Latin-1 is read by browsers as its superset.
+    return {"iso8859-1": "cp1252", "ascii": "cp1252"}.get(codec, codec)
 
 
 def decoded(data: bytes) -> str:

@@ -38,7 +38,7 @@ def experiment(store: Store, values: dict[str, Any] | None = None, **others: Any
     retriever = {
         "store": store,
         "collection": "mine",
-        "embedding": {"provider": "python", "model": "tests.support.distances:embeddings"},
+        "embedding": {"model": "python:tests.support.distances:embeddings"},
         "metadata": {"required": []},
         "candidates": 20,
         **(values or {}),

@@ -51,7 +51,7 @@ def run(
 
     def one(name: str, *arguments: Any) -> Done:
         files = [f"--{flag}={name}.{end}" for flag, end in (("output", "json"), ("html", "html"), ("junit", "xml"))]
-        flags = ["--config", made.config, *files, f"--log-file={name}.log", "--verbose", "--tracking.enabled=true"]
+        flags = ["--config", made.config, *files, "--verbose", "--tracking.enabled=true"]
         done = call(main, [*flags, *arguments], capsys)
         Path(f"{name}.out").write_text(f"{done.code}\n{done.out}\n{done.err}")
         return done
@@ -111,7 +111,7 @@ def test_errors_of_servers_and_of_a_users_retriever(run: Run, server: CohereChat
     with QdrantServer(api_key=QDRANT) as qdrant, qdrant.failing(quoting(QDRANT)):
         done.append(run("qdrant", f"--retriever.store.url={qdrant.url}", PLAIN))
     with server.failing(quoting(COHERE, f"https://me:{PASSWORD}@host")):
-        cohere = ["--retriever.store.path=other", "--retriever.embedding.provider=cohere"]
+        cohere = ["--retriever.store.path=other", "--retriever.embedding.model=cohere:embed-english-v3.0"]
         done.append(run("embedding", *cohere, f"--retriever.embedding.base-url={server.url}", PLAIN))
         rerank = ["--retriever.rerank=cross-encoder", f"--retriever.cross-encoder.base-url={server.url}"]
         done.append(run("rerank", *rerank, PLAIN))

@@ -32,7 +32,7 @@ from tests.support.reports import closed
 
 pytestmark = pytest.mark.integration
 Report = dict[str, Any]
-WRITTEN = {"mlruns", "store", "log.jsonl"}
+WRITTEN = {"mlruns", "store"}
 USUAL = tuple(f"retriever.{name}" for name in ("mode", "top_k", "threshold", "rerank", "embedding.model"))
 """The settings that every run has as parameters in MLflow."""
 
@@ -65,7 +65,7 @@ def once(
     with shared_folder(factory, worker_id, name) as folder:
         ended = folder.with_suffix(".ended")
         if not ended.exists():
-            done = python([*runner, "--retriever.store.path", folder / "store", "--log-file", "log.jsonl"], folder, env)
+            done = python([*runner, "--retriever.store.path", folder / "store"], folder, env)
             ended.write_text(json.dumps([done.returncode, done.stdout, done.stderr]))
         return Finished(folder, *json.loads(ended.read_text()))
 
@@ -122,8 +122,6 @@ def test_it_writes_below_its_folder_what_it_says_it_writes(finished: Finished) -
     kept = {path.name for path in (finished.folder / "mlruns").iterdir()}
     assert kept == {"mlflow.db", ".mlflow.db.lock", "artifacts", "reports"}
     assert not list(finished.folder.rglob("*.part"))
-    logged = (finished.folder / "log.jsonl").read_text().splitlines()
-    assert {json.loads(line)["level"] for line in logged} <= {"DEBUG", "INFO"}
 
 
 def test_the_report_has_every_query_of_the_split_every_metric_and_every_criterion(
@@ -286,7 +284,7 @@ def same(one: Any, other: Any) -> bool:
 @pytest.mark.slow
 def test_no_secret_is_written_anywhere(watched: Finished) -> None:
     paths = [path for path in watched.folder.rglob("*") if path.is_file()]
-    assert {"mlflow.db", "report.json", "queries.json", "settings.yaml", "log.jsonl"} <= {path.name for path in paths}
+    assert {"mlflow.db", "report.json", "queries.json", "settings.yaml"} <= {path.name for path in paths}
     secret = recorder.SECRET.encode()
     encoded = base64.b64encode(b"me:" + secret + b"-uri")
     for path in paths:

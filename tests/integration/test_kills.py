@@ -76,7 +76,7 @@ def tmp_path(on_disk: Path) -> Path:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     """With a model that is there at once, and five chunks for every query."""
-    embedding = {"provider": "python", "model": "tests.support.embeddings:Counting"}
+    embedding = {"model": "python:tests.support.embeddings:Counting"}
     return make_judged(tmp_path_factory.mktemp("judged"), embedding=embedding, top_k=5, threshold=0.0)
 
 

@@ -208,7 +208,9 @@ def fill(client: QdrantClient, cohere: str) -> None:
     """Make a collection as somebody else would: no recorded model, other names for the fields."""
     size = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
     client.create_collection("manual", vectors_config=size)
-    embeddings = make_embeddings(EmbeddingConfig(provider="cohere", base_url=cohere), {"COHERE_API_KEY": KEY})
+    embeddings = make_embeddings(
+        EmbeddingConfig(base_url=cohere, model="cohere:embed-english-v3.0"), {"COHERE_API_KEY": KEY}
+    )
     store = QdrantVectorStore(client, "manual", embedding=embeddings, validate_collection_config=False)
     for page in PAGES:
         texts = [f"What {page} are made of, and how part {n} of them is calibrated." for n in range(3)]
@@ -230,7 +232,7 @@ def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[st
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert run(validate, checkout, servers).returncode == 0
     mine, _, foreign = blocks(README, "yaml")
-    reached = mine.replace("provider: cohere,", f"provider: cohere, base_url: '{servers['cohere']}',")
+    reached = mine.replace("embedding: {", f"embedding: {{base_url: '{servers['cohere']}', ")
     (checkout / "mine.yaml").write_text(reached)
     done = run(evaluate, checkout, servers)
     assert done.returncode in (0, 1), done.stderr

@@ -64,21 +64,20 @@ def refused(arguments: list[str], capsys: Captured) -> str:
 
 FILTERS = 'module = ros2 and not (title = "See: also #1") and chunk_token_count >= 5'
 PLAIN, DENSE = ("--python", "tests.support.foreign:plain"), ("--python", "tests.support.foreign:dense")
-ENCODER = ["--rerank", "cross-encoder", "--cross-encoder.provider", "sentence-transformers"]
+ENCODER = ["--rerank", "cross-encoder", "--cross-encoder.model", "sentence-transformers:own"]
 SEARCHES = {
     "semantic": [],
     "every way": ["--mode", "hybrid", "--filters", FILTERS, "--rerank", "mmr", "--group-by", "source_url"],
     "a depth of none": ["--top-k", "0"],
     "a threshold above 1": ["--threshold", "1.5"],
-    "an unknown provider": ["--embedding.provider", "opneai"],
+    "an unknown provider": ["--embedding.model", "opneai:x"],
     "no YAML": ["--metadata.map", "{a"],
     "no such file": ["--config", "none.yaml"],
-    "a folder for a log": ["--log-file", "."],
     "an unknown field": ["--filters", "modul = ros2"],
     "half a filter": ["--filters", "module ="],
     "a missing extra": ENCODER,
     "a missing collection": ["--collection", "page"],
-    "a missing key": ["--embedding.provider", "cohere"],
+    "a missing key": ["--embedding.model", "cohere:embed-english-v3.0"],
     "another language": ["--mode", "hybrid", "--keyword.language", "german"],
     "a missing vector": ["--mode", "hybrid", "--keyword.vector-name", "terms"],
 }
@@ -89,10 +88,8 @@ OTHERS = {
     "search a missing store": ["search", "robot"],
     "inspect a missing store": ["inspect"],
     "search with one's own": ["search", "forward kinematics of an arm", *PLAIN, "--top-k", "2"],
-    "inspect what one's own reads": ["inspect", *DENSE],
-    "inspect one's own that reads nothing": ["inspect", *PLAIN],
+    "inspect one's own": ["inspect", *PLAIN],
     "index by a missing column": ["index", "c.csv", "--text-column", "bdy"],
-    "index pages by columns": ["index", "pages", "--id-column", "x"],
     "index a moving dataset": ["index", "hub:some/data"],
     "index nothing": ["index", "nowhere"],
     "index a picture": ["index", "image.png"],
@@ -136,20 +133,17 @@ def test_the_public_names_are_there_and_no_others() -> None:
 # search
 
 
-def test_a_failed_search_is_told_once_and_logged(server: QdrantServer, tmp_path: Path, capsys: Captured) -> None:
+def test_a_failed_search_is_told_once(server: QdrantServer, tmp_path: Path, capsys: Captured) -> None:
     there = ["--store.url", server.url, "--collection", "pages"]
     assert main(["index", str(write_pages(tmp_path / "pages")), *there, "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
     fault = FAULTS["500"]
     with server.failing(type(fault)(reply=fault.reply, on="/points/query/batch")):
-        retried, last = refused(["search", "robot", *there, "--log-file", "log.jsonl"], capsys).splitlines()
+        retried, last = refused(["search", "robot", *there], capsys).splitlines()
         [quiet] = refused(["search", "robot", *there, "--quiet"], capsys).splitlines()
     assert retried.startswith("WARNING retrievers.net.retry: ")
     assert last.startswith("error: ") and "answered 500 Internal Server Error: panicked" in last
     assert re.sub(r"in [\d.]+ s", "", quiet) == re.sub(r"in [\d.]+ s", "", last)
-    logged = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    [failed] = [entry for entry in logged if entry["level"] == "ERROR"]
-    assert (failed["query"], failed["collection"]) == ("robot", "pages")
 
 
 def test_a_search_takes_the_settings_that_the_collection_records(tmp_path: Path, capsys: Captured) -> None:
@@ -205,7 +199,7 @@ def test_an_experiment_that_inspect_writes_opens_what_it_saw(
 
 # index: folders of mixed files, and datasets
 
-MODEL = ("--embedding.provider", "python", "--embedding.model", "tests.support.indexing:make_embeddings")
+MODEL = ("--embedding.model", "python:tests.support.indexing:make_embeddings")
 
 
 def test_a_mixed_folder_names_what_it_leaves_out(tmp_path: Path, capsys: Captured) -> None:
@@ -224,8 +218,8 @@ def test_a_mixed_folder_names_what_it_leaves_out(tmp_path: Path, capsys: Capture
 def test_pages_are_indexed_by_the_flags_by_a_patient_command(tmp_path: Path, capsys: Captured) -> None:
     write_pages(tmp_path, {"docs/long.md": "Some words of a text. " * 40})
     index = ["index", "docs", "--collection", "pages", "--base-url", "/help", "--max-tokens", "16"]
-    told, last = refused([*index, *MODEL[:-1], "tests.support.indexing:make_failing"], capsys).splitlines()
-    assert "trying again for up to 60 s (store.wait_s): " in told and last.endswith("(34 attempts in 61.8 s)")
+    told, last = refused([*index, MODEL[0], "python:tests.support.indexing:make_failing"], capsys).splitlines()
+    assert "trying again for up to 60 s: " in told and last.endswith("(34 attempts in 61.8 s)")
     assert main([*index, *MODEL]) == 0
     client = open_client(StoreConfig(path=Path(".qdrant")), {}, create=True)
     points, recorded = content(client).values(), manifest(client)["index"]
@@ -263,17 +257,13 @@ def test_a_dataset_of_the_hub_is_streamed(tmp_path: Path, capsys: Captured) -> N
     ("source", "name"),
     [
         ("physical_ai_handbook/docs", "physical_ai_handbook"),
-        ("handbook", "handbook"),
         ("my site/Docs", "my_site"),
         ("a.b (v2)", "a_b_v2_"),
-        ("x/content/../pages", "x"),
-        ("/", "docs"),
         ("/docs", "docs"),
         ("scifact/corpus.jsonl", "scifact"),
-        ("notes.csv", "notes"),
         ("hub:BeIR/nq", "nq"),
     ],
 )
 def test_a_collection_is_called_by_its_source(tmp_path: Path, source: str, name: str) -> None:
-    write_pages(tmp_path, {"scifact/corpus.jsonl": "", "notes.csv": ""})
+    write_pages(tmp_path, {"scifact/corpus.jsonl": ""})
     assert default_collection(Path(source)) == name

@@ -61,7 +61,7 @@ TABLES: dict[str, Any] = {
     "abbreviations": {"e.g.": "for example", "R&D": "research"},
     "keyword": {"synonyms": {"node.js": ["javascript"], "C++": ["cpp"]}},
 }
-OWN = {"base_url": "http://localhost:8000/v1", "query_prefix": "query: ", "dimensions": 64, "options": {"a": 8}}
+OWN = {"base_url": "http://localhost:8000/v1", "query_prefix": "query: ", "options": {"a": 8}}
 E5 = {"embedding": {"model": "openai:e5", **OWN}}
 COHERE, OTHER = {"model": "cohere:embed-v4.0"}, {"model": "openai:other"}
 
@@ -81,9 +81,8 @@ COHERE, OTHER = {"model": "cohere:embed-v4.0"}, {"model": "openai:other"}
         (TABLES, {"filters": {"tags": "a"}}, "filters", {"tags": "a"}),
         ({"filters": "tags = a"}, TABLES, "filters", TABLES["filters"]),
         (TABLES, {"keyword__synonyms": {}}, "keyword.synonyms", {}),
-        # Another model gets of the one below only where their provider is asked.
+        # Another model gets of the one below the address alone, and only where their provider is asked.
         (E5, {"embedding": COHERE}, "embedding", dump(EmbeddingConfig.model_validate(COHERE))),
-        (E5, {"embedding": {"provider": "cohere", "model": "embed-v4.0"}}, "embedding.base_url", None),
         (
             E5,
             {"embedding": OTHER},
@@ -102,7 +101,7 @@ def test_what_of_a_lower_layer_a_higher_one_replaces(
 
 
 def test_a_retriever_of_the_users_own_replaces_all_but_how_much_is_read_and_what_it_is_called() -> None:
-    whole: dict[str, Any] = {"mode": "hybrid", "embedding": {"provider": "cohere"}, "threshold": 0.7}
+    whole: dict[str, Any] = {"mode": "hybrid", "embedding": COHERE, "threshold": 0.7}
     kept: dict[str, Any] = {"top_k": 8, "candidates": 50, "metadata": {"nested_under": "m"}}
     below = layer(**whole, **kept, store={"path": "/s"}, collection="c", filters="a = 1")
     made = build(RetrieverConfig, [below, flags("--python", "m:f")])
@@ -161,8 +160,8 @@ def test_the_tilde_is_the_users_home_wherever_a_path_comes_from(file: Path, monk
 
 
 NO_SETTINGS = (
-    "top_k: 3\ntop_k: 4", "{store: {path: a, path: b}}", "store.path: x\nstore:\n  path: y", "store: x\nstore.path: y",
-    "a: [1", "a: !!python/object:os.system x", "threshold: 2024-13-45", "- a", "", "a: \x07",
+    "top_k: 3\ntop_k: 4", "{store: {path: a, path: b}}", "a: [1", "a: !!python/object:os.system x",
+    "threshold: 2024-13-45", "- a", "", "a: \x07",
 )  # fmt: skip
 
 
@@ -185,7 +184,7 @@ def test_a_file_that_is_none_of_settings_is_named_with_its_line(file: Path, snap
         ("filters", json.dumps(TABLES["filters"]), TABLES["filters"]),
         ("filters", "[module]", "[module]"),
         ("filters", "5", "5"),
-        ("embedding.model", "null", None),
+        ("threshold", "null", None),
     ],
 )
 def test_a_flag_is_written_as_in_a_file(flag: str, raw: str, value: Any) -> None:
@@ -225,7 +224,7 @@ def test_every_fault_is_told_at_once_with_value_origin_and_nearest_name(file: Pa
         f"colection: unknown setting (set by {file}); did you mean 'collection' or 'vector_name'?",
         f"keyword_weight: is no setting any more (set by {file}): the keyword side has what semantic_weight leaves",
         f"mmr_lambda: Input should be less than or equal to 1, got 1.5 (set by {file})",
-        f"store.pth: unknown setting (set by {file}); did you mean 'store.path' or 'store.wait_s' or 'store.url'?",
+        f"store.pth: unknown setting (set by {file}); did you mean 'store.path' or 'store.url' or 'store.timeout_s'?",
         "top_k: Input should be a valid integer, unable to parse string as an integer, got 'many' "
         "(set by the environment)",
     ]
@@ -239,13 +238,9 @@ def test_a_secret_in_an_address_is_not_printed(setting: str) -> None:
         assert fault.startswith(setting.replace("__", ".")) and "s3cret" not in fault
 
 
-def test_a_key_in_place_of_its_variable_or_that_no_header_can_carry_is_refused_unseen() -> None:
+def test_a_key_in_place_of_its_variable_is_refused_unseen() -> None:
     for key in ("sk-0123456789abcdef", "x7KdQ2mZp8Lr4TnV9sWb3HcY6fJg1AeR5uXo0iBt", "A" * 32, "", 5):
         (fault,) = faults(layer(judge={"api_key_env": key}), model=ExperimentConfig)
         assert fault.endswith("such as COHERE_API_KEY, and not the key itself (set by f)")
         assert str(key) not in fault or not key
     assert api_key({"K": " abc\n"}, "K") == "abc" and api_key({}, "K") is None
-    for key in ("s3cret\nmore", "s3crét", "s3cret\x00", "s3cret\ud800"):
-        with pytest.raises(ConfigError, match=r"^COHERE_API_KEY: ") as caught:
-            api_key({"COHERE_API_KEY": key}, "COHERE_API_KEY")
-        assert "s3cr" not in str(caught.value)

@@ -1,7 +1,6 @@
 """Time that passes only when it is told to: the clock, the waits and the jitter by which requests are repeated."""
 
 import time
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -12,11 +11,6 @@ from retrievers.net import retry
 # Requests of an application for one that fails again and again, by a clock that stands still but for the waits.
 ATTEMPTS = 6
 TRIED = " (6 attempts in 5.8 s)"
-
-
-def patient(wait_s: float) -> AbstractContextManager[None]:
-    """Be as patient inside with a store that is away as a run is, up to so many seconds."""
-    return retry.patient(wait_s)
 
 
 def now() -> float:

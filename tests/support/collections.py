@@ -184,7 +184,7 @@ OTHER = {text: vector[::-1] for text, vector in TABLE.items()}
 
 def at(server: LoopbackServer, **values: Any) -> RetrieverConfig:
     """Return the settings of the collection `mine` on a server, which a model of the user's own embedded."""
-    own = {"provider": "python", "model": "mine:make"}
+    own = {"model": "python:mine:make"}
     return settings(**{"store": {"url": server.url}, "collection": "mine", "embedding": own, **values})
 
 

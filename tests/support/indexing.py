@@ -39,7 +39,7 @@ class HashEmbeddings(Embeddings):
 
 
 def make_embeddings() -> Embeddings:
-    """Return embeddings for `embedding.provider: python`; the environment may arm the process to kill itself."""
+    """Return embeddings for `embedding.model: python:…`; the environment may arm the process to kill itself."""
     if KILL_AT in os.environ:
         _kill_at(os.environ[KILL_AT])
     return HashEmbeddings()
@@ -92,7 +92,7 @@ def write_pages(folder: Path, sources: Mapping[str, str]) -> Path:
 
 def settings(store: Path | str, **changes: Any) -> RetrieverConfig:
     """Return settings for an embedded store, or a server by its address, and `make_embeddings`."""
-    model = {"provider": "python", "model": "tests.support.indexing:make_embeddings"}
+    model = {"model": "python:tests.support.indexing:make_embeddings"}
     place = {"path": store} if isinstance(store, Path) else {"url": store}
     return RetrieverConfig.model_validate({"store": place, "collection": "pages", "embedding": model} | changes)
 

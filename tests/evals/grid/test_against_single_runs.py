@@ -39,7 +39,7 @@ def server() -> Iterator[CohereChatServer]:
 
 
 def experiment(world: Experiment, server: CohereChatServer, **changes: Any) -> ExperimentConfig:
-    reranker = {"retriever__cross_encoder": {"provider": "cohere", "base_url": server.url}}
+    reranker = {"retriever__cross_encoder": {"base_url": server.url}}
     return settings(world, metrics=METRICS, retriever__candidates=20, **reranker, **changes)
 
 

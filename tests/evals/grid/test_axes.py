@@ -7,7 +7,7 @@ from pydantic import PositiveInt
 from evals.config.sweep import SweepConfig
 from evals.errors import ExperimentError
 from evals.grid.axes import VARIANT_AXES, Plan, effective, plan
-from retrievers.config import RERANKERS, Fusion, Mode, RerankerName, RetrieverConfig
+from retrievers.config import Fusion, Mode, RerankerName, RetrieverConfig
 
 
 def planned(sweep: dict[str, Any], **base: Any) -> Plan:
@@ -66,7 +66,7 @@ def test_what_cannot_be_is_refused_before_any_work(sweep: dict[str, Any], base: 
 
 BASES = [
     {"mode": mode, "fusion": fusion, "rerank": rerank, "threshold": 0.3}
-    for mode, fusion, rerank in product(get_args(Mode), get_args(Fusion), RERANKERS)
+    for mode, fusion, rerank in product(get_args(Mode), get_args(Fusion), get_args(RerankerName))
 ]
 
 

@@ -23,7 +23,7 @@ from tests.support.grid_world import METRICS, Bench, swept_of
 from tests.support.stored_reports import stored
 
 THRESHOLDS = {"bm25": [0, 0.2, 0.5, 1, 2], "known_words": [0, 0.4, 0.5, 0.75, 1], "rerank": [0, 0.2, 0.4, 0.6, 0.9]}
-SCORER = {"provider": "python", "model": "tests.support.rerankers:Scorer"}
+SCORER = {"model": "python:tests.support.rerankers:Scorer"}
 RERANKED = {"rerank": "cross-encoder", "cross_encoder": SCORER}
 
 

@@ -27,7 +27,7 @@ def evil(folder: Path, tmp_path: Path, server: MlflowServer, monkeypatch: pytest
     (tmp_path / "evilmod.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w').close()\ndef make(): ...\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", TOKEN)
-    embedding = {"provider": "python", "model": "evilmod:make"}
+    embedding = {"model": "python:evilmod:make"}
     settings = {
         **report().config,
         "retriever": {**report().config["retriever"], "python": "evilmod:make", "embedding": embedding},
@@ -46,7 +46,7 @@ def test_it_imports_nothing_and_sends_nothing(evil: Path, capsys: pytest.Capture
     assert main([str(evil), "--tracking.experiment", "tests"]) == 0
     done = capsys.readouterr()
     run = client().get_run(done.out.split()[2])
-    assert run.info.status == "FINISHED" and run.data.params["retriever.embedding.model"] == "evilmod:make"
+    assert run.info.status == "FINISHED" and run.data.params["retriever.embedding.model"] == "python:evilmod:make"
     assert TOKEN.encode() not in (folder / "mlruns" / "mlflow.db").read_bytes()
 
 

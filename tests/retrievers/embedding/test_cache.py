@@ -18,13 +18,14 @@ from retrievers.embedding.cache import EmbeddingCache, Kind, open_embedding_cach
 from retrievers.errors import ConfigError
 from tests.support.command import ROOT
 
-MODEL, TEXT = EmbeddingConfig(provider="cohere"), "what is a topic"
+COHERE = "cohere:embed-english-v3.0"
+MODEL, TEXT = EmbeddingConfig(model=COHERE), "what is a topic"
 OTHERS: list[tuple[EmbeddingConfig, Kind, str]] = [
-    (EmbeddingConfig(provider="python", model="m:f"), "search_query", TEXT),
-    (EmbeddingConfig(provider="cohere", model="embed-multilingual-v3.0"), "search_query", TEXT),
-    (EmbeddingConfig(provider="cohere", query_prefix="q: "), "search_query", TEXT),
-    (EmbeddingConfig(provider="cohere", base_url="http://here"), "search_query", TEXT),
-    (EmbeddingConfig(provider="cohere", options={"truncate": "START"}), "search_query", TEXT),
+    (EmbeddingConfig(model="python:m:f"), "search_query", TEXT),
+    (EmbeddingConfig(model="cohere:embed-multilingual-v3.0"), "search_query", TEXT),
+    (EmbeddingConfig(model=COHERE, query_prefix="q: "), "search_query", TEXT),
+    (EmbeddingConfig(model=COHERE, base_url="http://here"), "search_query", TEXT),
+    (EmbeddingConfig(model=COHERE, options={"truncate": "START"}), "search_query", TEXT),
     (MODEL, "search_document", TEXT),
     (MODEL, "search_query", "What is a topic"),
     (MODEL, "search_query", "what is a topic "),

@@ -76,7 +76,7 @@ plain, prefixed = made(), made(query_prefix="q: ", document_prefix="p: ")
 print(json.dumps([
     far(plain.embed_query("robots"), "robots"), far(plain.embed_documents(["robot arms", "the sea"])[1], "the sea"),
     far(prefixed.embed_queries(["arms"])[0], "q: arms"), far(prefixed.embed_documents(["the sea"])[0], "p: the sea"),
-    len(made(dimensions=128).embed_query("a")) - 128,
+    len(made(options={"model_kwargs": {"truncate_dim": 128}}).embed_query("a")) - 128,
 ]))
 """
 

@@ -19,7 +19,7 @@ from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig
 from retrievers.config.indexing import DEFAULTS
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.models import CheckedEmbeddings, make_embeddings
-from retrievers.errors import CollectionNotFoundError, ConfigError, EmbeddingError, IndexingError, StoreError
+from retrievers.errors import CollectionNotFoundError, EmbeddingError, IndexingError, StoreError
 from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store.opening import open_client
@@ -173,9 +173,6 @@ def test_settings_that_are_not_named_are_the_recorded_ones_and_others_make_all_a
     assert len(index.embeddings.embedded) == 2, "the other texts have been embedded before"
     assert (index(overlap=1, replace=True)[0], index.embeddings.embedded) == (CHUNKS, []), "the vectors are taken over"
     assert manifest(index.client)["index"] == {**DEFAULTS, "context": "path", "max_tokens": 64, "overlap": 1}
-    for idle in ({"overlap": 9}, {"merge_small": True}):
-        with pytest.raises(ConfigError, match=r"does nothing under index\.splitter"):
-            index(splitter="whole", **idle)
 
 
 @embedded
@@ -246,7 +243,7 @@ def test_nothing_changes_where_a_run_is_refused(index: Indexer) -> None:
     index.refuses(r"nothing was changed \(--skip-broken.*\n  .*bad\.md: line 2: ", IndexingError)
     (index.docs / "bad.md").unlink()
     index.edit("two.md", "More text.", "Changed text.")
-    other = {"embedding": {"provider": "python", "model": "tests.support.indexing:make_other_length"}}
+    other = {"embedding": {"model": "python:tests.support.indexing:make_other_length"}}
     index.refuses(r"embedded by python:\S+make_embeddings, not by python:\S+other", changes=other)
     for page in ("two.md", "one/beta.mdx"):
         (index.docs / page).unlink()
@@ -272,7 +269,7 @@ def test_a_collection_of_another_program_is_left_alone(index: Indexer) -> None:
 def test_what_a_hosted_model_embedded_is_not_bought_twice(tmp_path: Path) -> None:
     docs = write_pages(tmp_path / "docs", PAGES)
     with CohereServer() as server:
-        config = EmbeddingConfig.model_validate({"provider": "cohere", "base_url": server.url})
+        config = EmbeddingConfig.model_validate({"model": "cohere:embed-english-v3.0", "base_url": server.url})
         for store in ("one", "two"):
             own = settings(tmp_path / store, embedding=config)
             with closing(writable(own.store)) as client:
@@ -280,7 +277,7 @@ def test_what_a_hosted_model_embedded_is_not_bought_twice(tmp_path: Path) -> Non
                 report = index_corpus(client, own, embeddings, read_corpus(docs), IndexSettings())
             assert (report.changed, len(server.inputs)) == (CHUNKS, 1)
     with CohereServer() as another:
-        elsewhere = EmbeddingConfig.model_validate({"provider": "cohere", "base_url": another.url})
+        elsewhere = EmbeddingConfig.model_validate({"model": "cohere:embed-english-v3.0", "base_url": another.url})
         own = settings(tmp_path / "three", embedding=elsewhere)
         with closing(writable(own.store)) as client:
             index_corpus(
@@ -301,7 +298,7 @@ CHANGED = {
 @pytest.mark.parametrize("call", ["upsert:1", "upsert:2", "upsert:4"])
 def test_a_killed_run_leaves_the_collection_as_it_was_and_a_second_one_completes_it(tmp_path: Path, call: str) -> None:
     docs, store = write_pages(tmp_path / "docs", PAGES), tmp_path / "store"
-    model = ["--embedding.provider", "python", "--embedding.model", "tests.support.indexing:make_embeddings"]
+    model = ["--embedding.model", "python:tests.support.indexing:make_embeddings"]
 
     def run(folder: Path, **environment: str) -> int:
         arguments = [str(docs), "--store.path", str(folder), "--collection", "pages", "--replace", *model]

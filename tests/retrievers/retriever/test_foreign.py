@@ -1,6 +1,5 @@
 """The user's own retriever as an evaluation sees it, against the same object called as LangChain calls it."""
 
-import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -117,15 +116,13 @@ FAULTS = ("one_string", "none", "textless", "raises_in_the_middle", "leaves_in_t
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_faults_are_raised_or_told(name: str, caplog: pytest.LogCaptureFixture, snapshot: SnapshotAssertion) -> None:
+def test_faults_are_raised_or_told(name: str, snapshot: SnapshotAssertion) -> None:
     with open_named(name) as retriever:
         with pytest.raises(ForeignRetrieverError) as caught:
             retriever.candidates(["a named channel"])
-        with caplog.at_level(logging.ERROR, "retrievers"):
-            session = retriever.search("a named channel")
+        session = retriever.search("a named channel")
     assert str(caught.value) == snapshot
     assert (session.status, session.error, session.chunks) == ("error", str(caught.value), ())
-    assert [record.message for record in caplog.records] == [f"search failed: {session.error}"]
 
 
 def test_a_function_that_returns_something_else_than_pairs_is_told(snapshot: SnapshotAssertion) -> None:
@@ -139,15 +136,13 @@ def test_a_function_that_returns_something_else_than_pairs_is_told(snapshot: Sna
     assert str(caught.value).endswith("list of documents or texts; pairs are read where a threshold is set or swept")
 
 
-@pytest.mark.parametrize("query", ["", " \n", "word " * 600, "half \ud800"])
-def test_an_unusable_query_is_not_asked(query: str) -> None:
+def test_an_unusable_query_is_not_asked() -> None:
     asked: list[str] = []
     with around(asked.append) as retriever:
         with pytest.raises(QueryError):
-            retriever.candidates([query])
-        session = retriever.search(query)
-    assert (session.status, asked) == ("success" if not query.strip() else "error", [])
-    assert session.warnings or session.error
+            retriever.candidates(["word " * 600])
+        assert retriever.search("word " * 600).status == "error" and retriever.search(" ").warnings
+    assert asked == []
 
 
 @pytest.mark.parametrize("error", [NotImplementedError("some day"), RetrievalError("some day")], ids=repr)
@@ -162,9 +157,8 @@ def test_one_that_can_do_neither_and_our_own_errors_pass(error: Exception) -> No
 def test_a_retriever_over_nothing_that_is_known_lists_no_chunks() -> None:
     with open_named("plain") as retriever:
         assert (retriever.label, retriever.info, retriever.describe()) == ("Overlap", None, None)
-        for ask in (retriever.chunks, lambda: retriever.sample(3)):
-            with pytest.raises(StoreError, match="lists no chunks; name the store and collection"):
-                ask()
+        with pytest.raises(StoreError, match="lists no chunks; name the store and collection"):
+            retriever.chunks()
 
 
 @pytest.mark.parametrize(
@@ -183,7 +177,6 @@ def test_a_store_lists_its_own_chunks(name: str, label: str) -> None:
         assert (retriever.label, isinstance(retriever, QdrantRetriever)) == (label, name in ("dense", "other_keys"))
         assert retriever.info is not None and retriever.info.points == len(retriever.chunks()) == 5
         assert len(retriever.chunks({"source_url": ["/docs/ros/topics"]})) == 2
-        assert len(retriever.sample(3)) == 3
         [found] = retriever.candidates(["kinematics of an arm"])
         by_id = {chunk.chunk_id: chunk.text for chunk in retriever.chunks()}
         assert {hit.chunk.chunk_id: hit.chunk.text for hit in found}.items() <= by_id.items()

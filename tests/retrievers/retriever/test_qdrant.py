@@ -73,7 +73,7 @@ def test_a_session_tells_how_it_went(retriever: QdrantRetriever) -> None:
     best = session.chunks[0]
     assert (best.rank, best.score_scale, best.source) == (1, "cosine", "ros2/topics.md:6-6")
     assert best.scores == {"semantic": best.score} and best.retrieved_at is not None
-    assert session.confidence is not None and session.confidence.coverage == 1
+    assert session.confidence is not None and session.confidence.reason.endswith("5 of 5 places filled")
     timings = session.timings
     assert timings.embed_ms is not None and timings.search_ms is not None and timings.rerank_ms is None
     assert timings.embed_ms + timings.search_ms == pytest.approx(timings.total_ms)
@@ -86,9 +86,7 @@ def test_a_session_tells_how_it_went(retriever: QdrantRetriever) -> None:
     assert [hit.rank for hit in none.below_threshold] == [1, 2, 3] and none.warnings and none.suggestions
 
 
-def test_an_unusable_query_is_told_and_not_logged(
-    retriever: QdrantRetriever, caplog: pytest.LogCaptureFixture, snapshot: SnapshotAssertion
-) -> None:
+def test_an_unusable_query_is_told(retriever: QdrantRetriever, snapshot: SnapshotAssertion) -> None:
     told = []
     for query in ("", " \n\t", "\u2003", "word " * 513, "x" * 4_001, "robot \ud800"):
         session = retriever.search(query)
@@ -97,18 +95,16 @@ def test_an_unusable_query_is_told_and_not_logged(
             with pytest.raises(QueryError) as caught:
                 ask(query)
             assert told[-1].endswith(f": {caught.value}") and session.chunks == ()
-    assert told == snapshot and caplog.records == []
+    assert told == snapshot
 
 
-def test_candidates_go_to_the_depth_given_and_chunks_and_samples_need_no_search(retriever: QdrantRetriever) -> None:
+def test_candidates_go_to_the_depth_given_and_chunks_need_no_search(retriever: QdrantRetriever) -> None:
     assert [len(row) for row in retriever.candidates(["robot", "hz"])] == [9, 9]
     assert len(retriever.candidates(["robot"], depth=2)[0]) == 2
     assert len(variant(retriever, candidates=4, top_k=3).candidates(["robot"])[0]) == 4
     assert list(retriever.candidates([])) == []
     assert len(retriever.chunks()) == 9
     assert {c.heading for c in retriever.chunks({"url": ["/docs/motion/imu"]})} == {"Inertial Sensors", "See also"}
-    (first, payload), (second, _) = retriever.sample(2)
-    assert first != second and set(payload) == {"page_content", "metadata"}
 
 
 # LangChain
@@ -149,7 +145,7 @@ def test_an_exported_file_opens_the_same_retriever(retriever: QdrantRetriever, t
 
 
 def test_what_cannot_be_opened_is_told(folder: RetrieverConfig) -> None:
-    with pytest.raises(MissingKeyError, match="Cohere Rerank needs an API key"):
+    with pytest.raises(MissingKeyError, match=r"cohere:rerank-v3\.5 needs an API key"):
         QdrantRetriever.open(folder.model_copy(update={"rerank": "cross-encoder"}), env={})
     with pytest.raises(ConfigError, match="makes its own store; use QdrantRetriever"):
         QdrantRetriever.open(settings(python="mine:make"), env={})
@@ -160,7 +156,7 @@ def test_what_cannot_be_opened_is_told(folder: RetrieverConfig) -> None:
 
 def test_a_model_that_changes_its_dimension_is_an_error_session(server: QdrantServer) -> None:
     fill(server.client, "mine", [[1.0, 0.0]], [{"page_content": "a"}])
-    own = {"provider": "python", "model": "mine:make"}
+    own = {"model": "python:mine:make"}
     config = settings(store={"url": server.url}, collection="mine", embedding=own, trust_embedding=True)
     with QdrantRetriever.open(config, env={}, embeddings=TableEmbeddings({"q": [1.0, 0.0, 0.0]})) as opened:
         said = "holds vectors of 2 dimensions, but python:mine:make made one of 3"
@@ -252,7 +248,7 @@ def test_a_query_is_bought_once_and_sent_as_a_query(tmp_path: Path) -> None:
         config = settings(
             store={"path": tmp_path / "store"},
             collection="pages",
-            embedding={"provider": "cohere", "base_url": server.url},
+            embedding={"model": "cohere:embed-english-v3.0", "base_url": server.url},
         )
         index_pages(config, write_pages(tmp_path / "pages"), env)
         server.requests.clear()

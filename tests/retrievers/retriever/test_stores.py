@@ -18,7 +18,7 @@ from retrievers.records import Distance
 from retrievers.retriever.opened import adopt_given, open_retriever
 from retrievers.search.rerank import mmr_order
 from tests.support import distances, foreign
-from tests.support.collections import REPEATED, TableEmbeddings, embedded, fill, index_pages, settings, write_pages
+from tests.support.collections import REPEATED, TableEmbeddings, embedded, index_pages, settings, write_pages
 from tests.support.embeddings import Counting
 from tests.support.foreign import Terms, vector_store
 from tests.support.hybrid import bm25_of, select_by, variant
@@ -82,7 +82,7 @@ def test_invoke_finds_what_the_store_finds(configs: Any, kind: str, mode: str) -
 # Both distances, against brute force
 
 DEPTH = 15
-OWN: dict[str, Any] = {"embedding": {"provider": "python", "model": "mine:make"}, "collection": "mine"}
+OWN: dict[str, Any] = {"embedding": {"model": "python:mine:make"}, "collection": "mine"}
 DOT = [
     pytest.param(store, distance, marks=[] if store == "edge" else [pytest.mark.slow])
     for store in distances.STORES
@@ -174,29 +174,13 @@ def test_it_gets_a_threshold_and_another_mode() -> None:
     store.client.close()
 
 
-def test_dot_products_are_neither_clipped_nor_held_to_thresholds_of_a_cosine() -> None:
-    client = QdrantClient(":memory:")
-    distances.make(client, "dot")
-    store = QdrantVectorStore(client, "mine", distances.EMBEDDINGS, validate_collection_config=False)
-    theirs = store.similarity_search_with_score(distances.QUERIES[0], k=5)
-    least = theirs[2][1] - 1e-3
-    retriever, config = adopt_given(store, RetrieverConfig(threshold=least), None, {})
-    session = retriever.search(distances.QUERIES[0])
-    found = {hit.chunk.text: hit.score for hit in session.chunks}
-    assert least > 1 and config.distance == "dot" and {hit.score_scale for hit in session.chunks} == {"dot"}
-    assert found == pytest.approx({document.page_content: score for document, score in theirs if score >= least})
-    with pytest.raises(ConfigError, match="fusion 'weighted' adds scores from 0 to 1, not dot scores"):
-        adopt_given(store, RetrieverConfig(mode="hybrid"), None, {})
-    client.close()
-    with pytest.raises(ConfigError, match="distance cosine: expected a number from 0 to 1"):
-        open_retriever(foreign.settings("dense", threshold=30), env={})
-
-
 def test_settings_are_judged_by_the_mode_that_the_store_brings_along() -> None:
     with open_retriever(foreign.settings("hybrid", threshold=0.5, threshold_signal="bm25"), env={}) as retriever:
         assert retriever.settings.mode == "hybrid" and retriever.search("kinematics of an arm").chunks
     with pytest.raises(ConfigError, match="threshold_signal 'bm25' reads the query's words, which mode 'semantic'"):
         open_retriever(foreign.settings("dense", threshold=0.5, threshold_signal="bm25"), env={})
+    with pytest.raises(ConfigError, match="distance cosine: threshold: expected a number from 0 to 1"):
+        open_retriever(foreign.settings("dense", threshold=30), env={})
     for values, said in (
         ({"fusion": "rrf", "threshold": 0.3, "threshold_on": "final"}, "would compare the threshold with rrf scores"),
         ({"threshold": 0.3, "threshold_signal": "known_words", "mode": "hybrid"}, "'known_words' needs words"),
@@ -220,18 +204,6 @@ def test_what_does_not_fit_its_collection_is_refused() -> None:
         adopt_given(QdrantVectorStore(store.client, "robots", embedding=Other()), RetrieverConfig(), None, {})
     assert store.similarity_search("kinematics")
     store.client.close()
-
-
-def test_the_only_vector_of_a_collection_is_searched_whatever_its_name(server: QdrantServer) -> None:
-    texts = [chunk.text for chunk in foreign.chunks()]
-    params = {"text": models.VectorParams(size=9, distance=models.Distance.COSINE)}
-    vectors = [{"text": vector} for vector in Counting().embed_documents(texts)]
-    fill(server.client, "named", vectors, [{"page_content": text} for text in texts], params=params)
-    model = {"provider": "python", "model": "tests.support.embeddings:Counting"}
-    config = settings(store={"url": server.url}, collection="named", embedding=model, threshold=None)
-    with QdrantRetriever.open(config, env={}) as retriever:
-        assert retriever.settings.vector_name == retriever.vector_store.vector_name == "text"
-        assert len(retriever.invoke("kinematics of an arm")) == 5
 
 
 # Several dense and sparse vectors: which are searched, by whose encoder, against brute force

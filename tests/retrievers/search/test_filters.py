@@ -69,11 +69,10 @@ def test_and_binds_closer_than_or_and_parentheses_closer_still() -> None:
 REFUSED: list[Any] = [
     "", "module", "module ros2", "module like ros2", "module =", "module = )", "= 5", "a = 1 b = 2", "a = 1 and",
     "and a = 1", "(a = 1", "a = 1)", "tags in [a", "tags in [a b]", "tags in [,]", 'title = "open', "a = wow!", "()",
-    "a b " + "x" * 100_000, "tags in [" + "a " * 50_000, "not " * 10_000 + "a = 1",
-    "(not " * 10_000 + "a = 1" + ")" * 10_000,
-    "title = what's new", "tags in []", "n > abc", "n <= '5'", "n >= true", {}, {"tags": []}, {"a": None},
-    {"a": [["b"]]}, {"a": {"gte": 5}}, {"a": [{"b": 1}]}, {"a": date(2024, 1, 1)}, {"a": float("nan")},
-    {"a": 10**400}, {"must": [{"key": "a", "match": {"valu": 1}}]},
+    "a b " + "x" * 100_000, "tags in [" + "a " * 50_000,
+    "title = what's new", "tags in []", "n > abc", {}, {"tags": []}, {"a": None},
+    {"a": [["b"]]}, {"a": {"gte": 5}}, {"a": [{"b": 1}]}, {"a": date(2024, 1, 1)},
+    {"must": [{"key": "a", "match": {"valu": 1}}]},
 ]  # fmt: skip
 
 

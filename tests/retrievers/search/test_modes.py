@@ -49,7 +49,7 @@ def name_of(way: dict[str, Any]) -> str:
 def opened(tmp_path_factory: pytest.TempPathFactory, handbook: Path) -> Iterator[QdrantRetriever]:
     """The ROS 2 module in an embedded store; threshold 0, top_k 20, candidate depth 25 of more than 100 chunks."""
     store = {"path": str(tmp_path_factory.mktemp("modes"))}
-    scorer = {"provider": "python", "model": "tests.support.rerankers:Scorer"}
+    scorer = {"model": "python:tests.support.rerankers:Scorer"}
     cut = {"threshold": 0, "top_k": 20, "candidates": DEPTH}
     config = settings(store=store, collection="ros2", mode="hybrid", cross_encoder=scorer, **cut)
     index_pages(config, handbook / "docs" / "module-1-ros2")
@@ -218,7 +218,7 @@ def test_a_reranker_orders_the_candidates_by_its_scores(opened: QdrantRetriever,
     [("ReversingCompressor", "the cross-encoder gives no scores"), ("Logits", "the cross-encoder gives a score of ")],
 )
 def test_the_threshold_reads_no_scores_without_bounds(opened: QdrantRetriever, model: str, said: str) -> None:
-    own = {"provider": "python", "model": f"tests.support.rerankers:{model}"}
+    own = {"model": f"python:tests.support.rerankers:{model}"}
     cross = opened.settings.cross_encoder.model_copy(update=own)
     way = {"mode": "hybrid", "rerank": "cross-encoder", "cross_encoder": cross}
     before, after = (found_by(variant(opened, **one), QUERIES[0]) for one in ({"mode": "hybrid"}, way))

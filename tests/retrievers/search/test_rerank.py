@@ -21,7 +21,7 @@ from tests.support.cohere_server import RERANK_FAULTS as FAULTS
 
 QUERY = "red robot arm"
 TEXTS = ("blue sea", "a red robot", "red robot arm", "arm")
-OWN = "tests.support.rerankers:"
+OWN = "python:tests.support.rerankers:"
 Order = list[tuple[int, float | None]]
 
 
@@ -78,7 +78,7 @@ def cohere(running: RerankServer) -> RerankServer:
     return running
 
 
-@pytest.mark.parametrize(("values", "model"), [({}, "rerank-v3.5"), ({"model": "rerank-v4.0"}, "rerank-v4.0")])
+@pytest.mark.parametrize(("values", "model"), [({}, "rerank-v3.5"), ({"model": "cohere:rerank-v4.0"}, "rerank-v4.0")])
 def test_cohere_is_asked_for_all_texts_in_one_request(cohere: RerankServer, values: dict[str, str], model: str) -> None:
     order = encoder({"COHERE_API_KEY": KEY}, base_url=cohere.url, **values)(QUERY, TEXTS)
     assert order == [(2, 1.0), (1, 0.5), (3, pytest.approx(1 / 3, abs=1e-6)), (0, 0.0)]
@@ -109,7 +109,7 @@ def test_no_key_is_told(env: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("name", ["Scorer", "Predictor", "ScoringCompressor"])
 def test_every_kind_of_reranker_is_taken(name: str) -> None:
-    found = encoder(provider="python", model=OWN + name)(QUERY, TEXTS)
+    found = encoder(model=OWN + name)(QUERY, TEXTS)
     assert found == [(2, 1.0), (1, pytest.approx(2 / 3)), (3, pytest.approx(1 / 3)), (0, 0.0)]
 
 
@@ -118,7 +118,7 @@ def test_every_kind_of_reranker_is_taken(name: str) -> None:
     [("ReversingCompressor", [3, 2, 1, 0]), ("FilteringCompressor", [1, 2, 3])],  # which may leave texts out
 )
 def test_a_compressor_may_give_its_order_alone(name: str, order: list[int]) -> None:
-    assert encoder(provider="python", model=OWN + name)(QUERY, TEXTS) == [(place, None) for place in order]
+    assert encoder(model=OWN + name)(QUERY, TEXTS) == [(place, None) for place in order]
 
 
 MISBEHAVING = (
@@ -127,18 +127,18 @@ MISBEHAVING = (
 
 
 @pytest.mark.parametrize(
-    "target", [*(OWN + name for name in MISBEHAVING.split()), "no_such_module:make", "builtins:dict"]
+    "target", [*(OWN + name for name in MISBEHAVING.split()), "python:no_such_module:make", "python:builtins:dict"]
 )
 def test_a_reranker_that_fails_is_named(target: str, snapshot: SnapshotAssertion) -> None:
     """One that cannot be loaded is a fault of the settings, and told when it is made."""
     with pytest.raises((ConfigError, RerankError)) as caught:
-        encoder(provider="python", model=target)(QUERY, TEXTS)
+        encoder(model=target)(QUERY, TEXTS)
     assert f"{caught.type.__name__}: {caught.value}".replace(str(Path.cwd()), "FOLDER") == snapshot
     assert "\n" not in str(caught.value)
 
 
 def test_sentence_transformers_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    own: Any = {"provider": "sentence-transformers", "model": "own/model"}
+    own: Any = {"model": "sentence-transformers:own/model"}
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(ConfigError, match=r"needs an extra: pip install 'retrieval-evals\[rerank\]'"):
         encoder(**own)
@@ -146,5 +146,5 @@ def test_sentence_transformers_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "sentence_transformers", package)
     assert encoder(**own)("q", ["a"]) == [(0, 2.0)]
     package.CrossEncoder = lambda name: 1 / 0
-    with pytest.raises(ConfigError, match="'own/model' cannot be loaded: ZeroDivisionError"):
+    with pytest.raises(ConfigError, match="'sentence-transformers:own/model' cannot be loaded: ZeroDivisionError"):
         encoder(**own)

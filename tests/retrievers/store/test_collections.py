@@ -131,8 +131,9 @@ def test_the_model_is_checked_by_embedding_three_chunks_again(server: QdrantServ
 
 
 def test_a_recorded_model_is_checked_first_and_named(server: QdrantServer, snapshot: SnapshotAssertion) -> None:
-    own = {"provider": "python", "model": "mine:make"}
-    held(server, manifest={"embedding": own | {"options": {"device": "cpu"}, "dimension": 3}})
+    own = {"model": "python:mine:make"}
+    recorded = {"provider": "python", "model": "mine:make", "options": {"device": "cpu"}, "dimension": 3}
+    held(server, manifest={"embedding": recorded})
     check(at(server), TABLED)
     assert judged(at(server), TableEmbeddings(OTHER)) == snapshot(name="it gives other vectors")
     prefixed = at(server, embedding=own | {"document_prefix": "p: "})

@@ -1,7 +1,6 @@
 """What every command does with errors, signals, flags, logging and progress."""
 
 import asyncio
-import json
 import logging
 import os
 import signal
@@ -156,37 +155,10 @@ def test_a_wrong_flag_is_told_with_the_nearest(arguments: str, capsys: Captured,
 def test_more_or_fewer_lines_are_shown_on_request(
     verbose: bool, quiet: bool, shown: list[str], capsys: Captured
 ) -> None:
-    set_up_logging(verbose=verbose, quiet=quiet, log_file=None)
+    set_up_logging(verbose=verbose, quiet=quiet)
     for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
         logging.getLogger("retrievers.test").log(level, "said")
     assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == shown
-
-
-def test_a_log_file_holds_json_lines_with_what_is_known(tmp_path: Path) -> None:
-    file = tmp_path / "new" / "log.jsonl"
-    set_up_logging(verbose=False, log_file=file)
-    log = logging.getLogger("retrievers.test")
-    log.debug("début %d", 1)
-    log.error("failed", extra={"query": "q", "collection": "c", "secret": "s"})
-    try:
-        raise ValueError("cause")
-    except ValueError:
-        logging.getLogger("evals.test").warning("stopped", exc_info=True)
-    first, second, third = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
-    assert first.pop("time").endswith("+00:00")
-    assert first == {"level": "DEBUG", "logger": "retrievers.test", "message": "début 1"}
-    assert (second["query"], second["collection"], "secret" in second) == ("q", "c", False)
-    assert third["exception"].splitlines()[-1] == "ValueError: cause"
-
-
-def test_a_log_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for target, said in (
-        (tmp_path / "file" / "log", "cannot be written: "),
-        (tmp_path, "expected a file to append to"),
-    ):
-        with pytest.raises(ConfigError, match=f"--log-file {target}: {said}"):
-            set_up_logging(verbose=False, log_file=target)
 
 
 def test_a_bar_follows_its_stages_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

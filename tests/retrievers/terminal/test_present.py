@@ -31,7 +31,7 @@ SESSION = RetrievalSession(
     embedding={"provider": "wordllama", "model": "m", "dimension": 2, "vector": (0.6, 0.8)},
     timings=StageTimings(embed_ms=1.25, search_ms=2.5, total_ms=3.75),
     confidence=Confidence(
-        average=0.6128, minimum=0.6128, maximum=0.6128, deviation=0.0, coverage=0.2, level="medium",
+        average=0.6128, level="medium",
         reason="best score 0.61 ≥ 0.47, 1 of 5 places filled",
     ),
 )  # fmt: skip
