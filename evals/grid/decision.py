@@ -4,10 +4,10 @@ Answers that are found and answers that should not have been given are one numbe
 out-of-scope queries (`objective.out_of_scope`), (1 − w) · the weighted mean of the objective's metrics over in-scope
 queries, plus w · the share of out-of-scope queries for which nothing was returned. A metric over all queries, such as a
 price for tokens, is added as it is. Beside the one w stand the cells that a person would take who may wrongly answer at
-most so many, and the cell of every w there is.
+most so many.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -69,13 +69,6 @@ class Level:
     held_out: Summary | None = None
 
 
-class Turn(NamedTuple):
-    """A weight of out-of-scope queries, 0 to 1, from which on another cell is the best."""
-
-    weight: float
-    cell: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class Decision:
     """The cell to take for each share of wrong answers that a user accepts.
@@ -84,14 +77,12 @@ class Decision:
         weight: The weight of out-of-scope queries in the objective, 0 to 1.
         levels: From any share of wrong answers to the fewest.
         recommended: The cell that was chosen, in the same columns; its limit is its own share.
-        by_weight: The best cell from each weight on, ascending from 0.
         may_be_best: Settings that the confidence set of best cells covers.
     """
 
     weight: float
     levels: tuple[Level, ...]
     recommended: Level
-    by_weight: tuple[Turn, ...]
     may_be_best: str
 
 
@@ -145,7 +136,6 @@ def decision(
     shares = {name: value / scale for name, value in gains.items()}
     shares |= {name: value / whole for name, value in objective.metrics.items() if name not in gains | losses}
     worth: Floats = sum((share * grid.metrics[name].common for name, share in shares.items()), np.zeros(len(grid)))
-    beside: Floats = sum((shares[n] * grid.metrics[n].common for n in shares.keys() - gains), np.zeros(len(grid)))
     # As everywhere, of equal cells the least strict is preferred, then the cheapest.
     preference = np.lexsort((grid.metrics[TOKENS].mean, grid.threshold_of))
     preference = preference[(allowed & np.isfinite(worth))[preference]]
@@ -163,7 +153,6 @@ def decision(
         weight=weight,
         levels=tuple(level(limit, _best_within(worth, false_answer, limit, preference)) for limit in limits),
         recommended=level(float(false_answer[chosen]), chosen),
-        by_weight=tuple(_by_weight(worth[preference], (1 - false_answer + beside)[preference], preference.tolist())),
         may_be_best=range_of(grid, [cell for standing in choice.best_set for cell in standing.members]),
     )
 
@@ -177,19 +166,3 @@ def _over(objective: ObjectiveConfig, scope: Scope) -> dict[str, float]:
 def _best_within(worth: Floats, false_answer: Floats, limit: float, preference: Integers) -> int | None:
     within = preference[false_answer[preference] <= limit + SAME]
     return int(within[(worth[within] >= worth[within].max() - SAME).argmax()]) if len(within) else None
-
-
-def _by_weight(gain: Floats, silent: Floats, cells: Sequence[int]) -> Iterator[Turn]:
-    """Yield the cell of the highest (1 − w) gain + w silent from each w on: the upper envelope of straight lines."""
-    weight, best = 0.0, int(np.lexsort((-silent, -np.round(gain, 9)))[0])
-    yield Turn(weight, cells[best])
-    while True:
-        rise, cost = silent - silent[best], gain[best] - gain
-        with np.errstate(divide="ignore", invalid="ignore"):
-            crossing = np.where(rise > SAME, np.maximum(cost, 0.0) / (np.maximum(cost, 0.0) + rise), np.inf)
-        if not np.isfinite(crossing).any():
-            return
-        # Of those that cross first, the one that rises most stays above.
-        nearest = np.flatnonzero(crossing <= crossing.min() + SAME)
-        weight, best = float(crossing[nearest[0]]), int(nearest[rise[nearest].argmax()])
-        yield Turn(weight, cells[best])

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from evals.cases.reading import GoldenSet
-from evals.cases.relevance import normalise
 from evals.collect.pool import Find, Pool
 from evals.config.experiment import DatasetConfig, ExperimentConfig, ThresholdConfig
 from evals.errors import DatasetError
@@ -26,35 +25,23 @@ CHOSEN_ON, HELD_OUT = "dev", "test"
 def load_held_out(
     config: ExperimentConfig, golden: GoldenSet, load: Callable[[DatasetConfig], GoldenSet]
 ) -> GoldenSet | None:
-    """Load the golden queries of the split that is held out, without those that choose; None where there are none.
+    """Load the golden queries that are held out: of the split `test`, without those that choose.
 
-    It is `objective.held_out`, or `test` where the grid is over `dev` and there are cases of that split.
+    None where the grid is not over `dev`, and where there are none.
 
     Args:
         config: The experiment.
         golden: The golden queries on which the cell is chosen.
         load: Loads golden queries.
-
-    Raises:
-        DatasetError: The split that was named has no cases, or no others.
     """
-    split = config.objective.held_out
-    if split is None and config.dataset.split != CHOSEN_ON:
+    if config.dataset.split != CHOSEN_ON:
         return None
-    dataset = config.dataset.model_copy(update={"split": split or HELD_OUT, "ids": (), "limit": None})
     try:
-        whole = load(dataset)
-    except DatasetError as error:
-        if split is None:
-            return None
-        raise DatasetError(str(error).replace("dataset.split", "objective.held_out", 1)) from None
+        whole = load(config.dataset.model_copy(update={"split": HELD_OUT, "ids": (), "limit": None}))
+    except DatasetError:
+        return None
     chosen_on = {case.id for case in golden.cases}
     cases = tuple(case for case in whole.cases if case.id not in chosen_on)
-    if split is not None and not cases:
-        raise DatasetError(
-            f"objective.held_out {split!r}: expected queries that have no part in the choice, but the cell is chosen "
-            f"on all {len(whole.cases)} of that split; choose on another one (--dataset.split)"
-        )
     return replace(whole, cases=cases) if cases else None
 
 
@@ -102,10 +89,6 @@ def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collab
     if missing:
         return replace(result, notes=[*result.notes, f"there is no figure on the held-out queries: {missing}"])
     scores = objective_scores(measured.swept.grid, objective, measured.context)
-    texts = {normalise(case.query).casefold() for case in grid.pool.cases}
-    if repeated := sum(normalise(case.query).casefold() in texts for case in pool.cases):
-        note = f"{repeated} of {len(pool.cases)} held-out queries have the text of one on which the cell was chosen"
-        result = replace(result, notes=[*result.notes, f"{note}, which flatters the held-out figure"])
     decision = swept.decision and _with_levels(swept.decision, grid, pool, numbers, measured.context)
     return replace(result, swept=replace(swept, held_out=held_out(swept.choice, scores), decision=decision))
 

@@ -36,7 +36,6 @@ class CellProof(Rounds):
     Attributes:
         judge: The model that judged.
         judged: [queries, cells], the queries that a cell was judged on.
-        eligible: Number of queries that could be judged; `asked`, of those that the judge was asked about.
         verdicts: Number of distinct verdicts that the judge gave; `failed`, of those that failed.
         all_questions: Number of distinct questions about all cells and queries.
         stopped: Why it was not asked for more; empty where it was.
@@ -44,8 +43,6 @@ class CellProof(Rounds):
 
     judge: str
     judged: Bools
-    eligible: int
-    asked: int
     verdicts: int
     failed: int
     all_questions: int
@@ -160,8 +157,6 @@ def judge_until_proved(
         **vars(rounds),
         judge=judging.model,
         judged=judged_on,
-        eligible=len(order),
-        asked=len({key[-2] for key in answers}) if judging.incomplete else rounds.n,
         verdicts=len(answers) - failed,
         failed=failed,
         all_questions=sum(1 for _ in tasks(metrics, [observations[row] for row in np.unique(kept).tolist()])),

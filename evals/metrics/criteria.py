@@ -6,22 +6,9 @@ from math import inf, isfinite
 
 from evals.collect.observations import Gate, Summary
 from evals.config.values import CRITERION
-from evals.errors import ExperimentError
-from retrievers.errors import nearest
 
 # `== 1` and `>= 1` mean within this: ragas' average precision of a perfect ranking is 0.9999999999.
 TOLERANCE = 1e-9
-
-
-def check_names(criteria: Mapping[str, str], known: Sequence[str]) -> None:
-    """Make sure that every criterion names a metric of the run.
-
-    Raises:
-        ExperimentError: One does not; the nearest names are given.
-    """
-    for name in criteria:
-        if name not in known:
-            raise ExperimentError(f"criteria: this run has no metric {name!r}{nearest(name, known)}")
 
 
 def judge(criteria: Mapping[str, str], summaries: Sequence[Summary]) -> list[Gate]:

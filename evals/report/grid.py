@@ -39,8 +39,6 @@ from evals.stats.bands import mean_bands, share_bands
 
 # Cells beyond these are left out of the report, from the end of the ranking; never the recommended one.
 MOST_CELLS = 10_000
-# Weights at which the choice changes that are named.
-MOST_WEIGHTS = 6
 OF_A_CELL = ("index", "top_k", "threshold")
 # Thresholds × queries × variants, beyond which the page has no room.
 MOST_PLACES = 250_000
@@ -69,19 +67,17 @@ def grid_section(result: Swept, most: int = MOST_CELLS) -> GridSection:
     cells, kept = [grid.cell(index) for index in shown.tolist()], set(shown.tolist())
     if choice:
         choice = replace(choice, standings=tuple(one for one in choice.standings if one.cell in kept))
-    able = result.abstaining
     order, excluded = [cell for cell in ranking.order if cell in kept], int((~ranking.allowed).sum())
     ranked = {"order": order, "values": _numbers(ranking.values[shown]), "excluded": excluded}
     return GridSection(
         axes={name: list(values) for name, values in grid.plan.axes.items()},
         ranking=RankingSection.of(vars(ranking) | ranked),
         choice=ChoiceSection.of(choice) if choice else None,
-        decision=_decision(grid, decision, able.promised) if choice and decision else None,
+        decision=_decision(grid, decision, result.promised) if choice and decision else None,
         held_out=result.held_out if choice else None,
         proof=_proved(result, result.proof) if result.proof else "",
         explanation=list(_explanation(result)),
-        abstention=list(dict.fromkeys(filter(None, (able.separation, *(each.statement for each in able.promised))))),
-        signals=able.signals,
+        signals=result.signals,
         configurations=[
             ConfigurationEntry.of(vars(variant) | {"metrics": {summary.metric: summary for summary in summaries}})
             for variant, summaries in zip(grid.variants, grid.summaries, strict=True)
@@ -194,23 +190,9 @@ def _counts(values: Integers) -> int | list[int]:
 
 
 def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> DecisionSection:
-    first = decision.by_weight[:MOST_WEIGHTS]
-    # At weight 0 itself, cells that find the same are equal however many wrong answers they give.
-    _, *weights = _distinct([turn.weight for turn in first])
-    starts = ["above 0", *(f"from {weight}" for weight in weights)]
-    cuts = [cut(cell.top_k, cell.threshold) for cell in (grid.cell(turn.cell) for turn in first)]
-    turns = [f"{start} {taken}" for start, taken in zip(starts, cuts, strict=True)]
-    if further := len(decision.by_weight) - len(first):
-        turns.append(f"and {further} more")
     outside = sum(not case.in_scope for case in grid.pool.cases)
     promise = " · ".join(_promised(each, outside) for each in promised)
-    return DecisionSection.of(vars(decision) | {"turns": " · ".join(turns), "promise": promise})
-
-
-def _distinct(weights: Sequence[float]) -> list[str]:
-    """Return ascending weights with as many digits, at least two, as tell neighbours apart."""
-    texts = (list(map(f"{{:.{digits}f}}".format, weights)) for digits in range(2, 17))
-    return next(text for text in texts if len({*text}) == len({*weights}))
+    return DecisionSection.of(vars(decision) | {"promise": promise})
 
 
 def cut(top_k: int, threshold: float | None) -> str:
@@ -262,7 +244,7 @@ def _proved(result: Swept, proof: CellProof) -> str:
         filled = f"; {proof.failed:,} that failed count as what the proxy lets expect" if proof.failed else ""
     share = proof.verdicts / max(1, proof.all_questions)
     bought = f"{proof.verdicts:,} of {proof.all_questions:,} verdicts ({share:.0%})"
-    return f"{outcome}, with {bought} on {proof.asked} of {proof.eligible} queries{filled}"
+    return f"{outcome}, with {bought}{filled}"
 
 
 def _bands(

@@ -12,7 +12,7 @@ from evals.report.grid import cut
 from evals.report.model import ChoiceSection, DecisionSection, GridSection, Report
 from evals.report.section import Column, Section, Styled, filled, line, row_of
 from evals.report.sections import figure, numbers
-from evals.stats.abstention import FINAL
+from evals.stats.abstention import FINAL, Signal
 
 # Metrics that are shown beside the optimised and constrained ones, where the grid has them.
 BESIDE = (
@@ -51,15 +51,20 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
     yield Section(name="recommendation", lines=[*proof, *head, *map(line, grid.explanation)])
     if grid.choice:
         yield best_cells(grid, grid.choice, most)
-    if grid.abstention:
+    if grid.signals:
         place = 0 if grid.chosen is None else cells.index.index(grid.chosen)
         where = f"{grid.configuration_of(place).name}, top_k {cells.top_k[place]}"
-        told = [line(f"  {text}") for text in grid.abstention]
-        if others := [f"{other.name} {other}" for other in grid.signals[1:]]:
+        own = _named(grid.signals[0])
+        told = [line(f"  how far the best score of a query tells in scope from out of scope: {own}")]
+        if others := list(map(_named, grid.signals[1:])):
             read_by = "retriever.threshold_signal" + (", threshold_on: best" if grid.signals[0].name == FINAL else "")
             told.append(line(f"  other scores of the same search ({read_by}): {'; '.join(others)}"))
         yield Section(lines=[line("")])
-        yield Section(name="abstention", title=f"When to return nothing ({where})", lines=told)
+        yield Section(name="signals", title=f"When to return nothing ({where})", lines=told)
+
+
+def _named(signal: Signal) -> str:
+    return f"{signal.name} {signal}"
 
 
 def _not_chosen(report: Report, grid: GridSection) -> Iterator[str]:
@@ -96,7 +101,6 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
         _out_of_reach(levels),
         f"Retrieved by {' · '.join(served)}" if len(served) > 1 else "",
         f"★ {_taken(report, grid, decision, choice)}; {_as_good(grid, decision, choice)}",
-        f"Best by weight: {decision.turns}" if decision.turns and _sweeps_thresholds(grid) else "",
         f"Promised for questions like these (95%): {decision.promise}" if decision.promise else "",
     ]
     metric = next((level.figures.found.metric for _, level in levels if level.figures), "").partition("/")[2]

@@ -569,7 +569,6 @@ class DecisionSection(Part):
         levels: A cell for each share of wrong answers.
         recommended: The recommended cell.
         may_be_best: The cells that may be as good, as ranges of their settings.
-        turns: The best cell from each weight on at which it changes.
         promise: What thresholds promise for questions like these; empty where nothing.
     """
 
@@ -577,7 +576,6 @@ class DecisionSection(Part):
     levels: tuple[Level, ...]
     recommended: Level
     may_be_best: str
-    turns: str = ""
     promise: str = ""
 
 
@@ -593,7 +591,6 @@ class GridSection(Part):
         held_out: The unbiased figure; null without held-out queries.
         proof: What the verdicts that were bought prove; empty unless judge.stop has a margin.
         explanation: The choice in sentences, and the unbiased figure; or why there is none.
-        abstention: What thresholds can do about queries that the documents do not answer, a sentence each.
         signals: How far the score that the threshold reads tells queries in scope from others under the configuration
             of the recommended cell, then the other scores that the search holds; empty without both kinds of query.
         configurations: Each way to retrieve.
@@ -609,7 +606,6 @@ class GridSection(Part):
     held_out: HeldOut | None = None
     proof: str = ""
     explanation: list[str]
-    abstention: list[str] = []
     signals: tuple[Signal, ...] = ()
     configurations: list[ConfigurationEntry]
     cells: CellColumns

@@ -11,9 +11,10 @@ import pytest
 from evals.config.experiment import ExperimentConfig
 from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
+from evals.grid.axes import plan
 from evals.grid.cells import Grid, table
 from evals.grid.choice import objective_scores
-from evals.grid.measure import Measured, grid_metrics
+from evals.grid.measure import Measured, metrics_of
 from evals.grid.objective import Ranking, describe, figures, rank
 from evals.metrics.criteria import judge as judge_gates
 from evals.report.terminal import render
@@ -73,22 +74,24 @@ def test_an_objective_has_bounds_where_all_its_metrics_have(
 
 def test_what_is_optimised_is_computed_though_nobody_asked(world: Experiment) -> None:
     config = experiment(world, metrics=["scope/abstention"], objective__metrics={"ranking/mrr_at_5": 1.0})
-    assert set(grid_metrics(config)) == {"scope/abstention", "ranking/mrr_at_5", "cost/context_tokens"}
+    found = metrics_of(config, plan(config.retriever, config.sweep))
+    assert set(found) == {"scope/abstention", "ranking/mrr_at_5", "cost/context_tokens"}
 
 
 @pytest.mark.parametrize(
     ("objective", "said"),
     [
-        ({"metrics": {"ranking/ndgc_at_10": 1}}, "objective: no metric 'ranking/ndgc_at_10'; did you mean"),
-        ({"constraints": {"scope/fals": "<= 1"}}, "objective: no metric 'scope/fals'"),
+        ({"metrics": {"ranking/ndgc_at_10": 1}}, "no metric 'ranking/ndgc_at_10'; did you mean"),
+        ({"constraints": {"scope/fals": "<= 1"}}, "no metric 'scope/fals'"),
         ({"metrics": {"scope/auroc": 1}}, "objective: 'scope/auroc' has no score for each query"),
         ({"metrics": {"scope/false_answer": 1}}, "less is better of 'scope/false_answer', expected a negative weight"),
         ({"metrics": {"ragas/llm_context_recall": 1}}, "needs a judge"),
     ],
 )
 def test_an_objective_that_cannot_be_is_refused(world: Experiment, objective: Mapping[str, Any], said: str) -> None:
+    config = experiment(world, objective=objective)
     with pytest.raises(ExperimentError) as raised:
-        grid_metrics(experiment(world, objective=objective))
+        metrics_of(config, plan(config.retriever, config.sweep))
     assert said in str(raised.value)
 
 

@@ -12,7 +12,6 @@ import pytest
 from evals.cases.reading import GoldenSet, golden_set, load_golden
 from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
-from evals.errors import DatasetError
 from evals.experiment.inputs import load_inputs
 from evals.grid.axes import plan
 from evals.grid.heldout import load_held_out, with_held_out
@@ -48,8 +47,6 @@ def experiment(world: Experiment, **changes: Any) -> ExperimentConfig:
         ({}, "test"),
         ({"dataset__split": None}, None),
         ({"dataset__split": "test"}, None),
-        ({"dataset__split": "test", "objective__held_out": "dev"}, "dev"),
-        ({"dataset__split": None, "dataset__limit": 4, "objective__held_out": "test"}, "test"),
         ({"dataset__ids": ("in0",), "dataset__limit": 1}, "test"),
         ({"dataset__ids": ("in1",)}, "test"),
     ],
@@ -65,18 +62,6 @@ def test_which_queries_are_held_out(world: Experiment, changes: dict[str, Any], 
         if found is not None:
             of_split = {case.id for case in rows.cases if case.split == split}
             assert {case.id for case in found.cases} == of_split - chosen_on and len(found.cases) > 1
-
-
-def test_a_split_without_queries_of_its_own_is_refused_where_it_was_named(tmp_path: Path) -> None:
-    made = split_world(tmp_path, lambda *_: False)
-    assert load_inputs(experiment(made)).held_out is None
-    with pytest.raises(DatasetError, match=r"^objective\.held_out: the golden data has no split 'test'; it has 'dev'"):
-        load_inputs(experiment(made, objective__held_out="test"))
-    for split in (None, "dev"):
-        with pytest.raises(
-            DatasetError, match=r"held_out 'dev': .* chosen on all 1\d of that split; choose on another"
-        ):
-            load_inputs(experiment(made, dataset__split=split, objective__held_out="dev"))
 
 
 def grid_and_held_out(config: ExperimentConfig) -> tuple[Bench, Measured, GoldenSet, Measured]:
@@ -128,12 +113,3 @@ def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(
     _, grid, _, found = grid_and_held_out(experiment(made))
     assert swept_of(found).held_out is None and found.summaries == grid.summaries
     assert found.notes[-1] == "there is no figure on the held-out queries: ranking/ndcg_at_10 scores no query"
-
-
-def test_texts_on_which_the_cell_was_chosen_are_counted_among_the_held_out(tmp_path: Path) -> None:
-    made = split_world(tmp_path, lambda place, _: place % 2 == 1)
-    cases = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]
-    made.write_golden([*cases, {**cases[0], "id": "again", "query": cases[0]["query"].upper(), "split": "test"}])
-    _, _, unseen, found = grid_and_held_out(experiment(made))
-    said = f"1 of {len(unseen.cases)} held-out queries have the text of one on which the cell was chosen"
-    assert [note for note in found.notes if note.startswith(said)]
