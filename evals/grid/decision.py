@@ -58,14 +58,12 @@ class Level:
         cell: The best of the cells within it by the objective in scope; None where no cell is.
         figures: Its mean of the objective's first metric in scope, its shares of queries answered out of scope and not
             answered in scope, and its pass rate; each with its 95% interval. Empty where no cell is.
-        nearest: The least share that any cell answers.
         held_out: The first of the figures on queries that had no part in the choice; None without any.
     """
 
     limit: float
     cell: int | None
     figures: Figures | tuple[()] = ()
-    nearest: float
     held_out: Summary | None = None
 
 
@@ -141,11 +139,10 @@ def decision(
     preference = preference[(allowed & np.isfinite(worth))[preference]]
     if not len(preference):
         return None
-    nearest = float(false_answer[preference].min())
 
     def level(limit: float, index: int | None) -> Level:
         figures = () if index is None else Figures(*(figures_of(grid, metric, index, context) for metric in metrics))
-        return Level(limit=limit, cell=index, figures=figures, nearest=nearest)
+        return Level(limit=limit, cell=index, figures=figures)
 
     chosen = choice.recommended.cell
     limits = (ANY, *sorted({limit for limit in objective.wrong_answers if limit < ANY}, reverse=True))

@@ -108,15 +108,14 @@ def _with_levels(decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[i
     if not isinstance(metric, QueryMetric) or metric.is_judged:
         return decision
 
+    unseen = Grid(plan=replace(grid.plan, variants=tuple(grid.variants[number] for number in numbers)), pool=pool)
+
     def figure(level: Level) -> Level:
         if level.cell is None:
             return level
-        cell = grid.cell(level.cell)
-        number = numbers.index(cell.variant)
-        variant = replace(grid.variants[cell.variant], thresholds=(cell.threshold or 0.0,))
-        own = replace(pool, tables=(pool.tables[number],), relevance=(pool.relevance[number],))
-        alone = Grid(plan=Plan(variants=(variant,), top_ks=(cell.top_k,)), pool=own)
-        return replace(level, held_out=figures_of(alone, metric, 0, context))
+        variant, place = divmod(level.cell, grid.size)
+        index = numbers.index(variant) * grid.size + place
+        return replace(level, held_out=figures_of(unseen, metric, index, context))
 
     levels = tuple(map(figure, decision.levels))
     return replace(decision, levels=levels, recommended=figure(decision.recommended))

@@ -4,7 +4,6 @@ Whole queries, in one random order, the same for every cell (`evals.sampling.ord
 sample. A cheap judge below the one that counts judges everything before.
 """
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,8 +24,6 @@ from evals.metrics.proxies import foretelling
 from evals.sampling.order import among, judging_order, sample_size
 from evals.sampling.rounds import Rounds, Unjudged, judge_in_rounds, queries_needed
 from evals.stats.best import planned_looks
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,8 +62,6 @@ def judge_sample(judge: Judge, metrics: Mapping[str, Metric], grid: Grid, contex
     observations, sample = list(results.observations()), judge.config.sample
     order = judging_order(grid.pool.cases, context.seed)
     size = sample_size(sample, len(order))
-    if isinstance(sample, int) and sample > len(order):
-        log.warning("judge.sample %d is more than there are: all %d in-scope queries are judged", sample, len(order))
     if size == len(order):
         return judge.judge(metrics, observations, context.seed)
     ask, cheap = asking(judge, metrics, observations, context.seed)

@@ -153,7 +153,7 @@ def measure_pool(
         context = replace(context, judging=judging, trust=measure_trust(judging, results, config.seed))
     run = _cell(grid, shown, config, metrics, context, _asked_for(config, sweep))
     run = replace(run, swept=swept, notes=[*notes, *run.notes])
-    return replace(run, notes=[*run.notes, *_notes(run, swept)]) if swept else run
+    return replace(run, notes=[*run.notes, *_notes(swept)]) if swept else run
 
 
 def alone(config: ExperimentConfig) -> Plan:
@@ -378,17 +378,12 @@ def _asked_for(config: ExperimentConfig, sweep: Plan | None) -> list[str]:
     return [*config.metrics, *config.criteria, *(needed(config.objective) if sweep else ())]
 
 
-def _notes(run: Measured, swept: Swept) -> Iterator[str]:
+def _notes(swept: Swept) -> Iterator[str]:
     """Yield what a reader must know of a run that is a cell of a grid."""
-    grid, ranking = swept.grid, swept.ranking
+    grid = swept.grid
     yield from grid.notes
-    if run.judging and run.judging.incomplete and ranking.order:
-        yield (
-            f"{run.judging.incomplete}: cells are compared on the {min(ranking.n.values())} queries that were judged "
-            "in all of them, drawn at random; a further run buys the rest alone"
-        )
     if swept.chosen is None:
-        yield f"the cells are not ranked ({ranking.reason}); these are the figures of {describe(grid, 0)}"
+        yield f"the cells are not ranked ({swept.ranking.reason}); these are the figures of {describe(grid, 0)}"
     else:
         yield (
             f"chosen out of {len(grid):,} cells on these queries, so its figures are optimistic; a run on a split of "

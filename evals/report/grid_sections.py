@@ -98,7 +98,6 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
     lines = [line(Styled(warning, "fair"))] if warning else []
     lines.append(line(Styled("Which threshold and top_k?", "bold"), about))
     notes = [
-        _out_of_reach(levels),
         f"Retrieved by {' · '.join(served)}" if len(served) > 1 else "",
         f"★ {_taken(report, grid, decision, choice)}; {_as_good(grid, decision, choice)}",
         f"Promised for questions like these (95%): {decision.promise}" if decision.promise else "",
@@ -140,12 +139,6 @@ def _level(label: str, level: Level, report: Report, grid: GridSection, places: 
         "–" if held_out is None else f"{held_out:.3f}",
     )
     return [Styled(text, "bold" if label == RECOMMENDED else "") for text in texts]
-
-
-def _out_of_reach(levels: Sequence[tuple[str, Level]]) -> str:
-    """Return which levels no cell meets, and how near the nearest comes."""
-    empty = ", ".join(label for label, level in levels if level.cell is None)
-    return f"{empty}: none, as every cell wrongly answers {levels[0][1].nearest:.0%} or more" if empty else ""
 
 
 def _taken(report: Report, grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
