@@ -151,7 +151,7 @@ def measure_pool(
         if config.judge.rejudge:  # not of held-out queries
             judging = judge.again(judging, metrics, results, config.seed)
         context = replace(context, judging=judging, trust=measure_trust(judging, results, config.seed))
-    run = _cell(grid, shown, config, metrics, context, _asked_for(config, sweep))
+    run = _cell(grid, shown, config, metrics, context)
     run = replace(run, swept=swept, notes=[*notes, *run.notes])
     return replace(run, notes=[*run.notes, *_notes(swept)]) if swept else run
 
@@ -176,8 +176,9 @@ def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric
     if sweep:  # lists as long as the longest result of a cell, and the least depth
         depth = min(variant.settings.candidates for variant in sweep.variants)
         longest = longest.model_copy(update={"top_k": max(sweep.top_ks), "candidates": depth})
+    patterns = [*config.metrics, *config.criteria, *(needed(config.objective) if sweep else ())]
     judged, levels = config.judge.model is not None, config.latency.concurrency
-    metrics = choose(_asked_for(config, sweep), levels, judged=judged, reach=longest)
+    metrics = choose(patterns, levels, judged=judged, reach=longest)
     for name, weight in config.objective.metrics.items() if sweep else ():
         metric = metrics.get(name)
         if not isinstance(metric, QueryMetric):
@@ -321,12 +322,7 @@ def _chosen(config: ExperimentConfig, grid: Grid, context: Context, proof: CellP
 
 
 def _cell(
-    grid: Grid,
-    index: int,
-    config: ExperimentConfig,
-    metrics: Mapping[str, Metric],
-    context: Context,
-    named: Collection[str],
+    grid: Grid, index: int, config: ExperimentConfig, metrics: Mapping[str, Metric], context: Context
 ) -> Measured:
     """Measure one cell in full: scores of its queries, summaries, criteria, verdicts, notes.
 
@@ -334,13 +330,13 @@ def _cell(
         grid: The grid.
         index: The cell's number.
         config: The experiment; in the result its retriever is that of the cell.
-        metrics: By name.
+        metrics: By name; one that reads further than the cell returns is left out unless it is named.
         context: Inputs of the metrics besides the results.
-        named: Names and patterns of the metrics; one that reads further than the cell returns must be named.
     """
     own = config.model_copy(update={"retriever": grid.settings(index)})
     results, observed = grid.results(index), grid.observed[grid.cell(index).variant]
     observed = replace(observed, observations=tuple(results.observations()))
+    named = {*config.metrics, *config.criteria, *needed(config.objective)}
     scores, summaries, proxies = {}, [], {}
     for name, metric in metrics.items():
         if name == VERDICT_METRIC or (name not in named and metric.reads_beyond(own.retriever)):
@@ -371,11 +367,6 @@ def _cell(
         proxies=proxies,
         context=context,
     )
-
-
-def _asked_for(config: ExperimentConfig, sweep: Plan | None) -> list[str]:
-    """Return the names and patterns of the metrics of a run or a grid."""
-    return [*config.metrics, *config.criteria, *(needed(config.objective) if sweep else ())]
 
 
 def _notes(swept: Swept) -> Iterator[str]:
