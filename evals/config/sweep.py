@@ -60,6 +60,9 @@ class ObjectiveConfig(Settings):
     wrong_answers: Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], BeforeValidator(numbers)] = Field(
         (0.5, 0.25, 0.1), description="shares of out-of-scope queries answered; the best cell within each is shown"
     )
+    held_out: str | None = Field(
+        None, description="split on which the chosen cell is measured again; test if the grid is over dev"
+    )
 
     @field_validator("metrics", mode="before")
     @classmethod

@@ -25,23 +25,35 @@ CHOSEN_ON, HELD_OUT = "dev", "test"
 def load_held_out(
     config: ExperimentConfig, golden: GoldenSet, load: Callable[[DatasetConfig], GoldenSet]
 ) -> GoldenSet | None:
-    """Load the golden queries that are held out: of the split `test`, without those that choose.
+    """Load the golden queries of the split that is held out, without those that choose; None where there are none.
 
-    None where the grid is not over `dev`, and where there are none.
+    It is `objective.held_out`, or `test` where the grid is over `dev` and there are cases of that split.
 
     Args:
         config: The experiment.
         golden: The golden queries on which the cell is chosen.
         load: Loads golden queries.
+
+    Raises:
+        DatasetError: The split that was named has no cases, or no others.
     """
-    if config.dataset.split != CHOSEN_ON:
+    split = config.objective.held_out
+    if split is None and config.dataset.split != CHOSEN_ON:
         return None
+    dataset = config.dataset.model_copy(update={"split": split or HELD_OUT, "ids": (), "limit": None})
     try:
-        whole = load(config.dataset.model_copy(update={"split": HELD_OUT, "ids": (), "limit": None}))
-    except DatasetError:
-        return None
+        whole = load(dataset)
+    except DatasetError as error:
+        if split is None:
+            return None
+        raise DatasetError(str(error).replace("dataset.split", "objective.held_out", 1)) from None
     chosen_on = {case.id for case in golden.cases}
     cases = tuple(case for case in whole.cases if case.id not in chosen_on)
+    if split is not None and not cases:
+        raise DatasetError(
+            f"objective.held_out {split!r}: expected queries that have no part in the choice, but the cell is chosen "
+            f"on all {len(whole.cases)} of that split; choose on another one (--dataset.split)"
+        )
     return replace(whole, cases=cases) if cases else None
 
 

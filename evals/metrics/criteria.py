@@ -44,17 +44,18 @@ def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
         return gate
     if summary.value is None:
         return replace(gate, reason=f"no value: {summary.note}", undecided=summary.n_missing > 0)
-    # Scores that are not known may be anything where a range has no end, and so may the mean of too small a sample.
+    # Scores that are not known may be anything where a range has no end. Of too small a sample nothing is decided.
     is_open = summary.sampled is not None or summary.n_failed + summary.n_missing > 0
     low = -inf if summary.bound_low is None else summary.bound_low
     high = inf if summary.bound_high is None else summary.bound_high
     figures = [summary.value, *((low, high) if is_open else ())]
     met = [is_met(symbol, figure, limit) for figure in figures]
-    undecided = any(met) and not all(met)
+    is_small = summary.sampled is not None and summary.bound_low is None
+    undecided = is_small or (any(met) and not all(met))
     return replace(
         gate,
         figure=min(filter(isfinite, figures), key=lambda figure: _margin(symbol, figure, limit)),
-        passed=all(met),
+        passed=all(met) and not undecided,
         reason=_reason(summary, passed=all(met), undecided=undecided),
         undecided=undecided,
     )

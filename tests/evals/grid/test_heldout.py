@@ -12,6 +12,7 @@ import pytest
 from evals.cases.reading import GoldenSet, golden_set, load_golden
 from evals.collect.pool import ground
 from evals.config.experiment import ExperimentConfig
+from evals.errors import DatasetError
 from evals.experiment.inputs import load_inputs
 from evals.grid.axes import plan
 from evals.grid.heldout import load_held_out, with_held_out
@@ -47,6 +48,8 @@ def experiment(world: Experiment, **changes: Any) -> ExperimentConfig:
         ({}, "test"),
         ({"dataset__split": None}, None),
         ({"dataset__split": "test"}, None),
+        ({"dataset__split": "test", "objective__held_out": "dev"}, "dev"),
+        ({"dataset__split": None, "dataset__limit": 4, "objective__held_out": "test"}, "test"),
         ({"dataset__ids": ("in0",), "dataset__limit": 1}, "test"),
         ({"dataset__ids": ("in1",)}, "test"),
     ],
@@ -62,6 +65,18 @@ def test_which_queries_are_held_out(world: Experiment, changes: dict[str, Any], 
         if found is not None:
             of_split = {case.id for case in rows.cases if case.split == split}
             assert {case.id for case in found.cases} == of_split - chosen_on and len(found.cases) > 1
+
+
+def test_a_split_without_queries_of_its_own_is_refused_where_it_was_named(tmp_path: Path) -> None:
+    made = split_world(tmp_path, lambda *_: False)
+    assert load_inputs(experiment(made)).held_out is None
+    with pytest.raises(DatasetError, match=r"^objective\.held_out: the golden data has no split 'test'; it has 'dev'"):
+        load_inputs(experiment(made, objective__held_out="test"))
+    for split in (None, "dev"):
+        with pytest.raises(
+            DatasetError, match=r"held_out 'dev': .* chosen on all 1\d of that split; choose on another"
+        ):
+            load_inputs(experiment(made, dataset__split=split, objective__held_out="dev"))
 
 
 def grid_and_held_out(config: ExperimentConfig) -> tuple[Bench, Measured, GoldenSet, Measured]:

@@ -77,6 +77,7 @@ ALL_WOULD = f"{OF_SAMPLE}; judging all would give 0.300 … 0.600 (95%)"
          f"{ALL_WOULD}: the others leave it open"),
         *((summary(0.4, *ends, sampled=SAMPLED), ">= 0.2", "undecided", 0.4,
            f"{OF_SAMPLE}, too few for an interval") for ends in ((), (None, 0.9))),
+        (summary(0.4, sampled=SAMPLED), "== 1", "undecided", 0.4, f"{OF_SAMPLE}, too few for an interval"),
     ],
 )  # fmt: skip
 def test_what_is_missing_or_not_judged_may_leave_it_undecided(
