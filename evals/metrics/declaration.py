@@ -191,7 +191,7 @@ def summarise(metric: QueryMetric, scores: Sequence[Score]) -> Summary:
     values = [score for score in scores if isinstance(score, float | int)]
     unscored = [score for score in scores if isinstance(score, Unscored)]
     failed = [score for score in scores if isinstance(score, Failure)]
-    missing, total = sum(score.missing for score in unscored), stats.total(values)
+    missing, total = sum(score.missing for score in unscored), float(np.sum(values))
     lost, ends = len(failed) + missing, stats.mean_interval(values, shares=metric.range == SHARE)
     known = len(values) + lost
     low, high = ((total + lost * end) / known if lost and isfinite(end) else None for end in metric.range)
