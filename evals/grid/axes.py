@@ -39,7 +39,7 @@ class Plan:
 
     Attributes:
         axes: Each axis that was given values, with them.
-        notes: Combinations that were left out, and those that find the same as another one, with the reason.
+        notes: What a reader of the cells must know.
     """
 
     variants: tuple[Variant, ...]
@@ -58,41 +58,30 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
     Raises:
         ExperimentError: A combination cannot be, with what to do.
     """
-    top_ks = sweep.top_k or (base.top_k,)
-    thresholds, widest = _thresholds(base, sweep)
-    cut = {"top_k": max(top_ks), **({} if widest is None else {"threshold": widest})}
-    found, notes = dict[tuple[tuple[str, Any], ...], RetrieverConfig](), dict[str, None]()
+    top_ks, thresholds = sweep.top_k or (base.top_k,), sweep.threshold or (base.threshold or 0.0,)
+    for threshold in sweep.threshold:
+        _checked(base, {"threshold": threshold})
+    # Ascending: the first threshold leaves most, and of depths that find the same the first is the least.
+    cut = {"top_k": max(top_ks), "threshold": min(sweep.threshold, default=base.threshold)}
+    found = dict[tuple[tuple[str, Any], ...], RetrieverConfig]()
     for changes in _combinations(base, sweep):
-        try:
-            settings = base.replaced_by(changes | cut)
-        except ValidationError as error:
-            named = ", ".join(f"{name} {value}" for name, value in changes.items() if name in VARIANT_AXES)
-            raise ExperimentError(f"sweep: {_said(error)} (in {named})") from None
-        key = tuple(effective(settings).items())
-        same = found.setdefault(key, settings)
-        if same.candidates != settings.candidates:
-            notes[f"the candidate depth changes nothing in mode {settings.mode} without reranking: one for all"] = None
-        found[key] = min(same, settings, key=lambda one: one.candidates)
-    if not found:
-        raise ExperimentError("sweep: no combination is left: " + "; ".join(notes))
+        settings = _checked(base, changes | cut)
+        found.setdefault(tuple(effective(settings).items()), settings)
     variants = tuple(_named(settings, sweep, thresholds) for settings in found.values())
-    return Plan(variants=variants, top_ks=top_ks, notes=tuple(notes), axes=dict(sweep.axes))
+    return Plan(variants=variants, top_ks=top_ks, axes=dict(sweep.axes))
 
 
-def _thresholds(base: RetrieverConfig, sweep: SweepConfig) -> tuple[tuple[float, ...], float | None]:
-    """Return the thresholds of the cells, and the one that leaves most; see `Variant.thresholds`.
+def _checked(base: RetrieverConfig, changes: Mapping[str, Any]) -> RetrieverConfig:
+    """Return the settings of a combination.
 
     Raises:
-        ExperimentError: One of them is none on the scale that it is held against.
+        ExperimentError: They cannot be.
     """
-    if not sweep.threshold:
-        return (base.threshold or 0.0,), base.threshold
-    for threshold in sweep.threshold:
-        try:
-            base.replaced_by({"threshold": threshold})
-        except ValidationError as error:
-            raise ExperimentError(f"sweep: {_said(error)}") from None
-    return sweep.threshold, min(sweep.threshold)
+    try:
+        return base.replaced_by(changes)
+    except ValidationError as error:
+        named = ", ".join(f"{name} {value}" for name, value in changes.items() if name in VARIANT_AXES)
+        raise ExperimentError(f"sweep: {_said(error)}" + (f" (in {named})" if named else "")) from None
 
 
 def effective(settings: RetrieverConfig) -> dict[str, Any]:

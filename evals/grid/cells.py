@@ -200,7 +200,17 @@ def score_cells(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context
         for name, metric in metrics.items():
             inside = np.isin(np.arange(len(results)), results.of(metric.scope, labelled=False)[0])
             sums[name] += _sums(metric.values(results, context), inside, results.query, keeps)
-    return {name: _scores(*sums[name]) for name in metrics}
+    return {
+        name: CellScores(
+            mean=total / np.where(n > 0, n, np.nan),
+            n=n.astype(np.int64),
+            n_failed=failed.astype(np.int64),
+            common=common / np.where(in_all > 0, in_all, np.nan),
+            n_common=int(in_all[0]),
+            n_dropped=int(dropped[0]),
+        )
+        for name, (total, n, failed, common, in_all, dropped) in sums.items()
+    }
 
 
 def _sums(values: Values, inside: Bools, query: Integers, keeps: Any) -> Floats:
@@ -215,27 +225,13 @@ def _sums(values: Values, inside: Bools, query: Integers, keeps: Any) -> Floats:
         query: The query of each result.
         keeps: [cells, results], 1 where a cell keeps a result. Each is kept by some cell.
     """
-    if (values.issue < 0).all():
-        total, queries = keeps @ np.where(inside, values.values, 0.0), len(np.unique(query[inside]))
-        return np.stack(np.broadcast_arrays(total, queries, 0, total, queries, 0))
     scored, failing = inside & (values.issue < 0), np.asarray([*(isinstance(i, Failure) for i in values.issues), False])
     failed = inside & failing[values.issue]
     lacking, told = (np.bincount(query, rows) > 0 for rows in (inside & ~scored, scored | failed))
     in_all = scored & ~lacking[query]
     columns = [np.where(scored, values.values, 0.0), scored, failed, np.where(in_all, values.values, 0.0)]
-    total, n, lost, common = (keeps @ np.column_stack(columns)).T
-    return np.stack(np.broadcast_arrays(total, n, lost, common, len(np.unique(query[in_all])), (lacking & told).sum()))
-
-
-def _scores(total: Floats, n: Floats, failed: Floats, common: Floats, in_all: Floats, dropped: Floats) -> CellScores:
-    return CellScores(
-        mean=total / np.where(n > 0, n, np.nan),
-        n=n.astype(np.int64),
-        n_failed=failed.astype(np.int64),
-        common=common / np.where(in_all > 0, in_all, np.nan),
-        n_common=int(in_all[0]),
-        n_dropped=int(dropped[0]),
-    )
+    counts = len(np.unique(query[in_all])), (lacking & told).sum()
+    return np.stack(np.broadcast_arrays(*(keeps @ np.column_stack(columns)).T, *counts))
 
 
 def lay_out(lists: Lists, variants: Sequence[Variant], top_ks: Sequence[int]) -> tuple[Results, Integers]:

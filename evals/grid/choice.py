@@ -110,7 +110,6 @@ class Choice:
         margin: Largest loss against the best cell that the recommended one may have, in units of the objective.
         n: Queries it is over.
         dropped: Queries left out because some cells score them and others do not.
-        n_cells: Cells of the grid.
         standings: Of the cells that meet the constraints, the highest value first, the preferred first among equals.
         recommended: The cheapest standing whose bound is within the margin, if it is cheaper than `best`; or `best`.
         note: Reason why the set and the bounds are not computable, or empty.
@@ -120,7 +119,6 @@ class Choice:
     margin: float
     n: int
     dropped: int
-    n_cells: int
     standings: tuple[Standing, ...]
     recommended: Standing
     note: str = ""
@@ -231,7 +229,6 @@ def choose(scores: ObjectiveScores, cells: Cells, *, margin: float, seed: int, p
         margin=margin,
         n=len(scores.values),
         dropped=scores.dropped,
-        n_cells=len(cells.cost),
         standings=(leader, *standings),
         recommended=_recommended(leader, standings, cells, margin, proof),
         note=note,
@@ -254,9 +251,9 @@ def _compared(scores: ObjectiveScores, best: int, is_tied: Bools, seed: int) -> 
     )
     # Cells with equal scores here may differ on other queries: their bound is that of a query more, not seen.
     nothing = np.zeros(len(is_tied))
-    moved, error = with_unseen(nothing, nothing, len(values), scores.span, times=compared.bounds.unseen)
-    alike = np.where(is_tied & compared.members, moved - compared.bounds.quantiles * error, np.nan)
-    return compared.members, np.fmin(compared.bounds.lower, alike)
+    moved, error = with_unseen(nothing, nothing, len(values), scores.span, times=compared.unseen)
+    alike = np.where(is_tied & compared.members, moved - compared.quantiles * error, np.nan)
+    return compared.members, np.fmin(compared.lower, alike)
 
 
 def _recommended(
@@ -379,7 +376,7 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
     return [Interval(low=low, high=high) if np.isfinite(low) else none for low, high in np.transpose(ends).tolist()]
 
 
-def explain(choice: Choice, name: Callable[[int], str], *, is_set_told: bool = False) -> Iterator[str]:
+def explain(choice: Choice, name: Callable[[int], str], *, is_set_told: bool) -> Iterator[str]:
     """Yield the recommended cell, the best one where it is another, the reason, and how many may be the best.
 
     Args:
@@ -394,11 +391,8 @@ def explain(choice: Choice, name: Callable[[int], str], *, is_set_told: bool = F
         yield f"Best {_measured(choice)}: {_described(choice.best, name)}"
     yield f"Reason: {reason(choice)}"
     if not (is_set_told or choice.note):
-        allowed, count = (
-            sum(len(standing.members) for standing in some) for some in (choice.standings, choice.best_set)
-        )
-        meet = f" that meet the constraints (of {choice.n_cells:,})" if allowed < choice.n_cells else ""
-        yield f"Of all that users may ask, {count:,} of {allowed:,} cells{meet} may be the best (95%)"
+        allowed, count = (sum(len(one.members) for one in some) for some in (choice.standings, choice.best_set))
+        yield f"Of all that users may ask, {count:,} of {allowed:,} cells may be the best (95%)"
 
 
 def reason(choice: Choice) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from evals.cases.reading import GoldenSet
-from evals.cases.relevance import normalise
 from evals.collect.pool import Find, Pool
 from evals.config.experiment import DatasetConfig, ExperimentConfig, ThresholdConfig
 from evals.errors import DatasetError
@@ -102,10 +101,6 @@ def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collab
     if missing:
         return replace(result, notes=[*result.notes, f"there is no figure on the held-out queries: {missing}"])
     scores = objective_scores(measured.swept.grid, objective, measured.context)
-    texts = {normalise(case.query).casefold() for case in grid.pool.cases}
-    if repeated := sum(normalise(case.query).casefold() in texts for case in pool.cases):
-        note = f"{repeated} of {len(pool.cases)} held-out queries have the text of one on which the cell was chosen"
-        result = replace(result, notes=[*result.notes, f"{note}, which flatters the held-out figure"])
     decision = swept.decision and _with_levels(swept.decision, grid, pool, numbers, measured.context)
     return replace(result, swept=replace(swept, held_out=held_out(swept.choice, scores), decision=decision))
 
@@ -125,15 +120,14 @@ def _with_levels(decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[i
     if not isinstance(metric, QueryMetric) or metric.is_judged:
         return decision
 
+    unseen = Grid(plan=replace(grid.plan, variants=tuple(grid.variants[number] for number in numbers)), pool=pool)
+
     def figure(level: Level) -> Level:
         if level.cell is None:
             return level
-        cell = grid.cell(level.cell)
-        number = numbers.index(cell.variant)
-        variant = replace(grid.variants[cell.variant], thresholds=(cell.threshold or 0.0,))
-        own = replace(pool, tables=(pool.tables[number],), relevance=(pool.relevance[number],))
-        alone = Grid(plan=Plan(variants=(variant,), top_ks=(cell.top_k,)), pool=own)
-        return replace(level, held_out=figures_of(alone, metric, 0, context))
+        variant, place = divmod(level.cell, grid.size)
+        index = numbers.index(variant) * grid.size + place
+        return replace(level, held_out=figures_of(unseen, metric, index, context))
 
     levels = tuple(map(figure, decision.levels))
     return replace(decision, levels=levels, recommended=figure(decision.recommended))

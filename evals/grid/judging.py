@@ -4,7 +4,6 @@ Whole queries, in one random order, the same for every cell (`evals.sampling.ord
 sample. A cheap judge below the one that counts judges everything before.
 """
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,8 +26,6 @@ from evals.sampling.order import among, judging_order, sample_size
 from evals.sampling.rounds import Rounds, Unjudged, judge_in_rounds, queries_needed
 from evals.stats.best import planned_looks
 
-log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CellProof(Rounds):
@@ -37,7 +34,6 @@ class CellProof(Rounds):
     Attributes:
         judge: The model that judged.
         judged: [queries, cells], the queries that a cell was judged on.
-        eligible: Number of queries that could be judged; `asked`, of those that the judge was asked about.
         verdicts: Number of distinct verdicts that the judge gave; `failed`, of those that failed.
         all_questions: Number of distinct questions about all cells and queries.
         stopped: Why it was not asked for more; empty where it was.
@@ -45,8 +41,6 @@ class CellProof(Rounds):
 
     judge: str
     judged: Bools
-    eligible: int
-    asked: int
     verdicts: int
     failed: int
     all_questions: int
@@ -69,8 +63,6 @@ def judge_sample(judge: Judge, metrics: Mapping[str, Metric], grid: Grid, contex
     observations, sample = list(results.observations()), judge.config.sample
     order = judging_order(grid.pool.cases, context.seed)
     size = sample_size(sample, len(order))
-    if isinstance(sample, int) and sample > len(order):
-        log.warning("judge.sample %d is more than there are: all %d in-scope queries are judged", sample, len(order))
     if size == len(order):
         return judge.judge(metrics, observations, context.seed)
     ask = partial(judge.judge, metrics, seed=context.seed)
@@ -160,8 +152,6 @@ def judge_until_proved(
         **vars(rounds),
         judge=judging.model,
         judged=judged_on,
-        eligible=len(order),
-        asked=len({key[-2] for key in answers}) if judging.incomplete else rounds.n,
         verdicts=len(answers) - failed,
         failed=failed,
         all_questions=sum(1 for _ in tasks(metrics, [observations[row] for row in np.unique(kept).tolist()])),

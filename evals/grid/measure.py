@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 
 from evals.cases.reading import GoldenSet
 from evals.cases.relevance import Relevance
@@ -14,23 +13,23 @@ from evals.errors import ExperimentError
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
-from evals.grid.decision import ABSTENTION, NO_OUT_OF_SCOPE, Decision, decision, with_utility
+from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
 from evals.grid.objective import Ranking, describe, needed, rank, with_criteria
 from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_samples
-from evals.grid.thresholds import Abstaining, abstaining, fitted
+from evals.grid.thresholds import abstaining, fitted
 from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
-from evals.metrics import NEED_A_JUDGE, OWN, PASS_RATE, VERDICT_METRIC, choose, needs
+from evals.metrics import NEED_A_JUDGE, PASS_RATE, VERDICT_METRIC, choose, needs
 from evals.metrics import criteria as gates
 from evals.metrics.collaborators import Collaborators
 from evals.metrics.declaration import Context, Metric, QueryMetric, RunMetric
 from evals.metrics.metadata import usual_in
-from evals.metrics.notes import depth_notes, judge_notes, notes
+from evals.metrics.notes import notes
 from evals.metrics.outcomes import validate
 from evals.metrics.results import Results
+from evals.stats.abstention import Promise, Signal
 from retrievers.config import RetrieverConfig
-from retrievers.errors import nearest
 from retrievers.search.candidates import Candidates
 
 NOT_MEASURED = "not measured: the run started from a saved retrieval"
@@ -46,7 +45,8 @@ class Swept:
         choice: Which cell to use, and what is known of it; None where cells cannot be ranked, and the first is shown.
         decision: The cell to take for each share of wrong answers that a user accepts; None where cells cannot be
             ranked, or the golden data has no query in scope or none out of scope.
-        abstaining: What thresholds can do under the cell's variant.
+        promised: Thresholds that promise a rate of wrong answers under the cell's variant.
+        signals: How far scores tell its queries in scope from others, first the one that the threshold reads.
         held_out: The recommended cell on queries that had no part in the choice; None without any.
         proof: What the verdicts that were bought prove of the cells, where judging ends once a cell is proved near the
             best (`judge.stop`); else None.
@@ -56,7 +56,8 @@ class Swept:
     ranking: Ranking
     choice: Choice | None
     decision: Decision | None = None
-    abstaining: Abstaining
+    promised: tuple[Promise, ...] = ()
+    signals: tuple[Signal, ...] = ()
     held_out: HeldOut | None = None
     proof: CellProof | None = None
 
@@ -150,7 +151,7 @@ def measure_pool(
         if config.judge.rejudge:  # not of held-out queries
             judging = judge.again(judging, metrics, results, config.seed)
         context = replace(context, judging=judging, trust=measure_trust(judging, results, config.seed))
-    run = _cell(grid, shown, config, metrics, context, whole=swept is None)
+    run = _cell(grid, shown, config, metrics, context)
     run = replace(run, swept=swept, notes=[*notes, *run.notes])
     return replace(run, notes=[*run.notes, *_notes(run, swept)]) if swept else run
 
@@ -163,50 +164,32 @@ def alone(config: ExperimentConfig) -> Plan:
     return Plan(variants=(only,), top_ks=(settings.top_k,))
 
 
-def grid_metrics(config: ExperimentConfig) -> dict[str, Metric]:
-    """Return the metrics of a grid: those chosen, those of the criteria and the objective, and context tokens.
+def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric]:
+    """Return the metrics of a run: those chosen and those of the criteria; of a grid also what its choice reads.
 
-    Those that read further than any of its cells returns are there when they are named.
+    Those that read further than any list goes are there when they are named.
 
     Raises:
         ExperimentError: A name or pattern fits no metric, or the objective is none over queries, or one to lower.
     """
+    longest = config.retriever
+    if sweep:  # lists as long as the longest result of a cell, and the least depth
+        depth = min(variant.settings.candidates for variant in sweep.variants)
+        longest = longest.model_copy(update={"top_k": max(sweep.top_ks), "candidates": depth})
+    patterns = [*config.metrics, *config.criteria, *(needed(config.objective) if sweep else ())]
     judged, levels = config.judge.model is not None, config.latency.concurrency
-    patterns = _asked_for(config)
-    every = {**choose(["*", *OWN], levels, judged=True), VERDICT_METRIC: PASS_RATE}
-    for name in needed(config.objective):
-        if name not in every:
-            raise ExperimentError(f"objective: no metric {name!r}{nearest(name, every)} (--list-metrics shows all)")
-        if name in config.objective.metrics and not isinstance(every[name], QueryMetric):
+    metrics = choose(patterns, levels, judged=judged, reach=longest)
+    for name, weight in config.objective.metrics.items() if sweep else ():
+        metric = metrics.get(name)
+        if not isinstance(metric, QueryMetric):
             raise ExperimentError(
                 f"objective: {name!r} has no score for each query, by which cells are compared; "
                 f"it can be a constraint: objective.constraints: {{{name}: '<= ...'}}"
             )
-        if every[name].direction == "lower" and config.objective.metrics.get(name, 0) > 0:
+        if metric.direction == "lower" and weight > 0:
             raise ExperimentError(
                 f"objective: less is better of {name!r}, expected a negative weight: objective.metrics: {{{name}: -1}}"
             )
-    # Lists as long as the longest result of a cell, and the least depth.
-    top_k = max(config.sweep.top_k, default=config.retriever.top_k)
-    depth = min(config.sweep.candidates, default=config.retriever.candidates)
-    longest = config.retriever.model_copy(update={"top_k": top_k, "candidates": depth})
-    chosen = {*choose(patterns, levels, judged=judged, reach=longest)}
-    chosen |= {VERDICT_METRIC} if any(fnmatchcase(VERDICT_METRIC, pattern) for pattern in patterns) else set()
-    return {name: metric for name, metric in every.items() if name in chosen}
-
-
-def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric]:
-    """Return the metrics of a run, or of a grid where there is a sweep.
-
-    Raises:
-        ExperimentError: A name or pattern fits no metric, or an objective is none over queries.
-    """
-    if sweep:
-        return grid_metrics(config)
-    judged = config.judge.model is not None
-    patterns, levels = [*config.metrics, *config.criteria], config.latency.concurrency
-    metrics = choose(patterns, levels, judged=judged, reach=config.retriever)
-    gates.check_names(config.criteria, [*metrics, VERDICT_METRIC])
     return metrics
 
 
@@ -326,18 +309,20 @@ def _chosen(config: ExperimentConfig, grid: Grid, context: Context, proof: CellP
     ranking = rank(grid, objective, incomplete, proof.remaining if proof else None)
     choice = decide(grid, ranking, objective, context, proof)
     shown = choice.recommended.cell if choice else 0
+    promised, signals = abstaining(grid, shown, config.objective.wrong_answers)
     return Swept(
         grid=replace(grid, notes=(*grid.notes, *notes)),
         ranking=ranking,
         choice=choice,
         decision=decision(grid, objective, ranking.allowed, choice, context) if choice else None,
-        abstaining=abstaining(grid, shown, config.objective.wrong_answers),
+        promised=promised,
+        signals=signals,
         proof=proof,
     )
 
 
 def _cell(
-    grid: Grid, index: int, config: ExperimentConfig, metrics: Mapping[str, Metric], context: Context, *, whole: bool
+    grid: Grid, index: int, config: ExperimentConfig, metrics: Mapping[str, Metric], context: Context
 ) -> Measured:
     """Measure one cell in full: scores of its queries, summaries, criteria, verdicts, notes.
 
@@ -345,17 +330,16 @@ def _cell(
         grid: The grid.
         index: The cell's number.
         config: The experiment; in the result its retriever is that of the cell.
-        metrics: Of a grid, one that reads further than the cell returns must be named, as in a run of its own.
+        metrics: By name; one that reads further than the cell returns is left out unless it is named.
         context: Inputs of the metrics besides the results.
-        whole: True for a run, whose metrics are those of the cell.
     """
-    own = config if whole else config.model_copy(update={"retriever": grid.settings(index)})
+    own = config.model_copy(update={"retriever": grid.settings(index)})
     results, observed = grid.results(index), grid.observed[grid.cell(index).variant]
     observed = replace(observed, observations=tuple(results.observations()))
-    named = _asked_for(config)
+    named = {*config.metrics, *config.criteria, *needed(config.objective)}
     scores, summaries, proxies = {}, [], {}
     for name, metric in metrics.items():
-        if name == VERDICT_METRIC or (not whole and name not in named and metric.reads_beyond(own.retriever)):
+        if name == VERDICT_METRIC or (name not in named and metric.reads_beyond(own.retriever)):
             continue
         if not isinstance(metric, QueryMetric):
             summaries.append(metric.summarise(observed, context))
@@ -364,9 +348,8 @@ def _cell(
         if foretold:
             proxies[name] = foretold
         summaries.append(cell_summary(grid, metric, index, scores[name], foretold))
-    own_notes = [*depth_notes([summary.metric for summary in summaries], own.retriever)]
-    own_notes += judge_notes(summaries) if context.judging else ()
     summaries.append(figures_of(grid, PASS_RATE, index, context))
+    names = [summary.metric for summary in summaries]
     # Times of the verdicts come from serial calls; concurrent ones wait for each other.
     serial = next((timed for timed in observed.latency if timed.concurrency == 1), None)
     # The report names the metadata fields that were required.
@@ -380,20 +363,15 @@ def _cell(
         summaries=summaries,
         gates=gates.judge(config.criteria, summaries),
         validation=validate(results, serial, context, own.retriever.top_k),
-        notes=[*own_notes, *notes(observed, grid.pool, own.retriever, context.judging, context.sources)],
+        notes=[*notes(observed, grid.pool, own.retriever, names, context.judging, context.sources)],
         proxies=proxies,
         context=context,
     )
 
 
-def _asked_for(config: ExperimentConfig) -> list[str]:
-    """Return the names and patterns of metrics that a grid is asked for."""
-    return [*config.metrics, *config.criteria, *needed(config.objective)]
-
-
 def _notes(run: Measured, swept: Swept) -> Iterator[str]:
     """Yield what a reader must know of a run that is a cell of a grid."""
-    grid, ranking = swept.grid, swept.ranking
+    grid, ranking, weight = swept.grid, swept.ranking, run.config.objective.out_of_scope
     yield from grid.notes
     if run.judging and run.judging.incomplete and ranking.order:
         yield (
@@ -407,17 +385,11 @@ def _notes(run: Measured, swept: Swept) -> Iterator[str]:
             f"chosen out of {len(grid):,} cells on these queries, so its figures are optimistic; a run on a split of "
             "its own is not"
         )
-    cases, objective = grid.pool.cases, run.config.objective
-    kinds, weight = {case.in_scope for case in cases}, objective.out_of_scope
-    if grid.size > len(grid.top_ks) and kinds == {True}:
+    if grid.size > len(grid.top_ks) and all(case.in_scope for case in grid.pool.cases):
         yield NO_OUT_OF_SCOPE
-    elif grid.size > len(grid.top_ks) and len(kinds) > 1 and weight in (0, 1):
+    elif grid.size > len(grid.top_ks) and weight in (0, 1):
         which = "in-scope" if weight else "out-of-scope"
         yield f"objective.out_of_scope is {weight:g}: {which} queries have no part in the choice"
-    elif (grid.size > len(grid.top_ks) and len(kinds) > 1 and ABSTENTION not in objective.metrics) and with_utility(
-        objective, grid.variants[0].thresholds, cases
-    ) == objective:
-        yield "objective.out_of_scope has no part in the choice: objective.metrics weigh such queries themselves"
 
 
 def _with_name(progress: passes.Progress, name: str) -> passes.Progress:

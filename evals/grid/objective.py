@@ -100,18 +100,13 @@ def with_criteria(
         criteria: Metric name to condition.
 
     Returns:
-        The objective; and where no cell meets the criteria, or none these and the constraints, a note that criteria
-        had no part in the choice.
+        The objective; and where no cell meets all of them, a note that criteria had no part in the choice.
     """
     known = grid.metrics.keys() | {summary.metric for each in grid.summaries for summary in each}
-    own = {name: condition for name, condition in criteria.items() if name in known}
-    both = {**own, **objective.constraints}
+    both = {name: condition for name, condition in criteria.items() if name in known} | {**objective.constraints}
     if meeting(grid, both).any():
         return objective.model_copy(update={"constraints": both}), ()
-    if not meeting(grid, objective.constraints).any():
-        return objective, ()
-    beside = f" and the constraints ({_written(objective.constraints)}) at once" if meeting(grid, own).any() else ""
-    return objective, (f"no cell meets the criteria ({_written(own)}){beside}, so that they had no part in the choice",)
+    return objective, (f"no cell has {_written(both)}, so that the criteria had no part in the choice",)
 
 
 def meeting(grid: Grid, constraints: Mapping[str, str]) -> Bools:

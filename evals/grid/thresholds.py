@@ -1,7 +1,7 @@
 """Thresholds on the best score: how well they tell queries in scope from others, and which promise a rate. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -12,48 +12,33 @@ from evals.errors import ExperimentError
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Grid
 from evals.grid.decision import NO_OUT_OF_SCOPE
-from evals.stats.abstention import FINAL, Promise, Signal, promise, separation, signal
+from evals.stats.abstention import FINAL, Promise, Signal, promise, signal
 from retrievers.config import RetrieverConfig, ThresholdSignal
 from retrievers.records import UNBOUNDED
 
 
-@dataclass(frozen=True, kw_only=True)
-class Abstaining:
-    """What thresholds can do under one way to retrieve.
-
-    Attributes:
-        separation: How far they tell the queries apart, a sentence; empty where none is in force.
-        promised: Thresholds that promise a rate of wrong answers; none without queries of both kinds.
-        signals: How far the score that the threshold reads tells them apart, then the other scores that the same search
-            holds, the best first; none without queries of both kinds.
-    """
-
-    separation: str = ""
-    promised: tuple[Promise, ...] = ()
-    signals: tuple[Signal, ...] = ()
-
-
-def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> Abstaining:
-    """Return what thresholds can do under the variant of a cell.
+def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> tuple[tuple[Promise, ...], tuple[Signal, ...]]:
+    """Return what thresholds can do under the variant of a cell; nothing without queries of both kinds.
 
     Args:
         grid: The grid.
         index: The cell.
         rates: False-answer rates to promise; one of 0 no number of queries promises, and is left out.
+
+    Returns:
+        Thresholds that promise a rate of wrong answers. And how far the score that the threshold reads tells the
+        queries apart, then the other scores that the same search holds, the best first.
     """
     number = grid.cell(index).variant
     settings = grid.variants[number].settings
-    if settings.threshold is None:
-        return Abstaining()
+    if settings.threshold is None or {case.in_scope for case in grid.pool.cases} != {True, False}:
+        return (), ()
     read = [_best_scores(grid.pool, place, one.settings) for place, one in enumerate(grid.variants)]
-    inside, outside = read[number]
-    scale = settings.threshold_scale
-    wanted = sorted({rate for rate in rates if rate and inside and outside}, reverse=True)
-    return Abstaining(
-        separation=separation(inside, outside, scale),
-        promised=tuple(promise(inside, outside, rate, scale, _distinct(read)) for rate in wanted),
-        signals=tuple(_signals(grid.pool, number, settings)) if inside and outside else (),
+    promises = (
+        promise(*read[number], rate, settings.threshold_scale, _distinct(read))
+        for rate in sorted({*rates} - {0}, reverse=True)
     )
+    return tuple(promises), tuple(_signals(grid.pool, number, settings))
 
 
 def _signals(pool: Pool, number: int, settings: RetrieverConfig) -> Iterator[Signal]:

@@ -29,7 +29,6 @@ from retrievers.config.layers import removed
 from retrievers.errors import nearest
 
 DEPTH = re.compile(r"_at_(\d+)$")
-COLUMNS = ("metric", "values", "better", "source", "needs", "about")
 SCORES: Mapping[str, Scorer] = {
     **ranking.SCORES, **texts.SCORES, **llm.SCORES, **metadata.SCORES, **scope.SCORES, **outcomes.SCORES,
 }  # fmt: skip
@@ -173,25 +172,12 @@ def _nothing(pattern: str, fitting: Sequence[str], reach: RetrieverConfig | None
 
 def listing() -> str:
     """Return a line for each metric: name, unit and range, direction, one line about it."""
-    rows = [(metric.name, _values(metric), metric.direction, metric.about) for metric in METRICS.values()]
+    rows = [(metric.name, values_of(metric), metric.direction, metric.about) for metric in METRICS.values()]
     *widths, _ = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, [*widths, 0])) for row in rows)
 
 
-def markdown() -> str:
-    """Return the table of docs/metrics.md; metrics that differ in depth alone are one row, and those of latency."""
-    rows = dict[str, tuple[str, ...]]()
-    for metric in METRICS.values():
-        level, name = DEPTH.search(metric.name), f"`{DEPTH.sub('_at_K', metric.name)}`"
-        about = re.sub(rf"\b{level[1]}\b", "K", metric.about) if level else metric.about
-        if "latency" in metric.needs:
-            name, about = timing.FAMILY
-        rows[name] = (name, _values(metric), metric.direction, metric.source, ", ".join(sorted(metric.needs)), about)
-    head = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
-    return head + "".join(f"| {' | '.join(row)} |\n" for row in rows.values())
-
-
-def _values(metric: Declaration) -> str:
+def values_of(metric: Declaration) -> str:
     """Return unit and range, such as `share, 0 to 1` or `ms, from 0`."""
     low, high = metric.range
     return f"{metric.unit}, from {low:g}" if isinf(high) else f"{metric.unit}, {low:g} to {high:g}"
@@ -199,5 +185,5 @@ def _values(metric: Declaration) -> str:
 
 __all__ = [
     "METRICS", "NEED_A_JUDGE", "OWN", "PASS_RATE", "VERDICT_METRIC", "Declaration", "Metric", "QueryMetric",
-    "RunMetric", "adopt", "choose", "declared", "listing", "markdown", "metric_named", "needs", "remember",
+    "RunMetric", "adopt", "choose", "declared", "listing", "metric_named", "needs", "remember", "values_of",
 ]  # fmt: skip

@@ -6,22 +6,9 @@ from math import inf, isfinite
 
 from evals.collect.observations import Gate, Summary
 from evals.config.values import CRITERION
-from evals.errors import ExperimentError
-from retrievers.errors import nearest
 
 # `== 1` and `>= 1` mean within this: ragas' average precision of a perfect ranking is 0.9999999999.
 TOLERANCE = 1e-9
-
-
-def check_names(criteria: Mapping[str, str], known: Sequence[str]) -> None:
-    """Make sure that every criterion names a metric of the run.
-
-    Raises:
-        ExperimentError: One does not; the nearest names are given.
-    """
-    for name in criteria:
-        if name not in known:
-            raise ExperimentError(f"criteria: this run has no metric {name!r}{nearest(name, known)}")
 
 
 def judge(criteria: Mapping[str, str], summaries: Sequence[Summary]) -> list[Gate]:
@@ -57,36 +44,33 @@ def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
         return gate
     if summary.value is None:
         return replace(gate, reason=f"no value: {summary.note}", undecided=summary.n_missing > 0)
-    # Where a range has no end, scores that are not known may be anything.
-    is_lost = summary.sampled is None and summary.n_failed + summary.n_missing > 0
-    ends = {-inf: summary.bound_low, inf: summary.bound_high}
-    figures = [summary.value, *(end if f is None else f for end, f in ends.items() if is_lost or f is not None)]
+    # Scores that are not known may be anything where a range has no end. Of too small a sample nothing is decided.
+    is_open = summary.sampled is not None or summary.n_failed + summary.n_missing > 0
+    low = -inf if summary.bound_low is None else summary.bound_low
+    high = inf if summary.bound_high is None else summary.bound_high
+    figures = [summary.value, *((low, high) if is_open else ())]
     met = [is_met(symbol, figure, limit) for figure in figures]
-    passed, is_open = all(met), any(met) and not all(met)
-    # Of a sample too small for bounds nothing is decided.
-    unbounded = summary.sampled is not None and (summary.bound_low is None or summary.bound_high is None)
+    is_small = summary.sampled is not None and summary.bound_low is None
+    undecided = is_small or (any(met) and not all(met))
     return replace(
         gate,
         figure=min(filter(isfinite, figures), key=lambda figure: _margin(symbol, figure, limit)),
-        passed=passed and not unbounded,
-        reason=_reason(summary, passed=passed, undecided=is_open),
-        undecided=is_open or unbounded,
+        passed=all(met) and not undecided,
+        reason=_reason(summary, passed=all(met), undecided=undecided),
+        undecided=undecided,
     )
 
 
 def _reason(summary: Summary, *, passed: bool, undecided: bool) -> str:
     """Return why a criterion is not met, or not decided; of a sample what judging all would give."""
-    counts = {"failed": summary.n_failed, "missing": summary.n_missing}
-    lost = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
     if summary.sampled is None:
-        return "" if passed else f"{lost} scores leave it open" if undecided else "not met"
+        lost = f"{summary.n_failed + summary.n_missing} scores that failed or are missing leave it open"
+        return "" if passed else lost if undecided else "not met"
     judged = f"{summary.n} of {summary.sampled.queries} queries are judged"
-    remedy = "a further run buys the rest" if summary.n_missing else "a larger judge.sample decides"
     if summary.bound_low is None or summary.bound_high is None:
-        return f"{judged}, too few for an interval; {remedy}"
+        return f"{judged}, too few for an interval"
     ends = f"{judged}; judging all would give {summary.bound_low:.3f} … {summary.bound_high:.3f} (95%)"
-    left_open = f"{ends}: the others leave it open{f', with the {lost} scores' if lost else ''}; {remedy}"
-    return left_open if undecided else ends if passed else f"{ends}: not met"
+    return ends if passed else f"{ends}: {'the others leave it open' if undecided else 'not met'}"
 
 
 def is_met(symbol: str, figure: float, limit: float) -> bool:

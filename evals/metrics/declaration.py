@@ -9,13 +9,13 @@
 An experiment names it `python:my_metrics:has_code` among its metrics; `evaluate` and `sweep` take the function itself.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field, validate_call
 
 from evals.cases.case import Case
 from evals.cases.pages import SourcePages
@@ -42,7 +42,7 @@ Own = Callable[[Case, Sequence[Chunk]], "float | bool | None"]
 DIGITS: dict[str, int] = {"ms": 1, "tokens": 1, "total tokens": 0, "calls": 0, "USD": 4}
 PREFIX = "python:"
 # As MLflow takes names.
-NAME = re.compile(r"[\w.: -]+(/[\w.: -]+)*")
+NAME = r"^[\w.: -]+(/[\w.: -]+)*$"
 SHARE, AMOUNT = (0.0, 1.0), (0.0, inf)
 NO_VALUE = Unscored(reason="the metric has no value for this result")
 NO_LABELS = Unscored(reason="the query has no labels (evidence or relevant_ids)")
@@ -191,7 +191,7 @@ def summarise(metric: QueryMetric, scores: Sequence[Score]) -> Summary:
     values = [score for score in scores if isinstance(score, float | int)]
     unscored = [score for score in scores if isinstance(score, Unscored)]
     failed = [score for score in scores if isinstance(score, Failure)]
-    missing, total = sum(score.missing for score in unscored), stats.total(values)
+    missing, total = sum(score.missing for score in unscored), float(np.sum(values))
     lost, ends = len(failed) + missing, stats.mean_interval(values, shares=metric.range == SHARE)
     known = len(values) + lost
     low, high = ((total + lost * end) / known if lost and isfinite(end) else None for end in metric.range)
@@ -221,8 +221,9 @@ def _reasons(reasons: Sequence[str]) -> Values:
     return Values.joined([Unscored(reason=reason) if reason else 0.0 for reason in reasons])
 
 
+@validate_call
 def metric(
-    name: str,
+    name: Annotated[str, Field(pattern=NAME)],
     *,
     unit: str = "share",
     direction: Direction = "higher",
@@ -238,7 +239,7 @@ def metric(
     the range, is a failed score with its cause; the other queries keep theirs.
 
     Args:
-        name: Name in reports and MLflow, such as `team/has_code`.
+        name: Name in reports and MLflow, such as `team/has_code`: letters, digits, spaces and _ . - : with / between.
         unit: Unit of the values, such as `share`, `ms` or `tokens`; any text.
         direction: Which values are better: `higher`, `lower`, `neither`.
         range: Lowest and highest possible value. Of means within 0 and 1 the interval allows for these bounds.
@@ -246,16 +247,8 @@ def metric(
         about: One line about it; the first line of the function's docstring when left out.
 
     Raises:
-        ExperimentError: One of them cannot be.
+        ValidationError: One of them cannot be.
     """
-    for what, got, known in (("direction", direction, get_args(Direction)), ("scope", scope, get_args(Scope))):
-        if got not in known:
-            raise ExperimentError(f"metric {name!r}: expected {what} {', '.join(known)}, got {got!r}")
-    if not NAME.fullmatch(name):
-        expected = "a name of letters, digits, spaces and _ . - : with / between, such as team/has_code"
-        raise ExperimentError(f"metric: expected {expected}, got {name!r}")
-    if not range[0] < range[1]:
-        raise ExperimentError(f"metric {name!r}: expected range (lowest, highest), got {range}")
 
     def declared(function: Own) -> Own:
         said = about or (function.__doc__ or "").strip().partition("\n")[0]

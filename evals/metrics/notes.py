@@ -4,13 +4,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 from evals.cases.pages import SourcePages
 from evals.cases.relevance import missing_chunks
-from evals.collect.observations import Observation, Observed, Summary
+from evals.collect.observations import Observation, Observed
 from evals.collect.pool import Pool
-from evals.judge.tasks import JUDGED, PRECISION, RELEVANCE
-from evals.judge.trust import CORRECTED
 from evals.judge.verdicts import Judging
 from evals.metrics import metric_named
-from evals.metrics.llm import NO_PEOPLE, can_be_judged
 from retrievers.config import RetrieverConfig
 from retrievers.text.language import differing
 
@@ -20,7 +17,12 @@ MOST_ASKED = 1_000
 
 
 def notes(
-    observed: Observed, pool: Pool, settings: RetrieverConfig, judging: Judging | None, sources: SourcePages | None
+    observed: Observed,
+    pool: Pool,
+    settings: RetrieverConfig,
+    metrics: Collection[str],
+    judging: Judging | None,
+    sources: SourcePages | None,
 ) -> Iterator[str]:
     """Yield all notes on a run, the most important first.
 
@@ -28,17 +30,21 @@ def notes(
         observed: The run.
         pool: Its candidates.
         settings: The retriever's.
+        metrics: Names of its metrics.
         judging: Verdicts of the judge, None without one.
         sources: The source pages as far as they were read, None when not known.
     """
     observations = observed.observations
+    if deeper := [name for name in metrics if (metric := metric_named(name)) and metric.reads_beyond(settings)]:
+        lists = f"top_k {settings.top_k}, candidates {settings.candidates}"
+        yield f"deeper than the lists go ({lists}): {_listed(deeper)}; they are scored as if nothing followed"
     yield from _on_labels(observations)
     yield from observed.retriever_notes
     yield from () if observed.listed else _on_unlisted(observations, pool)
-    yield from _on_results(observations, pool, settings.top_k)
+    yield from _on_results(observations)
     if settings.threshold is not None and settings.group_by is None:
         yield from _on_threshold(observations, settings.top_k)
-    yield from _on_language(observations)
+    yield from _on_language(observations[:MOST_ASKED])
     if sources and sources.faults:
         faults = f"{len(sources.faults)} source pages cannot be read, and what would be checked against them has failed"
         yield f"{faults}: {_listed(sources.faults, '; ')}"
@@ -46,38 +52,6 @@ def notes(
         yield "there is no judge (judge.model): no LLM-graded metric was computed"
     elif judging.incomplete:
         yield f"not everything was judged: {judging.incomplete}"
-
-
-def depth_notes(metrics: Collection[str], settings: RetrieverConfig) -> Iterator[str]:
-    """Note metrics that read more places than the lists have.
-
-    Args:
-        metrics: The names of those that a run has.
-        settings: The retriever's.
-    """
-    exceeding = [name for name in metrics if (metric := metric_named(name)) and metric.reads_beyond(settings)]
-    of_candidates = [name for name in exceeding if name.startswith("candidates/")]
-    if returned := [name for name in exceeding if name not in of_candidates]:
-        scored = "what was returned is scored as if nothing followed it, and candidates/* score what the search found"
-        yield f"deeper than top_k {settings.top_k}: {_listed(returned)}; {scored}"
-    if of_candidates:
-        yield f"deeper than the {settings.candidates} candidates: {_listed(of_candidates)}"
-
-
-def judge_notes(summaries: Sequence[Summary]) -> Iterator[str]:
-    """Note which metrics of a judge have no value although nothing failed, and why.
-
-    Args:
-        summaries: Those of a run with a judge.
-    """
-    lacking = dict[str, list[str]]()
-    for summary in summaries:
-        # That nobody labelled anything is no fault of the data.
-        if summary.metric in (*JUDGED, CORRECTED) and summary.value is None and summary.note not in ("", NO_PEOPLE):
-            if not (summary.n_failed or summary.n_missing):
-                lacking.setdefault(summary.note, []).append(summary.metric)
-    for why, names in lacking.items():
-        yield f"no value of {_listed(names)}: {why}"
 
 
 def _listed(names: Sequence[str], joint: str = ", ") -> str:
@@ -98,8 +72,6 @@ def _on_labels(observations: Sequence[Observation]) -> Iterator[str]:
             f"{len(unlabelled)} of {len(cases)} in-scope queries have no labels (evidence or relevant_ids): metrics by "
             f"labels {f'are over the other {rest} alone' if rest else 'have no value'}"
         )
-    if unanswered := sum(not can_be_judged(PRECISION, case) for case in unlabelled):
-        yield f"{unanswered} queries have neither labels nor a reference_answer: {RELEVANCE} alone scores them"
 
 
 def _on_unlisted(observations: Sequence[Observation], pool: Pool) -> Iterator[str]:
@@ -133,30 +105,17 @@ def _on_threshold(observations: Sequence[Observation], top_k: int) -> Iterator[s
         yield f"the threshold cut relevant chunks of {sum(lost)} of {len(lost)} in-scope queries"
 
 
-def _on_results(observations: Sequence[Observation], pool: Pool, top_k: int) -> Iterator[str]:
-    """Note missing, unjudged, few, repeated and unplaced chunks."""
+def _on_results(observations: Sequence[Observation]) -> Iterator[str]:
+    """Note relevant chunks that the collection lacks, and returned ones that nobody judged."""
     if missing := missing_chunks({o.case.id: o.relevance for o in observations}):
         yield missing
     returned = [(o.relevance, key) for o in observations if o.relevance.irrelevant for key in o.ranked_ids]
     unknown = sum(key not in relevance.grades and key not in relevance.irrelevant for relevance, key in returned)
     if unknown:
         yield f"{unknown} of {len(returned)} returned chunks were never judged: they count as not relevant"
-    most = max((len(o.candidates) for o in observations), default=0)
-    if 0 < most < top_k:
-        yield f"the retriever finds at most {most} chunks, fewer than top_k {top_k}"
-    surplus = sum(len(o.selection) - len(o.ranked_ids) for o in observations)
-    if surplus:
-        yield f"{surplus} chunks were returned more than once for the same query: each counts once, at its first place"
-    if not pool.carries("source_url"):
-        yield (
-            "no returned chunk says which page it is from: results are identified by chunk id and document; is the "
-            "address under another key? retriever.metadata.map {source_url: KEY} names it"
-        )
 
 
 def _on_language(observations: Sequence[Observation]) -> Iterator[str]:
-    asked = observations[:: -(-len(observations) // MOST_ASKED) or 1]
-    told = ((o.case.id, differing(o.case.query, [chunk.text for chunk in o.candidates.chunks])) for o in asked)
+    told = ((o.case.id, differing(o.case.query, [chunk.text for chunk in o.candidates.chunks])) for o in observations)
     if named := [f"{case_id} ({languages.asked})" for case_id, languages in told if languages]:
-        share = "" if len(asked) == len(observations) else f" (of {len(asked):,} queries looked at)"
-        yield f"apparently in another language than the chunks: {_listed(named)}{share}"
+        yield f"apparently in another language than the chunks: {_listed(named)}"

@@ -12,11 +12,6 @@ from evals.stats import intervals as stats
 STAGES = ("embed", "search", "rerank", "total")
 PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 DEFAULT_CONCURRENCY = (1, 4)
-# Their row in docs/metrics.md.
-FAMILY = (
-    "`latency/STAGE_STATISTIC_ms_cN`",
-    f"time of a stage ({', '.join(STAGES)}; mean, {', '.join(PERCENTILES)}), N calls at once; without `_cN` one by one",
-)
 CONCURRENT = re.compile(r"latency/\w+_ms_c(?P<concurrency>[1-9]\d{0,3})")
 
 

@@ -53,18 +53,17 @@ def grid_report(result: Measured) -> GridSection | None:
 def grid_section(result: Swept) -> GridSection:
     """Return the grid: axes, configurations, cells, every metric by cell, and the recommendation."""
     grid, ranking, choice, decision = result.grid, result.ranking, result.choice, result.decision
-    cells, able = [grid.cell(index) for index in range(len(grid))], result.abstaining
+    cells = [grid.cell(index) for index in range(len(grid))]
     ranked = {"values": _numbers(ranking.values), "excluded": int((~ranking.allowed).sum())}
     return GridSection(
         axes={name: list(values) for name, values in grid.plan.axes.items()},
         ranking=RankingSection.of(vars(ranking) | ranked),
         choice=ChoiceSection.of(choice) if choice else None,
-        decision=_decision(grid, decision, able.promised) if choice and decision else None,
+        decision=_decision(grid, decision, result.promised) if choice and decision else None,
         held_out=result.held_out if choice else None,
         proof=_proved(result, result.proof) if result.proof else "",
         explanation=list(_explanation(result)),
-        abstention=list(dict.fromkeys(filter(None, (able.separation, *(each.statement for each in able.promised))))),
-        signals=able.signals,
+        signals=result.signals,
         configurations=[
             ConfigurationEntry.of(vars(variant) | {"metrics": {summary.metric: summary for summary in summaries}})
             for variant, summaries in zip(grid.variants, grid.summaries, strict=True)
@@ -221,7 +220,7 @@ def _proved(result: Swept, proof: CellProof) -> str:
         filled = f"; {proof.failed:,} that failed count as what the proxy lets expect" if proof.failed else ""
     share = proof.verdicts / max(1, proof.all_questions)
     bought = f"{proof.verdicts:,} of {proof.all_questions:,} verdicts ({share:.0%})"
-    return f"{outcome}, with {bought} on {proof.asked} of {proof.eligible} queries{filled}"
+    return f"{outcome}, with {bought}{filled}"
 
 
 def _bands(

@@ -10,7 +10,7 @@ from evals.report.grid import cut
 from evals.report.model import ChoiceSection, DecisionSection, GridSection, Report
 from evals.report.section import Column, Section, Styled, filled, line, row_of
 from evals.report.sections import figure, numbers
-from evals.stats.abstention import FINAL
+from evals.stats.abstention import FINAL, Signal
 
 # Metrics that are shown beside the optimised and constrained ones, where the grid has them.
 BESIDE = (
@@ -44,11 +44,20 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
     yield Section(name="recommendation", lines=[*proof, *head, *map(line, grid.explanation)])
     if grid.choice:
         yield best_cells(grid, grid.choice, most)
-    if grid.abstention:
+    if grid.signals:
         cell = grid.chosen or 0
         where = f"{grid.configuration_of(cell).name}, top_k {cells.top_k[cell]}"
-        title, told = f"When to return nothing ({where})", [line(f"  {text}") for text in grid.abstention]
-        yield Section(name="abstention", lines=[line(""), line(Styled(title, "bold")), *told])
+        own = _named(grid.signals[0])
+        told = [line(f"  how far the best score of a query tells in scope from out of scope: {own}")]
+        if others := list(map(_named, grid.signals[1:])):
+            read_by = "retriever.threshold_signal" + (", threshold_on: best" if grid.signals[0].name == FINAL else "")
+            told.append(line(f"  other scores of the same search ({read_by}): {'; '.join(others)}"))
+        title = line(Styled(f"When to return nothing ({where})", "bold"))
+        yield Section(name="signals", lines=[line(""), title, *told])
+
+
+def _named(signal: Signal) -> str:
+    return f"{signal.name} {signal}"
 
 
 def _not_chosen(report: Report, grid: GridSection) -> Iterator[str]:

@@ -604,7 +604,6 @@ class GridSection(Part):
         held_out: The unbiased figure; null without held-out queries.
         proof: What the verdicts that were bought prove; empty unless judge.stop has a margin.
         explanation: The choice in sentences, and the unbiased figure; or why there is none.
-        abstention: What thresholds can do about queries that the documents do not answer, a sentence each.
         signals: How far the score that the threshold reads tells queries in scope from others under the configuration
             of the recommended cell, then the other scores that the search holds; empty without both kinds of query.
         configurations: Each way to retrieve.
@@ -620,7 +619,6 @@ class GridSection(Part):
     held_out: HeldOut | None = None
     proof: str = ""
     explanation: list[str]
-    abstention: list[str] = []
     signals: tuple[Signal, ...] = ()
     configurations: list[ConfigurationEntry]
     cells: CellColumns

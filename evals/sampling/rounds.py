@@ -175,7 +175,7 @@ def _look(rounds: Rounds, queries: Unjudged, judged: Floats, weight: float, look
         members = regret <= SAME
     else:
         compared = compare_with_best(values, loss=loss, span=min(queries.span, widest), looks=looks, seed=seed)
-        means, regret, members = values.mean(axis=0), -compared.bounds.lower, compared.members
+        means, regret, members = values.mean(axis=0), -compared.lower, compared.members
     near = regret <= max(rounds.margin, float(regret.min()))
     chosen = left[np.where(near, means, -np.inf).argmax()]
     kept = members | (left == chosen)

@@ -69,24 +69,6 @@ class Promise:
     silent: float | None = None
 
 
-def separation(inside: Sequence[float], outside: Sequence[float], scale: str) -> str:
-    """Return how far a threshold on the best score can tell queries in scope from others, as a sentence.
-
-    Args:
-        inside: The best score of each in-scope query, 0 where nothing was found, −∞ on a scale without bounds.
-        outside: The best score of each out-of-scope query.
-        scale: The scale of the scores.
-    """
-    if not inside or not outside:
-        return "whether a threshold separates in scope from out of scope is not known: needs queries of both kinds"
-    if min(inside) > max(outside):
-        best = shortest_between(max(outside), min(inside))
-        return f"a threshold separates in scope from out of scope entirely: {best}"
-    measured = signal(scale, inside, outside)
-    how = " entirely" if measured.separates else ": their order may be chance"
-    return f"no threshold separates in scope from out of scope{how} ({measured})"
-
-
 def signal(name: str, inside: Sequence[float], outside: Sequence[float]) -> Signal:
     """Return how far the best scores of one kind tell queries apart, at least one of each scope."""
     area = stats.auroc(inside, outside)

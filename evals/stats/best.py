@@ -20,11 +20,9 @@ looks, whichever is the last.
 Few queries: a normal quantile becomes the one of Student's t at the same tail probability.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import ceil
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,36 +48,21 @@ GROWTH = 1.12
 CACHED = 250_000
 
 
-class Bounds(NamedTuple):
-    """Bounds on the difference of each cell from the best.
-
-    Attributes:
-        lower: [cells], bound on (cell − best), at most 0; its negative is the largest regret. Simultaneous.
-        quantiles: [cells], qᵢ in standard errors, at least 2; NaN of cells that are no members.
-        unseen: Number of unseen queries that are counted, 1 to 2.
-    """
-
-    lower: Floats
-    quantiles: Floats
-    unseen: float
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Compared:
     """Comparison of all cells with the best one, at 95% for all cells and looks together.
 
     Attributes:
         members: [cells], those that may be the best.
-        bound: Simulates the bounds, which takes as long as the members did.
+        lower: [cells], bound on (cell − best), at most 0; its negative is the largest regret. Simultaneous.
+        quantiles: [cells], qᵢ in standard errors, at least 2; NaN of cells that are no members.
+        unseen: Number of unseen queries that the bounds count, 1 to 2.
     """
 
     members: Bools
-    bound: Callable[[], Bounds]
-
-    @cached_property
-    def bounds(self) -> Bounds:
-        """Difference of each cell from the best, at most 0."""
-        return self.bound()
+    lower: Floats
+    quantiles: Floats
+    unseen: float
 
 
 def planned_looks(total: int) -> list[int]:
@@ -131,15 +114,6 @@ def compare_with_best(
         variance = _between(mean, root, n, rivals, controls)[1]
         return _student(_largest(deviations, variance, rivals, controls), freedom)
 
-    def bound() -> Bounds:
-        quantiles = np.full(cells, np.nan)
-        quantiles[left] = np.maximum(quantiles_of(left, everyone), LEAST)
-        times = 1 + _all_or_nothing(values, int(best[0]), span)
-        moved, error = with_unseen(*_between(mean, root, n, everyone, left), n, span, open_share, times)
-        lower = moved - quantiles[left] * error
-        lower[left, np.arange(len(left))] = 0.0
-        return Bounds(np.minimum(lower.min(axis=1), 0.0), quantiles, times)
-
     # By Bonferroni no quantile is larger: whom the best is ahead of by more needs none. Nor do those never far behind.
     left = everyone[~beaten(best, everyone, student_quantile(freedom, (1 - LEVEL) / (cells * max(1, len(looks)))))]
     while len(behind := left[beaten(left, left, SMALLEST)]):
@@ -147,7 +121,14 @@ def compare_with_best(
         if not len(out):
             break
         left = np.setdiff1d(left, out)
-    return Compared(members=np.isin(everyone, left), bound=bound)
+    quantiles = np.full(cells, np.nan)
+    quantiles[left] = np.maximum(quantiles_of(left, everyone), LEAST)
+    times = 1 + _all_or_nothing(values, int(best[0]), span)
+    moved, error = with_unseen(*_between(mean, root, n, everyone, left), n, span, open_share, times)
+    below = moved - quantiles[left] * error
+    below[left, np.arange(len(left))] = 0.0
+    lower = np.minimum(below.min(axis=1), 0.0)
+    return Compared(members=np.isin(everyone, left), lower=lower, quantiles=quantiles, unseen=times)
 
 
 def with_unseen(

@@ -53,11 +53,6 @@ class Interval:
     note: str = ""
 
 
-def total(values: Sequence[float] | Floats) -> float:
-    """Return the sum, added pairwise: it is the same to the last bit for the same values in any container."""
-    return float(np.add.reduce(np.ascontiguousarray(values, dtype=float)))
-
-
 def wilson(successes: float, n: float) -> Interval:
     """Return Wilson's score interval of a proportion, within [0, 1].
 

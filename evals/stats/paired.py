@@ -75,7 +75,7 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
     rises, falls = int((differences > 0).sum()), int((differences < 0).sum())
     span = max(1.0, first.max(), second.max()) - min(0.0, first.min(), second.min())
     p_test, test = sign_flip(differences, seed)
-    interval, p = Interval(note=obstacle(differences, span)), p_test
+    interval, p = Interval(note=_obstacle(differences, span)), p_test
     if not interval.note:
         interval, p = agreed(*difference_intervals(differences[:, None], span), p_test)
     return Paired(
@@ -142,12 +142,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
-def obstacle(differences: Floats, span: float) -> str:
+def _obstacle(differences: Floats, span: float) -> str:
     """Return the reason why there is no interval; empty where there is one."""
-    n, is_tied = len(differences), bool((np.abs(differences) <= SAME).all())
+    n = len(differences)
     if n < 2:
         return "not computable: fewer than two queries"
-    if is_tied or _is_all_or_nothing(differences, span):
+    if _is_all_or_nothing(differences, span):
         return ""
     if n < FEWEST:
         return f"not computable: {n} values are too few, {FEWEST} are needed"

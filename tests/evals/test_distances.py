@@ -80,7 +80,7 @@ def test_every_cell_of_a_grid_is_a_run_of_its_own(store: Store, tmp_path: Path) 
         for name, value in figures(run(store, values)).items():
             if name in grid.cells and value is not None:
                 assert cell[name] == pytest.approx(value, abs=1e-12), (name, values)
-    assert "separates in scope from out of scope" in grid.swept.abstaining.separation
+    assert grid.swept.signals[0].name == "cosine"
     assert "distance dot" in grid.save(tmp_path / "page.html").read_text(encoding="utf-8")
 
 

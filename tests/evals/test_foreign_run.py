@@ -112,11 +112,10 @@ def test_addresses_written_otherwise_are_noted(run: Run, made: Experiment) -> No
     assert "no returned chunk is from a page that evidence names" in flat(done)
 
 
-def test_repeated_documents_are_counted_once_and_noted(run: Run) -> None:
+def test_repeated_documents_are_counted_once(run: Run) -> None:
     assert run("plain", "--retriever.top-k", "3").code == 0
     plain = metrics()
-    done = run("repeating", "--retriever.top-k", "3", "--metrics", "*")
-    assert "chunks were returned more than once for the same query" in flat(done)
+    run("repeating", "--retriever.top-k", "3", "--metrics", "*")
     found = metrics()
     assert found["content/duplicate_rate"]["value"] > 0.3
     assert found["ranking/mrr_at_3"]["value"] == plain["ranking/mrr_at_3"]["value"]

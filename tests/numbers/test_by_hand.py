@@ -42,7 +42,7 @@ def test_a_promise_that_all_keep_is_the_lowest_threshold_of_its_scale(scale: str
 def test_the_more_differences_are_as_large_as_can_be_the_more_queries_are_counted_that_were_not_seen() -> None:
     values = np.full((30, 2), 0.5)
     values[:3], values[3] = (1.0, 0.0), (1.0, 0.5)
-    assert compare_with_best(values, loss=0.5, span=1.0, seed=0).bounds.unseen == 1 + 3 / 4
+    assert compare_with_best(values, loss=0.5, span=1.0, seed=0).unseen == 1 + 3 / 4
 
 
 @pytest.mark.parametrize(("known", "looks"), [(True, [20]), (False, [20, 23, 26, 30, 34, 39, 40])])

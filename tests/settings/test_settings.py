@@ -22,8 +22,7 @@ from evals.config.judge import JudgeConfig
 from evals.config.patterns import compiled, found
 from evals.config.telemetry import OFFLINE, SILENCED, silence
 from evals.config.values import conditions, numbers
-from evals.metrics import VERDICT_METRIC, choose
-from evals.metrics.criteria import check_names
+from evals.metrics import choose
 from evals.run import load_config, parser
 from retrievers.config import IndexSettings, RetrieverConfig, dump
 from retrievers.config.files import load_json, make_private, read_text, user_path
@@ -155,7 +154,7 @@ def test_no_pattern_hangs_and_one_that_cannot_be_read_is_told() -> None:
 @pytest.mark.parametrize("preset", sorted(PRESETS.glob("*.yaml")), ids=lambda file: file.stem)
 def test_the_packaged_experiments_are_in_order_and_need_nothing_of_the_environment(preset: Path) -> None:
     config = ExperimentConfig.load(preset)
-    check_names(config.criteria, [*choose(config.metrics, config.latency.concurrency), VERDICT_METRIC])
+    assert choose([*config.metrics, *config.criteria], config.latency.concurrency)
     assert load_golden(config.dataset).cases and config.sources.dir and config.sources.dir.is_dir()
     assert (config.retriever.store.path, config.tracking.uri) == (ROOT / ".qdrant", None)
     assert load_config(parser().parse_args(["--config", preset.stem]), {}) == config

@@ -107,31 +107,6 @@ def _unlabelled(case: Case) -> Case:
     return case.model_copy(update={"evidence": []}) if case.id in ("in0", "in1", "in2") else case
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"retriever__group_by": "source_url", "sweep": {"mode": ["semantic", "hybrid"], "rerank": ["none", "mmr"]}},
-        {"retriever__threshold_on": "final", "sweep": {"mode": "hybrid", "rerank": ["none", "cross-encoder"]}},
-        {
-            "retriever__threshold_on": "best",
-            "sweep": {"mode": ["semantic", "keyword", "hybrid"], "rerank": ["none", "mmr"]},
-        },
-        {"retriever__filters": "source_url in ['/docs/p0', '/docs/p1']", "sweep": {"mode": ["keyword", "hybrid"]}},
-        {"dataset__ids": ("in1",), "sweep": {"mode": ["semantic", "hybrid"]}},
-        {"dataset__ids": ("soup", "france", "close"), "sweep": {"mode": ["semantic", "hybrid"]}},
-    ],
-    ids=["grouped", "on the final score", "on the best cosine", "filtered", "one query", "all out of scope"],
-)
-def test_under_other_settings(
-    bench: Bench, world: Experiment, server: CohereChatServer, changes: dict[str, Any]
-) -> None:
-    cut = {"top_k": "1:6", "threshold": "0:0.9:0.1"}
-    config = experiment(world, server, **{**changes, "sweep": {**changes["sweep"], **cut}})
-    other = Bench(config, bench.env)
-    assert differing(other.grid(config), other, config, cells=2, seed=3) == []
-
-
 @pytest.mark.parametrize(
     ("python", "sweep"),
     [

@@ -11,13 +11,12 @@ import pytest
 from evals.config.experiment import ExperimentConfig
 from evals.config.sweep import ObjectiveConfig
 from evals.errors import ExperimentError
+from evals.grid.axes import plan
 from evals.grid.cells import Grid, table
 from evals.grid.choice import objective_scores
-from evals.grid.measure import Measured, grid_metrics
+from evals.grid.measure import Measured, metrics_of
 from evals.grid.objective import Ranking, describe, figures, rank
-from evals.metrics.criteria import judge as judge_gates
 from evals.report.terminal import render
-from retrievers.config import dump
 from tests.support.experiment import Experiment, settings
 from tests.support.grid_world import Bench, swept_of
 from tests.support.results import report
@@ -73,22 +72,24 @@ def test_an_objective_has_bounds_where_all_its_metrics_have(
 
 def test_what_is_optimised_is_computed_though_nobody_asked(world: Experiment) -> None:
     config = experiment(world, metrics=["scope/abstention"], objective__metrics={"ranking/mrr_at_5": 1.0})
-    assert set(grid_metrics(config)) == {"scope/abstention", "ranking/mrr_at_5", "cost/context_tokens"}
+    found = metrics_of(config, plan(config.retriever, config.sweep))
+    assert set(found) == {"scope/abstention", "ranking/mrr_at_5", "cost/context_tokens"}
 
 
 @pytest.mark.parametrize(
     ("objective", "said"),
     [
-        ({"metrics": {"ranking/ndgc_at_10": 1}}, "objective: no metric 'ranking/ndgc_at_10'; did you mean"),
-        ({"constraints": {"scope/fals": "<= 1"}}, "objective: no metric 'scope/fals'"),
+        ({"metrics": {"ranking/ndgc_at_10": 1}}, "no metric 'ranking/ndgc_at_10'; did you mean"),
+        ({"constraints": {"scope/fals": "<= 1"}}, "no metric 'scope/fals'"),
         ({"metrics": {"scope/auroc": 1}}, "objective: 'scope/auroc' has no score for each query"),
         ({"metrics": {"scope/false_answer": 1}}, "less is better of 'scope/false_answer', expected a negative weight"),
         ({"metrics": {"ragas/llm_context_recall": 1}}, "needs a judge"),
     ],
 )
 def test_an_objective_that_cannot_be_is_refused(world: Experiment, objective: Mapping[str, Any], said: str) -> None:
+    config = experiment(world, objective=objective)
     with pytest.raises(ExperimentError) as raised:
-        grid_metrics(experiment(world, objective=objective))
+        metrics_of(config, plan(config.retriever, config.sweep))
     assert said in str(raised.value)
 
 
@@ -167,16 +168,3 @@ def test_where_scores_failed_a_condition_is_held_against_the_worse_bound(grid: G
     for symbol, lost in ((">=", 0), (">", 0), ("<=", 2), ("<", 2), ("==", 2)):
         first, second, *_ = figures(grid, NDCG, symbol=symbol)
         assert (first, second) == (pytest.approx((known.mean[0] * 8 + lost) / 10), known.mean[1])
-
-
-def test_the_chosen_cell_is_a_run_of_its_own(found: Measured, bench: Bench, world: Experiment) -> None:
-    config = experiment(world, criteria={NDCG: ">= 0.1"})
-    alone = bench.run(config, found.config.retriever)
-    own = {summary.metric: summary for summary in alone.summaries}
-    assert [s for s in found.summaries if s != own.get(s.metric, s)] == []
-    assert found.gates == judge_gates(config.criteria, found.summaries)
-    assert found.validation.outcomes == alone.validation.outcomes
-    assert dump(found.config.retriever) == dump(alone.config.retriever)
-    returned, expected = ([o.selection.chunk_ids for o in run.observed.observations] for run in (found, alone))
-    assert returned == expected
-    assert "chosen out of 100 cells on these queries, so its figures are optimistic" in found.notes[-1]

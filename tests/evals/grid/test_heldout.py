@@ -128,12 +128,3 @@ def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(
     _, grid, _, found = grid_and_held_out(experiment(made))
     assert swept_of(found).held_out is None and found.summaries == grid.summaries
     assert found.notes[-1] == "there is no figure on the held-out queries: ranking/ndcg_at_10 scores no query"
-
-
-def test_texts_on_which_the_cell_was_chosen_are_counted_among_the_held_out(tmp_path: Path) -> None:
-    made = split_world(tmp_path, lambda place, _: place % 2 == 1)
-    cases = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]
-    made.write_golden([*cases, {**cases[0], "id": "again", "query": cases[0]["query"].upper(), "split": "test"}])
-    _, _, unseen, found = grid_and_held_out(experiment(made))
-    said = f"1 of {len(unseen.cases)} held-out queries have the text of one on which the cell was chosen"
-    assert [note for note in found.notes if note.startswith(said)]

@@ -120,4 +120,3 @@ def test_a_budget_that_ends_in_the_first_round_or_with_the_cheap_judge_proves_no
     assert f"cannot be compared, as the budget of {calls} calls is spent, with" in section.proof
     if calls == 6:  # a call is a verdict
         assert f"with 6 of {proof_of(result).all_questions} verdicts" in section.proof
-        assert proof_of(result).asked < 6

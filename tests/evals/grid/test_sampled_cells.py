@@ -79,8 +79,7 @@ def test_the_run_of_a_cell_has_all_that_its_report_needs(judged_world: JudgedRou
 def test_auto_judges_until_the_interval_is_nearly_that_of_all(judged_world: JudgedRounds) -> None:
     with judged_world.server() as server:
         result = judged_world.grid(server, sample="auto")
-        alone = judged_world.bench.run(judged_world.config, judged_world.config.retriever)
-    assert result.judging is not None and result.judging.drawn is not None and alone.judging is None
+    assert result.judging is not None and result.judging.drawn is not None
     assert 20 <= len(result.judging.drawn) <= QUERIES
     order = judging_order(judged_world.bench.golden.cases, judged_world.config.seed)
     assert result.judging.drawn == frozenset(order[: len(result.judging.drawn)])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evals.cases.pages import SourcePageError, SourcePages
 from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.errors import ExperimentError
-from evals.metrics import METRICS, NEED_A_JUDGE, QueryMetric, choose, declared, listing, markdown
+from evals.metrics import METRICS, NEED_A_JUDGE, QueryMetric, choose, declared, listing
 from evals.metrics.declaration import metric, own_metric, summarise
 from evals.metrics.results import Values
 from retrievers.config import RetrieverConfig
@@ -57,7 +57,6 @@ def test_the_list_of_the_documentation_is_that_of_the_table() -> None:
     assert lines["cost/judge_cache_hits"].split("  ", 1)[1].split() == (
         "calls, from 0 neither verdicts that needed no call".split()
     )
-    assert "| `ranking/mrr_at_K` | score, 0 to 1 | higher | trec_eval 9, `recip_rank` | labels |" in markdown()
 
 
 # Scores of many results at once

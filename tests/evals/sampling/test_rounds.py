@@ -85,8 +85,8 @@ def test_a_look_rests_on_the_comparison_of_corrected_scores(span: float, power: 
     widest = max(loss, np.ptp(values, axis=1).max())
     assert (widest > loss) == (power > 1), "one may be larger than the other"
     here = compare_with_best(values, loss=loss, span=min(span, widest), looks=[20, 90], seed=7)
-    assert np.nanmax(here.bounds.quantiles) > 2, "else the seed would have no part in it"
-    regret, near = -here.bounds.lower, -here.bounds.lower <= max(0.01, -here.bounds.lower.max())
+    assert np.nanmax(here.quantiles) > 2, "else the seed would have no part in it"
+    regret, near = -here.lower, -here.lower <= max(0.01, -here.lower.max())
     chosen = max(np.flatnonzero(near).tolist(), key=lambda cell: values.mean(axis=0)[cell])
     assert found.chosen == chosen and found.within[chosen] == pytest.approx(regret[chosen])
     kept = here.members | (np.arange(20) == chosen)

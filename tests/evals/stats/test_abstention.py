@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 
-from evals.stats.abstention import promise, queries_that_promise, separation, shortest_between, signal
+from evals.stats.abstention import promise, queries_that_promise, shortest_between, signal
 from evals.stats.intervals import auroc_interval
 
 SCORE = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.75, 1.0]) | st.floats(0, 1, width=32)
@@ -90,31 +90,6 @@ def test_the_best_of_eight_retrievals_keeps_its_promise_with_an_eighth_of_the_do
     found = [promise([1.0], outside, 0.25, among=among, scale="cosine") for among in (1, 8)]
     assert [round(100 - 100 * (one.threshold or 0)) for one in found] == answered == [17, 14]
     assert [one.queries for one in found] == [11, 18] == [queries_that_promise(0.25, among) for among in (1, 8)]
-
-
-NONE_SEPARATES = "no threshold separates in scope from out of scope"
-UNKNOWN = "whether a threshold separates in scope from out of scope is not known: needs queries of both kinds"
-
-
-def auroc(area: float, m: int, n: int) -> str:
-    ends = auroc_interval(area, m, n)
-    return f"(AUROC {area:.3f}, 95% {ends.low:.3f} to {ends.high:.3f})"
-
-
-@pytest.mark.parametrize(
-    ("inside", "outside", "said"),
-    [
-        ([0.7, 0.61], [0.6, 0.2], "a threshold separates in scope from out of scope entirely: 0.61"),
-        ([0.5] * 20, [0.5] * 20, f"{NONE_SEPARATES}: their order may be chance {auroc(0.5, 20, 20)}"),
-        ([0.1] * 9, [0.9] * 9, f"{NONE_SEPARATES}: their order may be chance {auroc(0.0, 9, 9)}"),
-        ([0.5], [0.6], f"{NONE_SEPARATES}: their order may be chance (AUROC 0.000)"),
-        ([0.9] * 18 + [0.1] * 2, [0.2] * 20, f"{NONE_SEPARATES} entirely {auroc(0.9, 20, 20)}"),
-        ([0.5], [], UNKNOWN),
-        ([], [0.5], UNKNOWN),
-    ],
-)
-def test_it_says_whether_a_threshold_separates(inside: list[float], outside: list[float], said: str) -> None:
-    assert separation(inside, outside, scale="cosine") == said
 
 
 @given(low=st.floats(0, 1), high=st.floats(0, 1))

@@ -26,7 +26,7 @@ def test_a_bound_is_the_least_lead_over_a_cell_that_may_be_the_best(looks: list[
     values[:9, 1] = 1 - values[:9, 0].round()
     values[:9, 0] = values[:9, 0].round()
     found = compare_with_best(values, loss=0.5, span=1.0, strata=strata, looks=looks, seed=0)
-    lower, quantiles, unseen = found.bounds
+    lower, quantiles, unseen = found.lower, found.quantiles, found.unseen
     differences = np.abs(values - values[:, [int(values.mean(axis=0).argmax())]])
     assert unseen == 1 + (differences >= 1 - 1e-9).sum() / (differences > 1e-9).sum()
     assert np.isnan(quantiles).tolist() == (~found.members).tolist() and np.nanmin(quantiles) >= 2
@@ -51,7 +51,7 @@ def test_a_bound_is_the_least_lead_over_a_cell_that_may_be_the_best(looks: list[
 )
 def test_of_two_cells_the_quantile_is_students(strata: None, judged: int | None, freedom: int) -> None:
     found = compare_with_best(VALUES[:6, :2], loss=0.5, span=1.0, strata=strata, judged=judged, seed=0)
-    assert found.bounds.quantiles == pytest.approx(t.isf(0.05, freedom), rel=0.05 + 0.1 / freedom)
+    assert found.quantiles == pytest.approx(t.isf(0.05, freedom), rel=0.05 + 0.1 / freedom)
 
 
 def test_of_two_looks_the_quantile_is_of_a_brownian_motion_in_the_time_that_is_left() -> None:
@@ -59,14 +59,14 @@ def test_of_two_looks_the_quantile_is_of_a_brownian_motion_in_the_time_that_is_l
     first, second = (1 / (1 / n - 1 / 132) for n in (6, 10))
     both = multivariate_normal(cov=[[1, sqrt(first / second)], [sqrt(first / second), 1]])
     quantile = brentq(lambda end: both.cdf([end, end]) - 0.95, 1, 3)
-    assert found.bounds.quantiles == pytest.approx(t.isf(norm.sf(quantile), 5), rel=0.02)
+    assert found.quantiles == pytest.approx(t.isf(norm.sf(quantile), 5), rel=0.02)
 
 
 def test_of_these_queries_nothing_is_uncertain_once_all_are_judged() -> None:
     found = compare_with_best(VALUES, loss=0.5, span=1.0, looks=planned_looks(132), seed=0)
     mean = VALUES.mean(axis=0)
     assert np.flatnonzero(found.members).tolist() == [mean.argmax()]
-    assert found.bounds.lower == pytest.approx(mean - mean.max(), abs=1e-12)
+    assert found.lower == pytest.approx(mean - mean.max(), abs=1e-12)
 
 
 def test_a_part_says_more_of_these_queries_than_of_all_that_users_may_ask_and_less_at_several_looks() -> None:
@@ -75,6 +75,6 @@ def test_a_part_says_more_of_these_queries_than_of_all_that_users_may_ask_and_le
         compare_with_best(part, loss=0.5, span=1.0, looks=looks, seed=0)
         for looks in ([], [100, 132], [20, 40, 63, 80, 100, 132])
     )
-    assert (here.bounds.lower > users.bounds.lower).all() and here.members.sum() <= users.members.sum()
-    assert (users.bounds.lower <= part.mean(axis=0) - part.mean(axis=0).max()).all()
-    assert np.nanmax(several.bounds.quantiles) > np.nanmax(here.bounds.quantiles)
+    assert (here.lower > users.lower).all() and here.members.sum() <= users.members.sum()
+    assert (users.lower <= part.mean(axis=0) - part.mean(axis=0).max()).all()
+    assert np.nanmax(several.quantiles) > np.nanmax(here.quantiles)
