@@ -55,10 +55,15 @@ const Grid = (() => {
     // One scale for all configurations; bright is good.
     const ends = extent(metric.values.filter((value) => value !== null));
     const [worst, best] = metric.lower ? ends.reverse() : ends;
+    const place = (cell) => [thresholds.indexOf(grid.threshold[cell]), topKs.indexOf(grid.top_k[cell])];
+    const region = new Set(cells.filter((cell) => grid.configuration[cell] === chosen.configuration && mayBeBest.has(cell)).map((cell) => place(cell).join()));
+    // One line around all cells that may be the best: on each side of which there is none.
+    const outline = (cell) => Object.values(WAYS).filter(([down, right]) => !region.has([place(cell)[0] + down, place(cell)[1] + right].join()))
+      .flatMap(([down, right]) => [[1.5, "#fff"], [3, "#000"]].map(([width, shade]) => `inset ${-right * width}px ${-down * width}px ${shade}`)).join();
     const draw = (cell) => {
       const value = metric.values[cell];
       const named = cell === grid.recommended ? "★" : cell === grid.best ? "○" : "", mark = named || twoDigits(value);
-      const made = html("td", { tabIndex: -1, className: mayBeBest.has(cell) ? "best" : "", ariaLabel: `${settings(cell)}, ${mark}: ${written(metric, value)}` }, named ? html("b", {}, named) : mark);
+      const made = html("td", { tabIndex: -1, ariaLabel: `${settings(cell)}, ${mark}: ${written(metric, value)}` }, named ? html("b", {}, named) : mark);
       made.dataset.cell = cell;
       drawnCells.set(cell, made);
       if (value !== null && isAllowed.has(cell)) {
@@ -66,6 +71,7 @@ const Grid = (() => {
         // Up to there white has the higher contrast.
         Object.assign(made.style, { background: `rgb(${color(share)})`, color: share > 0.44 ? "#000" : "#fff" });
       }
+      if (mayBeBest.has(cell)) made.style.boxShadow = outline(cell);
       return made;
     };
     // Of many headings only some fit.
