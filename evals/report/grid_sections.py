@@ -239,7 +239,7 @@ def _by(report: Report, grid: GridSection) -> str:
     """Return what the cells are ranked by, on how many queries, and what they must meet."""
     ranking, is_sample = grid.ranking, report.judge is not None and report.judge.drawn is not None
     judged = {name: "judged " for name in ranking.metrics if is_sample and declared(name).is_judged}
-    on = ", ".join(dict.fromkeys(f"{ranking.n[name]} {judged.get(name, '')}queries" for name in ranking.metrics))
+    on = " and ".join(dict.fromkeys(f"{ranking.n[name]} {judged.get(name, '')}queries" for name in ranking.metrics))
     dropped = max(ranking.dropped.values(), default=0)
     text = f"by {ranking.objective}, on {on}" + (f" ({dropped} dropped)" if dropped else "")
     return text + (f", where {ranking.where} ({ranking.excluded:,} cells are not)" if ranking.constraints else "")
