@@ -101,6 +101,8 @@ def import_cases(namespace: argparse.Namespace) -> int:
             lines += [f"  not found: {text[:60]!r}" for text in lost[:SHOWN]]
             left_out = sorted({case.id for case in golden.cases} - {case.id for case in cases})
             lines += [f"  {golden.places[key]}: left out, as none of its passages was found" for key in left_out]
+    if not cases:
+        raise DatasetError("\n".join([f"{source}: no case is left, so that {namespace.out} was not written", *lines]))
     write(namespace.out, json_lines([case.model_dump(exclude_defaults=True) for case in cases]))
     if judged := sum(len(case.relevant_ids) for case in cases):
         relevant = sum(len(case.relevant) for case in cases)

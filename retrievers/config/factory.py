@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ def build(target: str, setting: str) -> Any:
         ConfigError: It cannot be imported or called, or raises.
     """
     factory = find(target, setting)
+    if needed := _required(factory):
+        expected = "expected a function that takes no argument and returns the object"
+        raise ConfigError(f"{setting} {target!r}: {expected}; this one needs {', '.join(needed)}")
     try:
         return factory()
     except (Exception, SystemExit) as error:  # the user's own code may raise anything, and leave with code 0
@@ -47,3 +51,12 @@ def find(target: str, setting: str) -> Callable[[], Any]:
         raise ConfigError(f"{setting} {target!r}: expected a function or class of {name}, found none{near}")
     call: Callable[[], Any] = factory
     return call
+
+
+def _required(factory: Callable[..., Any]) -> list[str]:
+    try:
+        parameters = signature(factory).parameters.values()
+    except (TypeError, ValueError):  # a builtin may have none
+        return []
+    optional = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    return [one.name for one in parameters if one.default is one.empty and one.kind not in optional]
