@@ -107,7 +107,7 @@ def test_it_is_whole_and_fits_and_all_of_it_can_be_read(
 def test_only_its_own_scripts_run(browser: Chromium, page: Path) -> None:
     open_page(browser, page, width=1280, theme="light")
     assert browser.evaluate("document.querySelectorAll('b[onclick]').length") == 0
-    assert browser.evaluate("document.body.innerText.includes(\"<script>document.title = 'owned'\")")
+    assert browser.evaluate("document.body.textContent.includes(\"<script>document.title = 'owned'\")")
     look(browser, "inject")
     assert browser.evaluate("document.title") == "small · 73% pass"
     assert any("Content Security Policy" in problem for problem in browser.problems)
