@@ -196,6 +196,7 @@ def test_a_named_collection_lists_the_chunks_of_a_retriever_that_reads_from_it(
         "fail",
         "leave",
         "not_a_factory",
+        "words",
         "nothing",
         "a_class",
         "memory_store",

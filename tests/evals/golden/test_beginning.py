@@ -94,6 +94,14 @@ def test_what_ragas_reads_comes_back_with_its_pages(imported: Command, handbook:
         assert {(e.source_url, e.quote) for e in case.evidence} == places, case.query
 
 
+def test_an_import_that_leaves_no_case_writes_nothing(imported: Command, tmp_path: Path, docs: Path) -> None:
+    row = {"user_input": "How?", "reference_contexts": ["Zebras have stripes on all of their legs."]}
+    (tmp_path / "ragas.jsonl").write_text(json.dumps(row) + "\n")
+    done = imported(tmp_path / "ragas.jsonl", "--docs", docs)
+    assert done.code == 2 and "no case is left" in done.err and "Zebras" in done.err
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "page"),
     [
