@@ -35,9 +35,9 @@ const probes = {
   verdict_edges: () => all("#criteria tbody tr, #queries-table tbody tr",
     row => box(row.cells[row.closest("#criteria") ? 0 : 1]).right),
   column: number => [...document.querySelectorAll("#queries-table tbody tr")]
-    .filter(row => !row.hidden).map(row => row.cells[number].innerText),
+    .filter(row => !row.hidden).map(row => row.cells[number].textContent.trim()),
   sort_by_best: () => [...document.querySelectorAll("#queries-table th button")]
-    .find(button => button.innerText.startsWith("best")).click(),
+    .find(button => button.textContent.trim().startsWith("best")).click(),
   type: (selector, value) => set(document.querySelector(selector), value),
   // Its figures
   names: () => all("figure", one => one.id.slice(7)),

@@ -107,7 +107,7 @@ def test_it_is_whole_and_fits_and_all_of_it_can_be_read(
 def test_only_its_own_scripts_run(browser: Chromium, page: Path) -> None:
     open_page(browser, page, width=1280, theme="light")
     assert browser.evaluate("document.querySelectorAll('b[onclick]').length") == 0
-    assert browser.evaluate("document.body.innerText.includes(\"<script>document.title = 'owned'\")")
+    assert browser.evaluate("document.body.textContent.includes(\"<script>document.title = 'owned'\")")
     look(browser, "inject")
     assert browser.evaluate("document.title") == "small · 73% pass"
     assert any("Content Security Policy" in problem for problem in browser.problems)
@@ -378,6 +378,23 @@ def test_the_cells_of_the_table_are_all_marked_and_named_in_another_page(
     browser.wait_for("frames[0].document.querySelector('[data-link]').textContent")
     link = browser.evaluate("frames[0].document.querySelector('[data-link]').outerHTML")
     assert link == f'<a data-link="">#{section.addresses[section.chosen]}</a>'
+
+
+def test_a_link_may_be_short_as_evals_compare_reads_it(browser: Chromium, grid: Measured, page: Path) -> None:
+    section = report(grid).grid
+    assert section is not None
+    open_page(browser, page, width=1280, theme="light")
+    full = next(one for one in section.addresses if re.search(r"-k\d+-t0\.\d$", one))
+    way, cut = re.fullmatch(r"(.*)-(k.*)", full).groups()  # type: ignore[union-attr]
+    ways = {one.rpartition("-k")[0] for one in section.addresses}
+    short = next(way[:n] for n in range(len(way) + 1) if sum(one.startswith(way[:n]) for one in ways) == 1)
+    link = "document.querySelector('[data-link]').hash"
+    for name in (f"{short}-{cut}0".lstrip("-"), f"{way.upper()}-{cut}00"):
+        browser.evaluate(f"Grid.choose('cell', {section.addresses.index(full) - 1}); location.hash = '{name}'")
+        assert browser.wait_for(f"{link} === '#{full}'")
+    chosen = browser.evaluate(link)
+    browser.evaluate("location.hash = 'nothing-k1'")
+    assert browser.evaluate(link) == chosen
 
 
 def test_an_objective_with_weights_of_its_own_has_no_weight_to_move(
