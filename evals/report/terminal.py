@@ -47,8 +47,9 @@ def render(
         command: The command that was typed, which the next one begins with.
     """
     names = shown_metrics(report, everything=everything)
-    failing = {gate.metric for gate in report.criteria if not gate.passed}
-    first = names if everything else leading(names, failing, FIRST)
+    # Those of the user's own are shown, too, as none of them was named by chance.
+    wanted = {gate.metric for gate in report.criteria if not gate.passed} | {one.name for one in report.own_metrics}
+    first = names if everything else leading(names, wanted, FIRST)
     sections = [*grid_sections(report, report.grid, CELLS), Section(lines=[line("")])] if report.grid else []
     sections += [Section(lines=list(_head(report))), metrics(report, first)]
     if not brief:
