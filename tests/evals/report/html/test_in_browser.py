@@ -397,6 +397,18 @@ def test_a_link_may_be_short_as_evals_compare_reads_it(browser: Chromium, grid: 
     assert browser.evaluate(link) == chosen
 
 
+def test_another_choice_moves_the_ring_and_draws_no_point_anew(browser: Chromium, page: Path) -> None:
+    open_page(browser, page, width=1280, theme="light")
+    browser.evaluate("document.querySelector('#figure-tradeoff .dots circle').id = 'first'")
+    places = "[...document.querySelectorAll('#figure-tradeoff .dots circle')].map(one => +one.dataset.cell)"
+    for cell in browser.evaluate(places)[:5]:
+        browser.evaluate(f"Grid.choose('cell', {cell})")
+        ring = "(({dataset, attributes: {cx, cy}}) => [+dataset.cell, cx.value, cy.value])"
+        dot = browser.evaluate(f"{ring}(document.querySelector('#figure-tradeoff .dots [data-cell=\"{cell}\"]'))")
+        assert browser.evaluate(f"{ring}(document.querySelector('#figure-tradeoff .ring circle'))") == dot
+    assert browser.evaluate("document.getElementById('first') !== null")
+
+
 def test_an_objective_with_weights_of_its_own_has_no_weight_to_move(
     browser: Chromium, grid: Measured, tmp_path: Path
 ) -> None:
