@@ -31,7 +31,7 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
 
     command = Parser(
         prog=prog,
-        description="Compare runs with a baseline. A RUN is a report's .json file, or an MLflow run's id or name. "
+        description="Compare runs with a baseline. A RUN is a report's file, or an MLflow run's id or name. "
         "grid.json#k8-t0.3 is a cell of a grid's report.",
         epilog="Exit codes: 0 no regression, 1 a drop beyond its tolerance, 2 user error, 130 interrupted.",
     )

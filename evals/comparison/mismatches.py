@@ -1,4 +1,4 @@
-"""Changees of two runs: those that forbid a comparison, and those that a reader must know of. Pure."""
+"""Changes between two runs: those that forbid a comparison, and those that a reader must know of. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

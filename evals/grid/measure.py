@@ -176,9 +176,10 @@ def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric
     if sweep:  # lists as long as the longest result of a cell, and the least depth
         depth = min(variant.settings.candidates for variant in sweep.variants)
         longest = longest.model_copy(update={"top_k": max(sweep.top_ks), "candidates": depth})
-    patterns = [*config.metrics, *config.criteria, *(needed(config.objective) if sweep else ())]
+    whole = dict.fromkeys(needed(config.objective) if sweep else (), "objective")
+    whole |= dict.fromkeys(config.criteria, "criteria")
     judged, levels = config.judge.model is not None, config.latency.concurrency
-    metrics = choose(patterns, levels, judged=judged, reach=longest)
+    metrics = choose([*config.metrics, *whole], levels, judged=judged, reach=longest, whole=whole)
     for name, weight in config.objective.metrics.items() if sweep else ():
         metric = metrics.get(name)
         if not isinstance(metric, QueryMetric):

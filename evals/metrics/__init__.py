@@ -125,6 +125,7 @@ def choose(
     *,
     judged: bool = False,
     reach: RetrieverConfig | None = None,
+    whole: Mapping[str, str] | None = None,
 ) -> dict[str, Metric]:
     """Select metrics by names or patterns such as `ranking/*`, in the order of METRICS.
 
@@ -134,6 +135,7 @@ def choose(
         concurrency: The concurrencies at which latency is measured.
         judged: True if there is a judge; without one, patterns skip the metrics that need it.
         reach: The retriever; patterns skip the metrics that read further than its lists go. None for any length.
+        whole: Those that must be names, with the setting that has each.
 
     Raises:
         ExperimentError: A pattern chooses nothing, the nearest names are given; or only what needs a judge, or only
@@ -145,10 +147,11 @@ def choose(
     selectable |= timed | {name: OWN[name] for name in patterns if name in OWN}
     chosen = set[str]()
     for pattern in patterns:
-        fitting = [name for name in selectable if fnmatchcase(name, pattern)]
+        setting = (whole or {}).get(pattern, "")
+        fitting = [n for n in selectable if n == pattern or (not setting and fnmatchcase(n, pattern))]
         within = [n for n in fitting if n == pattern or not (reach and selectable[n].reads_beyond(reach))]
         if not within:
-            raise ExperimentError(f"metrics: {_nothing(pattern, fitting, reach, selectable)}")
+            raise ExperimentError(f"{setting or 'metrics'}: {_nothing(pattern, fitting, reach, selectable)}")
         if not judged and NEED_A_JUDGE.issuperset(within):
             raise ExperimentError(
                 f"metrics: {pattern!r} needs a judge, and there is none; name one, for example "

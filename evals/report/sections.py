@@ -3,7 +3,7 @@
 Terminal, page, Markdown and notebook show these; each metric, criterion, difference and chunk is put into words here.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
 from math import inf
 from statistics import fmean
@@ -111,10 +111,21 @@ def difference(entry: DifferenceEntry) -> tuple[Styled, ...]:
     )
 
 
-def slices(report: Report, names: Sequence[str], kinds: Collection[str] = ("query_type", "tag")) -> Section | None:
+def by_type(report: Report, name: str) -> Section | None:
+    """Return a metric by query type, the lowest first; None where there are not two types."""
+    parts = [(part.metrics[name], part) for part in report.slices if part.by == "query_type" and name in part.metrics]
+    rows = [
+        row_of(f"  {part.name}", *value_texts(name, metric), str(metric.n))
+        for metric, part in sorted(parts, key=lambda each: _value(each[0]))
+    ]
+    columns = (Column("  type"), *numbers("value", "95% interval", "n"))
+    return Section(title=f"{name} by query type", columns=columns, rows=rows) if len(rows) > 1 else None
+
+
+def slices(report: Report, names: Sequence[str]) -> Section | None:
     """Return metrics by query type and tag, the lowest of the first one first; None where there are not two slices."""
     names = [name for name in names if any(name in part.metrics for part in report.slices)]
-    parts = [part for part in report.slices if part.by in kinds and not part.metrics.keys().isdisjoint(names)]
+    parts = [part for part in report.slices if not part.metrics.keys().isdisjoint(names)]
     rows = []
     for part in sorted(parts, key=lambda part: (part.by, _value(part.metrics.get(names[0])))):
         texts = []

@@ -8,13 +8,13 @@ from evals.report.head import criteria_line, leading, ranked, tone
 from evals.report.model import Report
 from evals.report.section import Line, Section, Styled, escaped, line, markdown, terminal
 from evals.report.sections import (
+    by_type,
     disagreements,
     judge_lines,
     metrics,
     remark,
     searched,
     shown_metrics,
-    slices,
     unmet,
     worst_queries,
 )
@@ -47,8 +47,9 @@ def render(
         command: The command that was typed, which the next one begins with.
     """
     names = shown_metrics(report, everything=everything)
-    failing = {gate.metric for gate in report.criteria if not gate.passed}
-    first = names if everything else leading(names, failing, FIRST)
+    # Those of the user's own are shown, too, as none of them was named by chance.
+    wanted = {gate.metric for gate in report.criteria if not gate.passed} | {one.name for one in report.own_metrics}
+    first = names if everything else leading(names, wanted, FIRST)
     sections = [*grid_sections(report, report.grid, CELLS), Section(lines=[line("")])] if report.grid else []
     sections += [Section(lines=list(_head(report))), metrics(report, first)]
     if not brief:
@@ -87,8 +88,8 @@ def _details(
         yield Section(lines=list(_remarks(report, rest, everything=everything)))
     ragas = [report.ragas_check.line] if report.ragas_check and report.ragas_check.line else []
     yield Section(lines=[line(Styled(text, "dim")) for text in (*judge_lines(report), *ragas)])
-    by_type = slices(report, list(ranked(report.metrics))[:1], ["query_type"])
-    parts = (by_type, worst_queries(report, everything=everything), disagreements(report, everything=everything))
+    typed = by_type(report, next(iter(ranked(report.metrics)), ""))
+    parts = (typed, worst_queries(report, everything=everything), disagreements(report, everything=everything))
     yield from filter(None, parts)
 
 

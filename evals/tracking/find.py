@@ -1,6 +1,7 @@
 """References to runs: the file of a report, or a run's id or name in MLflow. Nothing is written."""
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,7 +11,7 @@ from evals.comparison.records import Run
 from evals.errors import ReportError, TrackingError
 from evals.report.model import Report
 from evals.report.parsing import MOST_BYTES, cell_report, parse
-from evals.tracking.store import existing_uri, mlflow_at
+from evals.tracking.store import PARENT, existing_uri, mlflow_at
 from retrievers.config.files import read_text
 from retrievers.errors import nearest
 from retrievers.text.quoting import quoted
@@ -32,8 +33,8 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
     """Find a run and read its report.
 
     Args:
-        reference: A file, whose name ends in `.json`, or a cell of its grid (`grid.json#k8-t0.3`); or an MLflow run's
-            id (looked for in all experiments) or its name.
+        reference: A file, or a cell of its grid (`grid.json#k8-t0.3`); or an MLflow run's id (looked for in all
+            experiments) or its name. An existing file comes first; what ends in `.json` is a file.
         uri: Address of MLflow; the database under ./mlruns when None.
         experiment: Name of the experiment in which names are looked for.
 
@@ -41,15 +42,21 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
         ReportError: The file is missing or unreadable, or the report is not one that can be read.
         TrackingError: MLflow has no such run, or several, or it has no report; or MLflow failed.
     """
+    file, is_there = Path(reference), False
     before, _, cell = reference.rpartition("#")
-    if before.endswith(".json"):
+    with suppress(OSError, ValueError):  # the name of a run may be too long for a file name
+        is_there = file.exists() and not file.is_dir()
+    if before.endswith(".json") and not is_there:
         return Run.of(cell_report(read_report(Path(before))[0], cell), reference=reference, origin=reference)
-    if reference.endswith(".json"):
-        file = Path(reference)
+    if reference.endswith(".json") or is_there:
         return Run.of(read_report(file)[0], reference=str(file), origin=str(file))
-    uri = existing_uri(uri, f"{quoted(reference)}: no .json file, and no MLflow runs either")
+    uri = existing_uri(uri, f"{quoted(reference)}: no such file, and no MLflow runs either")
     with mlflow_at(uri) as client, TemporaryDirectory() as folder:
         run = _find(client, reference, experiment, redacted(uri))
+        if REPORT not in {item.path for item in client.list_artifacts(run.info.run_id)}:
+            parent = run.data.tags.get(PARENT)
+            why = f"it is a part of run {parent}, and has values only" if parent else f"its status is {run.info.status}"
+            raise TrackingError(f"run {run.info.run_id} ({run.info.run_name}) has no report, so no scores: {why}")
         kept = Path(client.download_artifacts(run.info.run_id, REPORT, folder))
         text = read_text(kept, "a report of evals.run", MOST_BYTES, TrackingError)
     origin = f"MLflow run {run.info.run_id}"
@@ -78,15 +85,14 @@ def _find(client: "MlflowClient", reference: str, experiment: str, address: str)
     if experiment not in every:
         near = nearest(experiment, every)
         raise TrackingError(f"MLflow at {address} has no experiment {quoted(experiment)}{near}")
-    # Cells of a grid have no report.
-    runs = client.search_runs(
-        [every[experiment]], "tags.role != 'cell'", max_results=MOST, order_by=["attributes.start_time DESC"]
-    )
+    runs = client.search_runs([every[experiment]], max_results=MOST, order_by=["attributes.start_time DESC"])
     fitting = [run for run in runs if run.info.run_name == reference]
     if len(fitting) > 1:
         listed = [f"{run.info.run_id}  {_started(run)}  {run.info.status}" for run in fitting[:LISTED]]
         raise TrackingError("\n  ".join([f"{len(fitting)} runs are called {quoted(reference)}; give an id:", *listed]))
     if not fitting:
+        # Cells of a grid have no report.
+        runs = [run for run in runs if PARENT not in run.data.tags]
         near = nearest(reference, [name for run in runs for name in (run.info.run_name, run.info.run_id)])
         what = f"no run has the id or name {quoted(reference)} in experiment {experiment!r}"
         raise TrackingError(f"{what} at {address}, and no file is called so{near}")

@@ -123,12 +123,22 @@
   // The address holds the state: the cell, as evals.compare names it, the weight / the pinned cell.
   const { addresses } = explored;
   const address = () => `#${addresses[chosen.cell]}${state.weight === explored.weight ? "" : `~w${state.weight}`}${state.pinned === grid.recommended ? "" : `/${addresses[state.pinned]}`}`;
+  // As evals.compare reads it: of a retrieval the beginning is enough, and numbers may be written otherwise.
+  const cellOf = (name) => {
+    const cut = /^(?:(.*)-)?k(\d+)(?:-t(-?\d*\.?\d+(?:e[-+]?\d+)?))?$/.exec(name?.toLowerCase() ?? "");
+    if (addresses.includes(name) || !cut) return addresses.indexOf(name);
+    const [, way = "", topK, threshold = null] = cut, wayOf = (cell) => addresses[cell].slice(0, Math.max(0, addresses[cell].lastIndexOf("-k")));
+    const those = cells.filter((cell) => grid.top_k[cell] === Number(topK) && grid.threshold[cell] === (threshold && Number(threshold)));
+    const same = those.filter((cell) => wayOf(cell) === way), near = those.filter((cell) => wayOf(cell).startsWith(way));
+    const [cell, ...more] = same.length ? same : near;
+    return more.length ? -1 : cell ?? -1;
+  };
   const restore = () => {
-    const [view, pinned] = location.hash.slice(1).split("/"), [cell, weight] = view.split("~w");
-    if (!addresses.includes(cell)) return;
-    state.pinned = addresses.includes(pinned) ? addresses.indexOf(pinned) : grid.recommended;
+    const [view, other] = location.hash.slice(1).split("/"), [name, weight] = view.split("~w"), cell = cellOf(name), pinned = cellOf(other);
+    if (cell < 0) return;
+    state.pinned = pinned < 0 ? grid.recommended : pinned;
     reweigh(weight >= 0 && weight <= 1 ? Number(weight) : explored.weight);
-    choose("cell", addresses.indexOf(cell));
+    choose("cell", cell);
   };
   const reweigh = (weight) => {
     if (!hasWeight) return;

@@ -91,9 +91,19 @@ const Grid = (() => {
   };
   const mark = (is) => Object.assign(drawnCells.get(chosen.cell), { tabIndex: is ? 0 : -1, ariaSelected: is });
 
+  let tradeoff = null;
   const drawTradeoff = () => {
     const x = metrics[chosen.against];
     const place = (cell) => [x.values[cell], objective.values[cell]];
+    // Of many cells the points are dear, and another choice moves the ring alone.
+    const key = `${x.name} ${objective.name}`, ring = tradeoff?.key === key && part("tradeoff", ".ring > circle");
+    if (ring && !place(chosen.cell).includes(null) && isAllowed.has(chosen.cell)) {
+      ring.setAttribute("cx", tradeoff.x(x.values[chosen.cell]));
+      ring.setAttribute("cy", tradeoff.y(objective.values[chosen.cell]));
+      ring.dataset.cell = chosen.cell;
+      ring.firstChild.textContent = titled(chosen.cell, x);
+      return;
+    }
     const known = allowed.filter((cell) => !place(cell).includes(null));
     // Of points on one place the first is drawn.
     const points = (which) => {
@@ -106,7 +116,7 @@ const Grid = (() => {
       if (!last) front.push([a, b]);
       else if (b > last[1]) front.push([a, last[1]], [a, b]);
     }
-    plot("tradeoff", {
+    tradeoff = { key, ...plot("tradeoff", {
       x: x.name + (x.lower ? "" : " (more is better)"), y: objective.name,
       marks: [
         { kind: "dots", color: "grey", label: mayBeBest.size ? "other cells" : "cells", ...points(known.filter((cell) => !mayBeBest.has(cell))) },
@@ -115,7 +125,7 @@ const Grid = (() => {
         { kind: "star", color: "orange", ...points(known.filter((cell) => cell === grid.recommended)) },
         { kind: "ring", color: "ink", ...points(known.filter((cell) => cell === chosen.cell)) },
       ],
-    });
+    }) };
   };
 
   const followers = [];

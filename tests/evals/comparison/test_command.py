@@ -132,7 +132,7 @@ A_TOLERANCE = "expected METRIC:TOLERANCE"
         (["a.json", "d.json"], "d.json: cannot be read: No such file or directory"),
         (["a.json", "quries.json"], "did you mean 'queries.json'"),
         (["a.json", "gone/a.json"], "gone/a.json: cannot be read: No such file or directory"),
-        (["a.json", "some-run"], "'some-run': no .json file, and no MLflow runs either"),
+        (["a.json", "some-run"], "'some-run': no such file, and no MLflow runs either"),
         (["a.json", "b.json", "--metrics", "rankng/*"], "no metric 'rankng/*' in these runs; did you mean"),
         (["a.json", "b.json", "--metrics", ",,"], "no metric '' in these runs"),
         (["a.json", "b.json", "--by", f"{NDCG},"], "no metric '' in these runs"),

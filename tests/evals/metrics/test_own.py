@@ -62,6 +62,7 @@ def test_a_grid_asks_it_of_each_distinct_result_and_may_be_chosen_by_it() -> Non
     grid = sweep(find, ROWS, top_k="1:3", metrics=[says_more, "ranking/*"], experiment=wanted)
     assert grid.cells.set_index("top_k")["team/says_more"].to_dict() == pytest.approx({1: 0, 2: 2 / 3, 3: 2 / 3})
     assert grid.recommended is not None and grid.recommended.top_k == 2
+    assert "\nteam/says_more " in str(grid), "on the first screen, however many metrics there are"
     assert len(set(ASKED)) == 7 and len(ASKED) == 7 + 3, "nine results, two of them the same; and a run"
 
 

@@ -192,6 +192,13 @@ def test_patterns_choose(patterns: list[str], levels: list[int], others: dict[st
     assert [*made] == [name for name in choose(["*"], levels, judged=True) if name in made], "in the order of the table"
 
 
+def test_what_must_be_a_name_is_no_pattern_and_its_setting_is_named() -> None:
+    whole = {"ranking/mrr_*": "criteria"}
+    with pytest.raises(ExperimentError, match=r"^criteria: no metric 'ranking/mrr_\*'; did you mean 'ranking/mrr_at_"):
+        choose(["scope/*", *whole], [1], whole=whole)
+    assert {*choose(["scope/auroc"], [1], whole={"scope/auroc": "objective"})} == {"scope/auroc"}
+
+
 NEEDS_A_JUDGE = "needs a judge, and there is none; name one, for example --judge.model cohere:command-a-03-2025"
 BEYOND = "fits only metrics that read more places than there are (top_k 4, candidates 50)"
 

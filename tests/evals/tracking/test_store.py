@@ -133,14 +133,24 @@ def test_what_is_not_there_names_the_nearest(runs: list[str]) -> None:
     assert said.endswith("mlflow.db has no experiment 'test'; did you mean 'tests'?")
 
 
-def test_a_run_without_a_report_says_so(runs: list[str]) -> None:
-    assert "report.json" in refused("unreported")
+def test_a_run_without_a_report_says_how_it_ended(runs: list[str]) -> None:
+    said = f"run {runs[4]} (unreported) has no report, so no scores: its status is KILLED"
+    assert refused("unreported") == refused(runs[4]) == said
+    client().set_tag(runs[4], "mlflow.parentRunId", "abc")
+    assert refused("unreported").endswith("no scores: it is a part of run abc, and has values only")
+
+
+@pytest.mark.usefixtures("runs")
+def test_an_existing_file_comes_first_whatever_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "report"
+    file.write_text(report().model_dump_json(), encoding="utf-8")
+    assert read(str(file)).origin == str(file)
 
 
 @pytest.mark.parametrize("uri", [None, "sqlite:///elsewhere.db"])
 def test_no_database_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str | None) -> None:
     monkeypatch.chdir(tmp_path)
-    said = r"'first': no \.json file, and no MLflow runs either: .*\.db does not exist.*--tracking\.uri"
+    said = r"'first': no such file, and no MLflow runs either: .*\.db does not exist.*--tracking\.uri"
     assert re.match(said, refused("first", uri)) and list(tmp_path.iterdir()) == []
 
 

@@ -380,6 +380,35 @@ def test_the_cells_of_the_table_are_all_marked_and_named_in_another_page(
     assert link == f'<a data-link="">#{section.addresses[section.chosen]}</a>'
 
 
+def test_a_link_may_be_short_as_evals_compare_reads_it(browser: Chromium, grid: Measured, page: Path) -> None:
+    section = report(grid).grid
+    assert section is not None
+    open_page(browser, page, width=1280, theme="light")
+    full = next(one for one in section.addresses if re.search(r"-k\d+-t0\.\d$", one))
+    way, cut = re.fullmatch(r"(.*)-(k.*)", full).groups()  # type: ignore[union-attr]
+    ways = {one.rpartition("-k")[0] for one in section.addresses}
+    short = next(way[:n] for n in range(len(way) + 1) if sum(one.startswith(way[:n]) for one in ways) == 1)
+    link = "document.querySelector('[data-link]').hash"
+    for name in (f"{short}-{cut}0".lstrip("-"), f"{way.upper()}-{cut}00"):
+        browser.evaluate(f"Grid.choose('cell', {section.addresses.index(full) - 1}); location.hash = '{name}'")
+        assert browser.wait_for(f"{link} === '#{full}'")
+    chosen = browser.evaluate(link)
+    browser.evaluate("location.hash = 'nothing-k1'")
+    assert browser.evaluate(link) == chosen
+
+
+def test_another_choice_moves_the_ring_and_draws_no_point_anew(browser: Chromium, page: Path) -> None:
+    open_page(browser, page, width=1280, theme="light")
+    browser.evaluate("document.querySelector('#figure-tradeoff .dots circle').id = 'first'")
+    places = "[...document.querySelectorAll('#figure-tradeoff .dots circle')].map(one => +one.dataset.cell)"
+    for cell in browser.evaluate(places)[:5]:
+        browser.evaluate(f"Grid.choose('cell', {cell})")
+        ring = "(({dataset, attributes: {cx, cy}}) => [+dataset.cell, cx.value, cy.value])"
+        dot = browser.evaluate(f"{ring}(document.querySelector('#figure-tradeoff .dots [data-cell=\"{cell}\"]'))")
+        assert browser.evaluate(f"{ring}(document.querySelector('#figure-tradeoff .ring circle'))") == dot
+    assert browser.evaluate("document.getElementById('first') !== null")
+
+
 def test_an_objective_with_weights_of_its_own_has_no_weight_to_move(
     browser: Chromium, grid: Measured, tmp_path: Path
 ) -> None:
