@@ -171,7 +171,7 @@ def deviation_of(runs: Scores) -> tuple[float, str]:
     pairs = [[b[key] - a[key] for key in a.keys() & b.keys()] for a, b in combinations(runs, 2)]
     if between := max((pstdev(differences) for differences in pairs if differences), default=0.0):
         return between, f"the largest between {len(runs)} runs"
-    return LARGEST, "the largest for scores of 0 to 1 (two --report show the real one)"
+    return LARGEST, "the largest for scores of 0 to 1 (two --report that differ show the real one)"
 
 
 def coverage(relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str:

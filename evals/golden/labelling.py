@@ -362,7 +362,7 @@ def agreement(labels: Labels) -> str:
     for of_chunk in (of_chunk for chunks in labels.values() for of_chunk in chunks.values()):
         for one, other in permutations((int((label.grade or 0) > 0) for label in of_chunk), 2):
             counts[one, other] += 0.5
-    return f"Annotators: {_in_words(counts, 'pairs of labels')}"
+    return f"Annotators: {_in_words(counts, 'pairs of labels') or 'no chunk was judged by two'}"
 
 
 def with_judge(labels: Labels, report: Report) -> str:
@@ -372,12 +372,12 @@ def with_judge(labels: Labels, report: Report) -> str:
         for hit in row.retrieved:
             if hit.verdict is not None and (of_chunk := labels.get(row.id, {}).get(hit.chunk_id)):
                 counts[int(grade_of(of_chunk) > 0), hit.verdict] += 1
-    return f"Judge of {report.name}: {_in_words(counts, 'chunks')}"
+    return f"Judge of {report.name}: {_in_words(counts, 'chunks') or 'no verdict on a labelled chunk'}"
 
 
 def _in_words(counts: Floats, what: str) -> str:
     if not counts.any():
-        return "no chunk was judged by two"
+        return ""
     share, kappa = np.trace(counts) / counts.sum(), float(cohens_kappa(counts))
     return f"the same on {share:.0%} of {counts.sum():.0f} {what} (kappa {kappa:.2f})"
 

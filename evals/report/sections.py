@@ -174,9 +174,11 @@ def disagreements(report: Report, *, everything: bool = True) -> Section | None:
     """Return where labels and judge differ, those that tell most first; None where nowhere."""
     if not report.judge or not (rows := report.judge.disagreements):
         return None
+    verdicts = rows if everything else rows[:FIRST]
+    rest = "" if len(verdicts) == len(rows) else f"; the first {len(verdicts)}, all with --verbose and in the report"
     title = (
         f"Judge and labels differ on {len(rows)} of {report.judge.compared} verdicts: errors of the judge, or holes in "
-        "the labels"
+        f"the labels{rest}"
     )
     cells = [
         row_of(
@@ -185,7 +187,7 @@ def disagreements(report: Report, *, everything: bool = True) -> Section | None:
             *(("relevant", "useless") if verdict.label else ("not relevant", "useful")),
             Styled(verdict.reason, "dim"),
         )
-        for verdict in (rows if everything else rows[:FIRST])
+        for verdict in verdicts
     ]
     columns = (*map(Column, ("query", "chunk", "labelled", "judged")), Column("the judge's reason", is_needed=False))
     return Section(name="disagreements", title=title, columns=columns, rows=cells)

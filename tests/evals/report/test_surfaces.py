@@ -18,11 +18,13 @@ from syrupy.assertion import SnapshotAssertion
 from evals.comparison.comparing import ComparisonOptions, compare
 from evals.comparison.records import Run
 from evals.comparison.sections import render as render_comparison
+from evals.judge.trust import Differing
 from evals.report.grid_sections import best_cells, columns
 from evals.report.html import render_page
 from evals.report.junit import junit
 from evals.report.parsing import parse
 from evals.report.section import Section, Styled, line, markdown, terminal
+from evals.report.sections import disagreements
 from evals.report.terminal import description, render
 from retrievers.text.printable import json_text
 from tests.support.results import observation, report, report_of, result, verdict
@@ -36,6 +38,16 @@ REPORTS = pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("name", "width"), [*((name, 80) for name in NAMES), ("grid", 120)])
 def test_on_a_terminal(name: str, width: int, snapshot: SnapshotAssertion) -> None:
     assert render(stored(name), width=width, color=False) == snapshot
+
+
+def test_differences_from_the_labels_that_a_terminal_leaves_out_are_told() -> None:
+    differing = Differing(query_id="q", chunk_id="c", label=0, reason="It says so.")
+    of = [stored(name) for name in NAMES if stored(name).judge]
+    assert of and of[0].judge is not None
+    many = of[0].model_copy(update={"judge": of[0].judge.model_copy(update={"disagreements": (differing,) * 5})})
+    assert "; the first 3, all with --verbose" in " ".join(render(many, width=120, color=False).split())
+    section = disagreements(many)
+    assert section is not None and len(section.rows) == 5 and "first 3" not in str(section.title)
 
 
 def test_the_cell_to_take_stands_in_80_columns_whatever_retrieved_it() -> None:
