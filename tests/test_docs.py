@@ -77,18 +77,6 @@ def test_a_metric_touches_its_family_and_the_table_and_is_scored_gated_listed_an
 
 
 @pytest.mark.slow
-def test_a_reranker_touches_two_files_and_orders_what_is_returned(tmp_path: Path) -> None:
-    touched = follow("Add a reranker", tmp_path, ("evals", "retrievers", "datasets"))
-    assert touched == {"retrievers/search/brevity.py", "retrievers/config/retriever.py"}
-    flags = ("--metrics", "ranking/*", "--retriever.rerank", "brevity", "--retriever.threshold", "0")
-    report = experiment(tmp_path, *flags)
-    assert report["config"]["retriever"]["rerank"] == "brevity"
-    assert all(query["retrieved"] for query in report["queries"])
-    session = run(tmp_path, "-m", "retrievers", "search", "robot arm", "--rerank", "brevty")
-    assert "did you mean 'brevity'?" in session.stderr
-
-
-@pytest.mark.slow
 def test_an_axis_touches_two_files_and_tells_variants_apart(tmp_path: Path) -> None:
     touched = follow("Add a sweep axis", tmp_path, ("evals", "retrievers", "datasets"))
     assert touched == {"evals/config/sweep.py", "evals/grid/axes.py"}
