@@ -121,17 +121,18 @@ def parse(texts: Sequence[str]) -> dict[str, float]:
     """Read tolerances such as `ranking/ndcg_at_10:0.02`.
 
     Raises:
-        ExperimentError: One is malformed.
+        ExperimentError: One is malformed, or its metric was named before.
     """
     drops: dict[str, float] = {}
     for text in texts:
         metric, _, number = text.rpartition(":")
+        expected = f"{FLAG}: expected METRIC:TOLERANCE such as ranking/ndcg_at_10:0.02, once a metric"
+        if metric in drops:
+            raise ExperimentError(f"{expected}, got {quoted(text)} besides")
         try:
             drops[metric] = float(number)
         except ValueError:
-            raise ExperimentError(
-                f"{FLAG}: expected METRIC:TOLERANCE such as ranking/ndcg_at_10:0.02, got {quoted(text)}"
-            ) from None
+            raise ExperimentError(f"{expected}, got {quoted(text)}") from None
     return drops
 
 
