@@ -138,6 +138,7 @@ A_TOLERANCE = "expected METRIC:TOLERANCE"
         (["a.json", "b.json", "--by", f"{NDCG},"], "no metric '' in these runs"),
         (["a.json", "b.json", "--fail-on-regression", "0.02"], "no metric ''"),
         (["a.json", "b.json", "--fail-on-regression", f"{NDCG}:x"], A_TOLERANCE),
+        (["a.json", "b.json", *(f"--fail-on-regression={NDCG}:{drop}" for drop in (0.1, 0.2))], "once a metric"),
         (["a.json", "b.json", "--fail-on-regression", f"{NDCG}:-1"], "expected a number of 0 or more, got -1.0"),
         (["a.json", "b.json", "--fail-on-regression", f"{NDCG}:inf"], "expected a number of 0 or more, got inf"),
         (["a.json", "b.json", "--fail-on-regression", "ranking/ndcg:0"], "no metric 'ranking/ndcg'; did you mean"),
