@@ -65,7 +65,7 @@ def test_the_cell_to_take_stands_in_80_columns_whatever_retrieved_it() -> None:
     assert " ".join(shown).count("Retrieved by semantic (any, at most 25%, at most 10%, ★ recommended) · hybrid") == 1
 
 
-def test_a_level_without_a_cell_and_a_cheaper_cell_are_told_and_nothing_is_cut() -> None:
+def test_a_level_without_a_cell_and_a_cheaper_cell_are_told_below_the_table_and_nothing_is_cut() -> None:
     report = stored("grid")
     assert report.grid is not None and report.grid.decision is not None and report.grid.choice is not None
     first, *others = report.grid.decision.levels
@@ -78,6 +78,7 @@ def test_a_level_without_a_cell_and_a_cheaper_cell_are_told_and_nothing_is_cut()
         assert "…" not in re.sub(r"\d…\d", "", shown.partition("\nGrid of")[0])
         told = " ".join(shown.split())
         assert "at most 10% none" in told
+        assert f"at most 10%: none, as every cell wrongly answers {first.nearest:.0%} or more" in told
         assert ": it is cheaper, and at most 0.02 below the best;" in told
 
 
@@ -176,19 +177,3 @@ def test_cells_are_harmless_and_what_is_bad_is_bold_in_markdown() -> None:
     section = Section(title="\x07t", lines=[line(cell)], columns=[], rows=[[Styled("1", "bad"), Styled("")]])
     assert "\x1b" not in terminal([Section(title="\x07t", lines=[line(cell)])], width=80, color=False)
     assert list(markdown(section))[-1] == "| **1** |  |"
-
-
-def test_a_level_without_a_cell_and_a_cheaper_cell_are_told_below_the_table_and_nothing_is_cut() -> None:
-    report = stored("grid")
-    assert report.grid is not None and report.grid.decision is not None and report.grid.choice is not None
-    first, *others = report.grid.decision.levels
-    levels = (first, *others[:-1], replace(others[-1], cell=None, figures=()))
-    decision = report.grid.decision.model_copy(update={"levels": levels})
-    choice = report.grid.choice.model_copy(update={"recommended": report.grid.choice.standings[3]})
-    grid = report.grid.model_copy(update={"decision": decision, "choice": choice})
-    for width in (60, 80):
-        shown = render(report.model_copy(update={"grid": grid}), width=width, color=False)
-        assert "…" not in re.sub(r"\d…\d", "", shown.partition("\nGrid of")[0])
-        told = " ".join(shown.split())
-        assert f"at most 10%: none, as every cell wrongly answers {first.nearest:.0%} or more" in told
-        assert ": it is cheaper, and at most 0.02 below the best;" in told
