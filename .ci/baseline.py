@@ -6,7 +6,7 @@ from evals.api import evaluate
 from evals.config.files import PRESETS, write
 from evals.report.model import Report
 from evals.run import load_config, parser
-from retrievers.text.printable import json_text
+from retrievers.text.shown import json_text
 
 FILE = PRESETS / "baseline-default.json"
 # Chunks of each result that are kept: all of the default experiment, so that another top_k can be compared with it.

@@ -112,7 +112,7 @@ def grid_of(world: World, retriever: Any, metrics: Sequence[str], top_ks: Sequen
     """Retrieve once and score the cells: what `python -m evals.run` does with a sweep, without a choice."""
     from evals.cases.relevance import Relevance
     from evals.collect.pool import Pool
-    from evals.config.sweep import SweepConfig
+    from evals.config.experiment import SweepConfig
     from evals.grid import measure
     from evals.grid.axes import plan
     from evals.grid.cells import score_cells

@@ -108,7 +108,7 @@ def retrieved(config: "ExperimentConfig", golden: "GoldenSet") -> "tuple[list[Ob
     from evals.collect.pool import ground
     from evals.experiment.bench import index_if_stale
     from evals.grid.measure import alone, grid_of, retrieve
-    from evals.metrics.collaborators import Collaborators
+    from evals.metrics.declaration import Collaborators
     from retrievers.retriever.opened import open_retriever
     from tests.support.experiment import silent
 

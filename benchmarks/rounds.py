@@ -91,7 +91,7 @@ def handbook() -> Cells:
     from evals.grid.axes import plan
     from evals.grid.measure import grid_of, retrieve
     from evals.judge.verdicts import average_precision
-    from evals.metrics.collaborators import Collaborators
+    from evals.metrics.declaration import Collaborators
     from retrievers.retriever.opened import open_retriever
     from tests.support.experiment import silent
 

@@ -86,7 +86,7 @@ def in_fresh_process(queries: int, scored: bool) -> Measured:
 
 def work(queries: int, scored: bool) -> Measured:
     """One size."""
-    from evals.config.sweep import SweepConfig
+    from evals.config.experiment import SweepConfig
     from evals.grid.axes import plan
     from evals.grid.cells import score_cells
     from evals.grid.measure import grid_of

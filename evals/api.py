@@ -161,7 +161,7 @@ def compare_runs(
     """
     from evals.comparison.comparing import ComparisonOptions, compare
     from evals.comparison.records import Run
-    from evals.tracking.find import open_run
+    from evals.tracking.store import open_run
 
     silence(hub=False)
     if not others:

@@ -101,7 +101,7 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
     from evals.comparison.sections import document, render
     from evals.config.files import write
     from retrievers.terminal.command import look, print_rendered
-    from retrievers.text.printable import json_text
+    from retrievers.text.shown import json_text
 
     def as_json(comparisons: Sequence["Comparison"]) -> str:
         return json_text(document(comparisons), indent=2)

@@ -170,7 +170,7 @@ def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str)
 
 def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
     """Return the beginning of the next command: its experiment, and the flags of this run without the further ones."""
-    from retrievers.text.secrets import redacted
+    from retrievers.text.shown import redacted
 
     given = {} if namespace.config is DEFAULT else {"config": str(namespace.config)}
     given |= {"refit": str(namespace.refit)} if namespace.refit else {}

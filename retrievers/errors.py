@@ -17,15 +17,14 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Self
 
-from retrievers.text.quoting import shortened
-from retrievers.text.secrets import without_secrets
+from retrievers.text.shown import shortened, without_secrets
 
 
 class RetrievalError(Exception):
     """Base of all errors raised on purpose by `retrievers`; its text is fit to be shown to a user.
 
     Attributes:
-        transient: True if the same request may succeed a little later (see `retrievers.net.retry`).
+        transient: True if the same request may succeed a little later (see `retrievers.net`).
         retry_after_s: Seconds that the other side asks to wait.
         timed_out: True if a request got no answer in time.
     """

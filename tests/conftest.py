@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from evals.config.telemetry import silence
-from retrievers.text import secrets
+from retrievers.text import shown
 from tests.support.clock import Clock
 
 SETTINGS = ("QDRANT_", "COHERE_", "CO_API_", "RAG_", "MLFLOW_", "LANGSMITH_", "LANGCHAIN_")
@@ -76,7 +76,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key of one test hides nothing in the next."""
-    monkeypatch.setattr(secrets, "_known", ())
+    monkeypatch.setattr(shown, "_known", ())
 
 
 @pytest.fixture

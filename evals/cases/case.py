@@ -1,11 +1,15 @@
-"""A golden query, as a line of a JSON Lines file holds it."""
+"""A golden query, as a line of a JSON Lines file holds it.
 
-from typing import Annotated, Self
+Its regular expressions may be somebody else's: RE2 matches in linear time, so none can hang.
+"""
+
+from functools import lru_cache
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from evals.config.patterns import compiled
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS
+from retrievers.text.shown import shortened
 
 MAX_GRADE = 10
 
@@ -149,3 +153,26 @@ class Case(_Record):
         if self.human_verdicts and not (self.in_scope and self.reference_answer):
             raise ValueError("human_verdicts need a case in scope with a reference_answer: they say what led to it")
         return self
+
+
+@lru_cache(maxsize=1_024)
+def compiled(pattern: str) -> Any:
+    """Compile a pattern to search with.
+
+    Raises:
+        ValueError: RE2 cannot read it; it has neither lookarounds nor back-references.
+    """
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = shortened(error.args[0].decode("utf-8", "replace"))
+        raise ValueError(f"is no regular expression of RE2 (without lookarounds, back-references): {reason}") from None
+
+
+def found(pattern: str, text: str) -> bool:
+    """Return True if a pattern matches somewhere in a text."""
+    return compiled(pattern).search(text.encode("utf-8", "replace").decode()) is not None

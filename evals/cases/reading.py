@@ -22,7 +22,7 @@ from retrievers.config.files import load_json, read_text
 from retrievers.errors import IndexingError, nearest
 from retrievers.indexing.rows import SAVED
 from retrievers.indexing.rows import rows_of as table_rows
-from retrievers.text.quoting import clipped, quoted
+from retrievers.text.shown import clipped, quoted
 
 if TYPE_CHECKING:
     from datasets import Dataset

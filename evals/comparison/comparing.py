@@ -22,7 +22,7 @@ from evals.report.model import QueryRow, Report
 from evals.report.parsing import FOUND
 from evals.stats.intervals import SAME
 from retrievers.errors import nearest
-from retrievers.text.quoting import quoted
+from retrievers.text.shown import quoted
 
 # Default order, at the largest K of both runs: of queries in scope, of cells of a grid what they find; out of scope.
 BY = ("ranking/ndcg_at_K", FOUND, "scope/abstention")

@@ -12,7 +12,7 @@ from evals.report.html.render import asset, environment
 from evals.report.section import Column, Section, escaped, markdown, row_of
 from evals.report.sections import figure, numbers, signed, signed_ends
 from evals.stats.paired import compare
-from retrievers.text.printable import printable
+from retrievers.text.shown import printable
 
 # Characters that GitHub takes of a comment.
 MOST_CHARACTERS = 65_536

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PositiveInt
 
-from retrievers.text.quoting import quoted
+from retrievers.text.shown import quoted
 
 # More values than this are a typing error.
 MOST = 10_000

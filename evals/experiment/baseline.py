@@ -13,7 +13,7 @@ from evals.comparison.records import Comparison, Run, written_p
 from evals.errors import ReportError
 from evals.report.head import NO_WORSE, decided, deepest
 from evals.report.model import ComparedSection, DifferenceEntry, Report
-from evals.tracking.find import read_report
+from evals.tracking.store import read_report
 
 
 def open_baseline(file: Path, golden: GoldenSet) -> Report:

@@ -8,16 +8,17 @@ from evals.cases.pages import open_sources
 from evals.config.experiment import ExperimentConfig
 from evals.experiment.inputs import Inputs
 from evals.judge.judge import Judge
-from evals.metrics.collaborators import Collaborators
+from evals.metrics.declaration import Collaborators
 from evals.report.sections import spent
-from retrievers.config import RetrieverConfig, factory
+from retrievers.config import RetrieverConfig
 from retrievers.config.indexing import recorded_settings
+from retrievers.config.settings import load_factory
 from retrievers.embedding.models import make_embeddings
 from retrievers.errors import CollectionNotFoundError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import Corpus, read_corpus
-from retrievers.net.retry import patient
+from retrievers.net import patient
 from retrievers.retriever.opened import completed, open_retriever, search_settings
 from retrievers.retriever.protocol import Retriever
 from retrievers.store.collection import describe
@@ -71,7 +72,7 @@ def _opened(
     if settings.python is None:
         embeddings = make_embeddings(settings.embedding, env)
     else:
-        factory.find(settings.python, "python")
+        load_factory(settings.python, "python")
     index_if_stale(config, env, progress)
     return open_retriever(settings, env=env, embeddings=embeddings, index=config.index)
 

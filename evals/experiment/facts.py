@@ -16,13 +16,13 @@ import numpy as np
 from evals.cases.reading import GoldenSet
 from evals.config.experiment import ExperimentConfig
 from evals.grid.measure import Measured
-from evals.metrics.collaborators import Collaborators
 from evals.metrics.criteria import undecided
+from evals.metrics.declaration import Collaborators
 from evals.report.model import CollectionFacts, Facts, JudgeFacts
 from retrievers.errors import StoreError
 from retrievers.retriever.protocol import Retriever
 from retrievers.store.collection import by_name
-from retrievers.text.secrets import redacted
+from retrievers.text.shown import redacted
 
 if TYPE_CHECKING:
     from evals.collect.saved import SavedPool

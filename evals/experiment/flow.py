@@ -23,7 +23,7 @@ from evals.experiment.plan import describe_plan
 from evals.experiment.saved import finders, save, started_from
 from evals.grid.heldout import with_held_out
 from evals.grid.measure import Measured, measure_pool
-from evals.metrics.collaborators import Collaborators
+from evals.metrics.declaration import Collaborators
 from evals.report.build import build_report
 from evals.report.head import decided
 from evals.report.model import Facts

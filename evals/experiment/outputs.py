@@ -18,7 +18,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.config.files import read_text
 from retrievers.config.layers import Layer, build, file_layer, flatten
 from retrievers.errors import ConfigError
-from retrievers.text.printable import json_text
+from retrievers.text.shown import json_text
 
 if TYPE_CHECKING:
     from evals.report.model import Report

@@ -14,8 +14,7 @@ from evals.judge.asking import USUAL_ANSWER
 from evals.judge.budget import money
 from evals.judge.plan import SECONDS_PER_CALL, JudgePlan, stopped
 from evals.metrics import needs
-from evals.metrics.collaborators import Collaborators
-from evals.metrics.declaration import Metric
+from evals.metrics.declaration import Collaborators, Metric
 from evals.report.section import Column, Section, Styled, line, terminal
 from evals.report.sections import numbers
 from evals.sampling.order import sample_size

@@ -24,7 +24,7 @@ from evals.judge.judge import Judge
 from evals.judge.store import VerdictStore
 from evals.judge.tasks import JUDGED, by_ragas
 from evals.report.model import RagasCheck
-from retrievers.text.secrets import redacted
+from retrievers.text.shown import redacted
 
 Schema = TypeVar("Schema", bound=BaseModel)
 Scorer = Callable[[Observation], Awaitable[float]]

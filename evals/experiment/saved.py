@@ -15,7 +15,7 @@ from evals.errors import ExperimentError
 from evals.experiment.inputs import Inputs
 from evals.grid.axes import VARIANT_AXES, effective
 from evals.grid.measure import alone, retrieve
-from evals.metrics.collaborators import Collaborators
+from evals.metrics.declaration import Collaborators
 from evals.report.model import Facts
 from retrievers.config import RetrieverConfig, faults_of
 from retrievers.config.indexing import recorded_settings

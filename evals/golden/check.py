@@ -23,7 +23,7 @@ from evals.report.head import deepest
 from evals.report.model import QueryRow, Report
 from evals.stats.intervals import Z
 from evals.stats.paired import ALPHA
-from evals.tracking.find import read_report
+from evals.tracking.store import read_report
 from retrievers.embedding.models import make_embeddings
 from retrievers.records import Chunk
 

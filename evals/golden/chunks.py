@@ -33,7 +33,7 @@ from retrievers.store.chunks import scroll, unit
 from retrievers.store.collection import describe
 from retrievers.store.opening import open_client
 from retrievers.terminal.command import print_out
-from retrievers.text.printable import json_text
+from retrievers.text.shown import json_text
 
 Floats = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Floats]

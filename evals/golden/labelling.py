@@ -27,15 +27,15 @@ from evals.config.experiment import DatasetConfig
 from evals.config.files import check_writable, replacing, write
 from evals.errors import DatasetError
 from evals.golden.chunks import Floats, json_lines, next_check, retriever_settings, say
+from evals.judge.trust import cohens_kappa
 from evals.report.model import Report
 from evals.sampling.order import judging_order, uniform
-from evals.stats.kappa import cohens_kappa
-from evals.tracking.find import read_report
+from evals.tracking.store import read_report
 from retrievers.config.files import make_private, read_text
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
 from retrievers.search.candidates import Hits
-from retrievers.text.quoting import quoted
+from retrievers.text.shown import quoted
 
 MOST_GRADE = 3
 COLUMNS = (

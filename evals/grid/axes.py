@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evals.config.sweep import SweepConfig
+from evals.config.experiment import SweepConfig
 from evals.errors import ExperimentError
 from retrievers.config import FOREIGN_SETTINGS, RetrieverConfig
 

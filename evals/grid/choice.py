@@ -12,7 +12,7 @@ from functools import reduce
 import numpy as np
 
 from evals.collect.pool import Bools, Floats, Integers
-from evals.config.sweep import ObjectiveConfig
+from evals.config.experiment import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.objective import TOKENS, Ranking, over_all
 from evals.metrics import metric_named

@@ -16,7 +16,7 @@ import numpy as np
 from evals.cases.case import Case
 from evals.collect.observations import Summary
 from evals.collect.pool import Bools, Floats, Integers
-from evals.config.sweep import ObjectiveConfig
+from evals.config.experiment import ObjectiveConfig
 from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice
 from evals.grid.objective import TOKENS, range_of

@@ -15,8 +15,7 @@ from evals.grid.measure import Measured, measure_pool
 from evals.grid.sampled import figures_of
 from evals.metrics import criteria as gates
 from evals.metrics import metric_named
-from evals.metrics.collaborators import Collaborators
-from evals.metrics.declaration import Context, QueryMetric
+from evals.metrics.declaration import Collaborators, Context, QueryMetric
 from evals.metrics.llm import respent
 
 CHOSEN_ON, HELD_OUT = "dev", "test"

@@ -13,7 +13,7 @@ import numpy as np
 
 from evals.collect.observations import Failure, Unscored
 from evals.collect.pool import Bools, Floats, Integers
-from evals.config.sweep import ObjectiveConfig
+from evals.config.experiment import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.objective import over_all
 from evals.judge.judge import Judge

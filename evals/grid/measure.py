@@ -22,8 +22,7 @@ from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
 from evals.metrics import NEED_A_JUDGE, PASS_RATE, VERDICT_METRIC, choose, needs
 from evals.metrics import criteria as gates
-from evals.metrics.collaborators import Collaborators
-from evals.metrics.declaration import Context, Metric, QueryMetric, RunMetric
+from evals.metrics.declaration import Collaborators, Context, Metric, QueryMetric, RunMetric
 from evals.metrics.metadata import usual_in
 from evals.metrics.notes import notes
 from evals.metrics.outcomes import validate

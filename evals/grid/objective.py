@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evals.collect.pool import Bools, Floats
-from evals.config.sweep import ObjectiveConfig
+from evals.config.experiment import ObjectiveConfig
 from evals.errors import ExperimentError
 from evals.grid.cells import CellScores, Grid
 from evals.metrics import declared

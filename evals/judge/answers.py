@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from retrievers.text.secrets import without_secrets
+from retrievers.text.shown import without_secrets
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage

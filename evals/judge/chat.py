@@ -19,7 +19,7 @@ from evals.errors import JudgeError
 from evals.judge.answers import Answer
 from retrievers.config.layers import api_key
 from retrievers.errors import nearest
-from retrievers.net.faults import cause
+from retrievers.net import cause
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -70,7 +70,7 @@ class Chat:
             structured: True to ask for JSON of it by the provider's own option, where it has one.
 
         Raises:
-            Exception: Any error of the provider's library; see `evals.judge.faults`.
+            Exception: Any error of the provider's library; see `evals.judge.asking`.
         """
         option = json_option(self.provider, schema) if structured else {}
         return Answer.of(await self.model.ainvoke(prompt, **self.arguments, **option))

@@ -18,7 +18,6 @@ from evals.judge.verdicts import ChunkVerdict, Judging, average_precision
 from evals.sampling.corrected import corrected
 from evals.sampling.order import judging_order
 from evals.stats.intervals import FEWEST, LEVEL, SAME, Floats, Interval, Z, wilson
-from evals.stats.kappa import cohens_kappa
 
 # (case id, chunk id) to 1 or 0, or why there is no verdict: of a judge, of people, or by golden labels.
 Verdicts = Mapping[tuple[str, str], int | Failure]
@@ -291,3 +290,21 @@ def _interval(share: float, error: float, verdicts: Floats) -> Interval:
         worth = min(n, share * (1 - share) / error**2) if error > SAME else n
         worth *= float(Z / stdtrit(len(verdicts) - 1, (1 + LEVEL) / 2)) ** 2
     return wilson(share * worth, worth)
+
+
+def cohens_kappa(counts: Floats) -> Floats:
+    """Return Cohen's kappa: (o − c) / (1 − c), o the observed agreement, c that of chance.
+
+    Agreement by chance is that of independent raters with the same margins. The value lies within −1 and 1; it is 0
+    where c is 1, as when a resample holds one class alone, which shows no agreement beyond chance.
+
+    Args:
+        counts: How often the first rater gave the class of the row and the second that of the column,
+            (…, classes, classes).
+    """
+    n = counts.sum(axis=(-2, -1))
+    chance = (counts.sum(axis=-1) * counts.sum(axis=-2)).sum(axis=-1)
+    room = n * n - chance
+    agreed = np.trace(counts, axis1=-2, axis2=-1)
+    kappa: Floats = np.divide(n * agreed - chance, room, out=np.zeros_like(n), where=room > 0)
+    return kappa

@@ -20,14 +20,18 @@ from pydantic import Field, validate_call
 from evals.cases.case import Case
 from evals.cases.pages import SourcePages
 from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
+from evals.collect.passes import Progress
 from evals.collect.pool import Floats
 from evals.errors import ExperimentError
+from evals.judge.judge import Judge
 from evals.judge.trust import Trust
 from evals.judge.verdicts import Judging
 from evals.metrics.results import Results, Values
 from evals.stats import intervals as stats
-from retrievers.config import RetrieverConfig, factory
+from retrievers.config import RetrieverConfig
+from retrievers.config.settings import load_factory
 from retrievers.records import Chunk
+from retrievers.retriever.protocol import Retriever
 
 Direction = Literal["higher", "lower", "neither"]
 # `labels`: what golden data call relevant; `latency`: timed single calls; `determinism`: repeated queries;
@@ -111,6 +115,29 @@ class Context:
     seed: int
     judging: Judging | None = None
     trust: Trust | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collaborators:
+    """Open resources of an evaluation.
+
+    Attributes:
+        retrievers: Retrievers to evaluate: one, or for a sweep one for each of its variants, in their order; none where
+            what they found is in a file.
+        progress: Called with the stage, the amount done and the total.
+        sources: The source pages, None when not known.
+        judge: Judge of the metrics that need one; None without one.
+    """
+
+    retrievers: Sequence[Retriever]
+    progress: Progress
+    sources: SourcePages | None = None
+    judge: Judge | None = None
+
+    @property
+    def retriever(self) -> Retriever:
+        """The only retriever of a single run, the first of a sweep."""
+        return self.retrievers[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +300,7 @@ def own_metric(given: Any) -> QueryMetric:
         ConfigError: It cannot be imported.
         ExperimentError: It is no metric.
     """
-    target = factory.find(given.removeprefix(PREFIX), "metrics") if isinstance(given, str) else given
+    target = load_factory(given.removeprefix(PREFIX), "metrics") if isinstance(given, str) else given
     row = getattr(target, "metric", target)
     if isinstance(row, QueryMetric):
         return row

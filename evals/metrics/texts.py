@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from evals.cases.case import Case
+from evals.cases.case import Case, found
 from evals.cases.pages import SourcePage
 from evals.cases.relevance import normalise
 from evals.collect.observations import Unscored
 from evals.collect.pool import Floats, Integers
-from evals.config import patterns
 from evals.judge.verdicts import average_precision
 from evals.metrics.declaration import Context, Scorer
 from evals.metrics.results import NO_CHUNKS, Results, Values, as_bits
@@ -189,7 +188,7 @@ def found_in_source(r: Results) -> Floats:
 
     def matches(number: int, chunks: list[Chunk]) -> Iterable[float]:
         pattern = r.lists.case(number).source_url_pattern or ""
-        return (float(bool(pattern) and patterns.found(pattern, chunk.source_url or "")) for chunk in chunks)
+        return (float(bool(pattern) and found(pattern, chunk.source_url or "")) for chunk in chunks)
 
     without = r.by_case(lambda case: not case.source_url_pattern)
     return np.where(without, np.nan, (r.by_pair(matches)[0] == 1).any(axis=1))

@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from evals.report.model import QueryRow, Report
 from evals.report.sections import judge_lines
 from retrievers.terminal.present import score_text
-from retrievers.text.printable import printable
+from retrievers.text.shown import printable
 
 # Results that a skipped query shows.
 FIRST = 5

@@ -12,7 +12,7 @@ from evals.metrics.declaration import Declaration
 from evals.report.model import SCHEMA_VERSION, GridSection, Hit, QueryRow, Report, ResultsByCell, ScoreValue
 from retrievers.config.files import load_json
 from retrievers.errors import nearest
-from retrievers.text.quoting import quoted
+from retrievers.text.shown import quoted
 
 MOST_FAULTS = 5
 # A cell's name in an address, such as `hybrid-weighted-k8-t0.3`.

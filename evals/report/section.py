@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from retrievers.text.printable import printable
+from retrievers.text.shown import printable
 
 # Words of a tone, and how a terminal shows them.
 STYLES = {"good": "green", "fair": "yellow", "bad": "red", "bold": "bold", "dim": "dim"}

@@ -43,9 +43,8 @@ def parser(prog: str) -> argparse.ArgumentParser:
 
 def _main(namespace: argparse.Namespace) -> int:
     from evals.config.experiment import TrackingConfig
-    from evals.tracking.find import read_report
     from evals.tracking.runs import write_run
-    from evals.tracking.store import ui_command
+    from evals.tracking.store import read_report, ui_command
 
     set_up_logging(verbose=namespace.verbose, quiet=namespace.quiet)
     environment(os.environ)  # from here on its secrets are hidden

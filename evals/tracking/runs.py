@@ -32,7 +32,7 @@ from evals.tracking.values import (
     queries_table,
     tags,
 )
-from retrievers.text.secrets import redacted
+from retrievers.text.shown import redacted
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from evals.errors import TrackingError
 from evals.tracking.store import QUIET, existing_uri
 from retrievers.terminal.command import Parser, has_display, print_out, run, whole_number
-from retrievers.text.secrets import redacted
+from retrievers.text.shown import redacted
 
 PORT = 5000
 WAIT_S = 0.25

@@ -11,7 +11,7 @@ from typing import Any
 import portalocker
 
 from retrievers.errors import ConfigError, RetrievalError
-from retrievers.text.quoting import quoted
+from retrievers.text.shown import quoted
 
 # Before the path of a folder of qdrant-client's local mode, whose points are pickled: the user says that it is trusted.
 LOCAL_MODE = "local:"

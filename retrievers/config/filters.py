@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from retrievers.text.quoting import quoted
+from retrievers.text.shown import quoted
 
 if TYPE_CHECKING:
     from pyparsing import ParserElement

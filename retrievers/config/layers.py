@@ -24,8 +24,7 @@ from retrievers.config import TABLE, Settings
 from retrievers.config.files import read_text, without_mark
 from retrievers.config.settings import UnshownError
 from retrievers.errors import ConfigError, nearest
-from retrievers.text.quoting import quoted
-from retrievers.text.secrets import redacted, remember, remember_environment
+from retrievers.text.shown import quoted, redacted, remember, remember_environment
 
 Model = TypeVar("Model", bound=Settings)
 # Environment variables that set retriever settings where the experiment file is silent; no other variable does.
@@ -55,7 +54,7 @@ class Layer:
 def environment(environ: Mapping[str, str], dotenv: Path = Path(".env")) -> dict[str, str]:
     """Complete the environment by a `.env` file where a variable is not set. Change neither.
 
-    The keys and passwords in it are hidden from now on in all that is shown (see `retrievers.text.secrets`).
+    The keys and passwords in it are hidden from now on in all that is shown (see `retrievers.text.shown`).
 
     Raises:
         ConfigError: The file cannot be read.

@@ -1,13 +1,18 @@
-"""The base of all settings."""
+"""The base of all settings, and factories of the user's own that a setting names (`module:factory`)."""
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from retrievers.config.files import user_path, without_mark
+from retrievers.errors import ConfigError, nearest
+from retrievers.net import cause
 
 # Marks a setting whose mapping has keys of the user's own: taken whole, and replaced whole by a higher layer.
 TABLE: dict[str, Any] = {"table": True}
@@ -108,3 +113,54 @@ def dump(settings: BaseModel) -> dict[str, Any]:
             mark, path = without_mark(value)
             plain[name] = f"{mark}{user_path(path).absolute()}"
     return plain
+
+
+def call_factory(target: str, setting: str) -> Any:
+    """Call a factory without arguments and return its result.
+
+    Args:
+        target: `module:factory`; the module may be a file of the current folder.
+        setting: Which setting names it, for messages.
+
+    Raises:
+        ConfigError: It cannot be imported or called, or raises.
+    """
+    factory = load_factory(target, setting)
+    if needed := _required(factory):
+        expected = "expected a function that takes no argument and returns the object"
+        raise ConfigError(f"{setting} {target!r}: {expected}; this one needs {', '.join(needed)}")
+    try:
+        return factory()
+    except (Exception, SystemExit) as error:  # the user's own code may raise anything, and leave with code 0
+        raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}") from error
+
+
+def load_factory(target: str, setting: str) -> Callable[[], Any]:
+    """Import a factory without calling it.
+
+    Raises:
+        ConfigError: The module cannot be imported or has no such factory.
+    """
+    name, _, attribute = target.partition(":")
+    # A script that calls us has its own folder there.
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = import_module(name)
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}") from error
+    factory: Any = getattr(module, attribute, None)
+    if not callable(factory):
+        near = nearest(attribute, (defined for defined, value in vars(module).items() if callable(value)))
+        raise ConfigError(f"{setting} {target!r}: expected a function or class of {name}, found none{near}")
+    call: Callable[[], Any] = factory
+    return call
+
+
+def _required(factory: Callable[..., Any]) -> list[str]:
+    try:
+        parameters = signature(factory).parameters.values()
+    except (TypeError, ValueError):  # a builtin may have none
+        return []
+    optional = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    return [one.name for one in parameters if one.default is one.empty and one.kind not in optional]

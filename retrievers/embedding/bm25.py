@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from retrievers.config import factory
 from retrievers.config.retriever import KeywordConfig
+from retrievers.config.settings import call_factory
 from retrievers.errors import ConfigError, EmbeddingError
-from retrievers.net.faults import cause
+from retrievers.net import cause
 from retrievers.text import words
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def query_encoder(config: KeywordConfig) -> "Bm25Encoder | OwnEncoder":
     if config.encoder == "bm25":
         return Bm25Encoder(config.language)
     target = config.encoder.removeprefix("python:")
-    encoder = factory.build(target, "keyword.encoder")
+    encoder = call_factory(target, "keyword.encoder")
     method = getattr(encoder, "embed_query", None) or getattr(encoder, "query_embed", encoder)
     if not callable(method):
         expected = "expected a function from a text to a sparse vector, or an object with embed_query or query_embed"

@@ -1,24 +1,32 @@
-"""Settings to LangChain embeddings that are checked and have typed errors."""
+"""Settings to LangChain embeddings that are checked and have typed errors, and the vectors that are kept on disk.
+
+A kept vector is bytes of floats: loading it executes nothing.
+"""
 
 import functools
+import hashlib
+import json
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
 from pydantic.warnings import PydanticDeprecationWarning
 
+from retrievers import net
 from retrievers.config import EmbeddingConfig
-from retrievers.config.factory import build
+from retrievers.config.files import open_sqlite, user_cache
 from retrievers.config.layers import api_key
 from retrievers.config.models import EMBEDDING_PROVIDERS, ModelConfig
+from retrievers.config.settings import call_factory
 from retrievers.embedding.tokens import PART, count_tokens, model_folder, token_parts, tokenizer
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, RetrievalError
-from retrievers.net import faults, retry
-from retrievers.net.faults import cause
-from retrievers.text.secrets import redacted
+from retrievers.text.shown import redacted
 
 Typed = TypeVar("Typed", bound=RetrievalError)
 Embed = Callable[[list[str]], list[list[float]]]
@@ -29,6 +37,11 @@ TIMEOUT_S = 30.0
 # Providers that embed a query as they embed a text, so that many go into one request.
 ALIKE = frozenset({"wordllama", "openai", "azure_openai", "azure_ai", "mistralai", "ollama"})
 OPENAI = "https://api.openai.com/v1"
+
+
+log = logging.getLogger(__name__)
+SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL)"
+Kind = Literal["search_query", "search_document"]
 
 
 def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "CheckedEmbeddings":
@@ -44,7 +57,7 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "Checked
     """
     key = provider_key(config, env, "use the packaged model (leave embedding out)")
     if config.provider == "python":
-        own = build(config.resolved_model, "embedding.model")
+        own = call_factory(config.resolved_model, "embedding.model")
         if not isinstance(own, Embeddings):
             expected = f"expected a LangChain Embeddings, got {type(own).__name__}"
             raise ConfigError(f"embedding.model {config.model!r}: {expected}")
@@ -64,7 +77,7 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "Checked
         said = redacted(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
         raise ConfigError(f"embedding.model {config.model!r} cannot be built: {said}") from None
     except Exception as error:  # each provider's class fails in its own way
-        raise ConfigError(f"embedding.model {config.model!r} cannot be built: {cause(error)}") from error
+        raise ConfigError(f"embedding.model {config.model!r} cannot be built: {net.cause(error)}") from error
     return checked(inner, config)
 
 
@@ -78,7 +91,7 @@ def checked(embeddings: Embeddings, config: EmbeddingConfig) -> "CheckedEmbeddin
 class CheckedEmbeddings(Embeddings):
     """Embeddings whose failures are typed and whose vectors are finite, one for each text, of one dimension.
 
-    Transient errors of models that may run on a server are retried (see `retrievers.net.retry`).
+    Transient errors of models that may run on a server are retried (see `retrievers.net`).
 
     Args:
         inner: The model.
@@ -141,17 +154,17 @@ class CheckedEmbeddings(Embeddings):
             except EmbeddingError:
                 raise
             except Exception as error:  # every provider has its own tree; the type and status are kept in the message
-                raise marked(EmbeddingError(f"{self.name} failed to embed: {cause(error)}"), error) from error
+                raise marked(EmbeddingError(f"{self.name} failed to embed: {net.cause(error)}"), error) from error
 
-        return retry.attempt(request, name="embed", retried=self._retried)
+        return net.attempt(request, name="embed", retried=self._retried)
 
 
 def marked(typed: Typed, error: Exception) -> Typed:
     """Convert a provider's error to ours, marked for retries."""
     return typed.marked(
-        transient=faults.is_transient(error),
-        retry_after_s=faults.retry_after_s(faults.headers_of(error)),
-        timed_out=faults.timed_out(error),
+        transient=net.is_transient(error),
+        retry_after_s=net.retry_after_s(net.headers_of(error)),
+        timed_out=net.timed_out(error),
     )
 
 
@@ -267,3 +280,58 @@ def _static_model() -> Any:
     root.setLevel(level)
     root.handlers[:] = handlers
     return WordLlama.load(cache_dir=model_folder(), dim=256, disable_download=True)
+
+
+class EmbeddingCache:
+    """Vectors of queries and of stored texts in one SQLite file; safe among threads and processes.
+
+    The key holds all settings of the model, the kind and the text: no model is ever answered with another's vector.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._lock = threading.Lock()
+        try:
+            self._db = open_sqlite(file, SCHEMA, "SELECT key, vector FROM vectors LIMIT 1")
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigError(f"the file of kept vectors {file} cannot be used ({error}); delete it") from error
+
+    def get(self, model: EmbeddingConfig, kind: Kind, texts: Iterable[str]) -> dict[str, list[float]]:
+        """Return the vectors of those of the texts that are there."""
+        rows = {text: self._done("SELECT vector FROM vectors WHERE key = ?", _key(model, kind, text)) for text in texts}
+        return {text: np.frombuffer(found[0][0], dtype="<f8").tolist() for text, found in rows.items() if found}
+
+    def put(self, model: EmbeddingConfig, kind: Kind, vectors: Mapping[str, Sequence[float]]) -> None:
+        """Keep the vectors of texts."""
+        for text, vector in vectors.items():
+            entry = _key(model, kind, text), np.asarray(vector, dtype="<f8").tobytes()
+            self._done("INSERT OR REPLACE INTO vectors VALUES (?, ?)", *entry)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._db.close()
+
+    def _done(self, statement: str, *values: Any) -> list[Any]:
+        """Return the rows of a statement; none if the file fails: the work goes on without kept vectors."""
+        try:
+            with self._lock:
+                return self._db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            log.warning("the file of kept vectors failed and is passed by: %s", error)
+            return []
+
+
+def open_embedding_cache(env: Mapping[str, str], *, hosted: bool) -> EmbeddingCache | None:
+    """Open the user's file of vectors; None for models that run here, which are faster, or not known by their names.
+
+    Raises:
+        ConfigError: The file cannot be used.
+    """
+    return EmbeddingCache(user_cache(env) / "vectors.sqlite") if hosted else None
+
+
+def _key(model: EmbeddingConfig, kind: Kind, text: str) -> str:
+    # Servers of one's own have models of their own under any name.
+    asked = {**model.identity, "base_url": model.base_url, "options": dict(model.options)}
+    named = json.dumps(asked, sort_keys=True, default=str)
+    return hashlib.sha256(json.dumps((named, kind, text)).encode()).hexdigest()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
-from retrievers.embedding.cache import open_embedding_cache
+from retrievers.embedding.models import open_embedding_cache
 from retrievers.errors import CollectionNotFoundError, ConfigError, StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.pages import Corpus

@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError
 
-from retrievers.text.quoting import quoted
+from retrievers.text.shown import quoted
 
 IMPORT = r"""import\s+(?:[\w$*{][^'";]*?\bfrom\s*)?["'][^"'\n]+["'];?\s*"""
 EXPORT = r"export\s+(?:default|const|let|var|function|async|class|\{|\*).*"

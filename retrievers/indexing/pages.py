@@ -20,8 +20,7 @@ from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.markdown import Block, Page, PageError, PageSection, parse_page
 from retrievers.records import Chunk
 from retrievers.text.charsets import decoded, decoded_html
-from retrievers.text.printable import printable
-from retrievers.text.quoting import quoted
+from retrievers.text.shown import printable, quoted
 
 KINDS = (".md", ".mdx", ".html", ".htm", ".xhtml", ".txt", ".text", ".pdf")
 LONGEST_TITLE = 500

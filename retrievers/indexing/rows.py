@@ -13,7 +13,7 @@ from retrievers.config.files import load_json
 from retrievers.errors import IndexingError, nearest
 from retrievers.indexing.markdown import Page
 from retrievers.indexing.pages import KINDS, Corpus, text_page
-from retrievers.text.quoting import quoted
+from retrievers.text.shown import quoted
 
 # Names that are looked for, the likeliest first: BEIR's, TREC's, LangChain's, and those of datasets on the hub.
 USUAL: Mapping[str, Sequence[str]] = {

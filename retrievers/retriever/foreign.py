@@ -22,7 +22,7 @@ from langchain_core.retrievers import BaseRetriever
 
 from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.errors import ForeignRetrieverError, RetrievalError, StoreError
-from retrievers.net.faults import cause
+from retrievers.net import cause
 from retrievers.records import Chunk, RetrievalSession, StageTimings
 from retrievers.retriever.protocol import Listing, Retriever
 from retrievers.search.candidates import Candidates, ChunkList, SearchFacts, laid_out

@@ -11,8 +11,8 @@ from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import ValidationError
 
 from retrievers.config import FOREIGN_SETTINGS, IndexSettings, RetrieverConfig, faults_of
-from retrievers.config.factory import build
 from retrievers.config.layers import environment, given_settings
+from retrievers.config.settings import call_factory
 from retrievers.errors import ConfigError
 from retrievers.records import Distance
 from retrievers.retriever.protocol import Retriever, closed_on_error
@@ -50,7 +50,7 @@ def open_retriever(
     if settings.python is None:
         return QdrantRetriever.open(settings, env=env, embeddings=embeddings, index=index)
     keys = environment(os.environ) if env is None else env
-    return adopt(build(settings.python, "python"), settings, keys, owned=True)
+    return adopt(call_factory(settings.python, "python"), settings, keys, owned=True)
 
 
 def search_settings(settings: RetrieverConfig) -> dict[str, Any]:

@@ -21,10 +21,15 @@ from pydantic import ConfigDict, PrivateAttr, SkipValidation
 from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, file_layer
 from retrievers.embedding.bm25 import spell_out
-from retrievers.embedding.cache import EmbeddingCache, open_embedding_cache
-from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
+from retrievers.embedding.models import (
+    CheckedEmbeddings,
+    EmbeddingCache,
+    checked,
+    make_embeddings,
+    open_embedding_cache,
+)
 from retrievers.errors import CollectionChangedError, ConfigError, EmbeddingError
-from retrievers.net.retry import working_time
+from retrievers.net import working_time
 from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.retriever.protocol import Listing, Retriever, closed_on_error
 from retrievers.retriever.vector_store import QueryTerms, make_store, settings_over

@@ -10,7 +10,7 @@ from qdrant_client import models
 from retrievers.config import Mode, RetrieverConfig, StoreConfig, faults_of
 from retrievers.embedding.bm25 import OwnEncoder, expand, query_encoder
 from retrievers.errors import ConfigError, EmbeddingError
-from retrievers.text.secrets import redacted
+from retrievers.text.shown import redacted
 
 DENSE, SPARSE, HYBRID = RetrievalMode.DENSE, RetrievalMode.SPARSE, RetrievalMode.HYBRID
 MODES: Mapping[Mode, RetrievalMode] = {"semantic": DENSE, "keyword": SPARSE, "hybrid": HYBRID}

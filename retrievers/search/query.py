@@ -14,10 +14,9 @@ from retrievers.errors import ConfigError, QueryError, nearest
 from retrievers.records import ALIASES, METADATA_FIELDS
 from retrievers.store.chunks import filter_path, records
 from retrievers.store.chunks import payload_keys as keys_of
-from retrievers.store.collection import Limits
-from retrievers.store.inspection import SAMPLE
+from retrievers.store.collection import SAMPLE, Limits
 from retrievers.store.opening import store_errors
-from retrievers.text.quoting import quoted
+from retrievers.text.shown import quoted
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient

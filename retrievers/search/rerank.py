@@ -13,13 +13,12 @@ import numpy as np
 from langchain_core.documents import BaseDocumentCompressor, Document
 from numpy.typing import NDArray
 
+from retrievers import net
 from retrievers.config import RetrieverConfig
-from retrievers.config.factory import build
 from retrievers.config.models import CrossEncoderConfig
+from retrievers.config.settings import call_factory
 from retrievers.embedding.models import TIMEOUT_S, cohere_client, marked, once, provider_key
 from retrievers.errors import ConfigError, RerankError
-from retrievers.net import retry
-from retrievers.net.faults import cause
 from retrievers.search.candidates import Candidates, Floats, Hits, laid_out
 from retrievers.search.find import in_order
 from retrievers.store.chunks import ChunkTable, unit, vectors_of
@@ -201,7 +200,7 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
 
     def rerank(pool: RerankInput) -> Order:
         asked = partial(_checked, ask, config.model, pool, whole=whole)
-        said = retry.attempt(asked, name="rerank", retried=hosted)
+        said = net.attempt(asked, name="rerank", retried=hosted)
         scores = [score for _, score in said if score is not None]
         return [place for place, _ in said], scores if len(scores) == len(said) else ()
 
@@ -213,7 +212,7 @@ def _checked(ask: Callable[[str, Sequence[str]], Scored], name: str, pool: Reran
     try:
         said = ask(pool.query, pool.texts)
     except Exception as error:  # every provider has its own tree; the type and status are kept in the message
-        reason = cause(error, "cross_encoder")
+        reason = net.cause(error, "cross_encoder")
         raise marked(RerankError(f"{name} failed to rerank {count} texts: {reason}"), error) from error
     places = {place for place, score in said if 0 <= place < count and isfinite(score or 0)}
     if len(places) != len(said) or (whole and len(said) != count):
@@ -259,11 +258,11 @@ def _of_sentence_transformers(config: CrossEncoderConfig, _: str | None) -> Any:
         extra = "pip install 'retrieval-evals[rerank]'"
         raise ConfigError(f"cross_encoder.model {config.model!r} needs an extra: {extra}") from error
     except Exception as error:  # a hub that cannot be reached, a name it does not know, weights that do not fit
-        raise ConfigError(f"cross_encoder.model {config.model!r} cannot be loaded: {cause(error)}") from error
+        raise ConfigError(f"cross_encoder.model {config.model!r} cannot be loaded: {net.cause(error)}") from error
 
 
 MAKERS: Mapping[str, Callable[[CrossEncoderConfig, str | None], Any]] = {
     "cohere": _of_cohere,
     "sentence-transformers": _of_sentence_transformers,
-    "python": lambda config, _: build(config.resolved_model, "cross_encoder.model"),
+    "python": lambda config, _: call_factory(config.resolved_model, "cross_encoder.model"),
 }

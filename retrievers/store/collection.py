@@ -1,12 +1,18 @@
-"""The properties of a collection, and its limits on one request."""
+"""The properties of a collection, its limits on one request, and a proposal which payload keys hold which fields."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import yaml
 
 from retrievers.config import RetrieverConfig
 from retrievers.config.indexing import recorded_settings
+from retrievers.config.layers import flatten
 from retrievers.errors import CollectionNotFoundError, StoreError, nearest
+from retrievers.records import ALIASES, METADATA_FIELDS
 from retrievers.store.opening import location, store_errors
 
 if TYPE_CHECKING:
@@ -14,6 +20,11 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 MANIFEST_KEY = "retrieval_evals"
+
+
+SAMPLE = 256
+# Fields that our own indexing writes under some settings: no other key stands for them, and none is missed.
+OUR_OWN = ("chunk_context", "chunk_headings", "page_number")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,3 +154,53 @@ def _limits(config: Any) -> Limits:
 def by_name(vectors: Any) -> Mapping[str, Any]:
     """Return the dense vectors of a point or of a collection by name; '' is that of a vector without one."""
     return vectors if isinstance(vectors, dict) else {"": vectors} if vectors else {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PayloadKey:
+    """A payload key as it occurs in the sample: its types with counts, and an example value."""
+
+    key: str
+    types: Mapping[str, int]
+    example: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A `metadata` setting for the collection, and the fields for which no key was found."""
+
+    text_key: str | None
+    nested_under: str
+    map: Mapping[str, str]
+    same_name: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def payload_keys(payloads: Sequence[Mapping[str, Any]]) -> list[PayloadKey]:
+    """Return every key of the payloads, nested ones with dots, with types and an example."""
+    types: dict[str, Counter[str]] = {}
+    examples: dict[str, str] = {}
+    for payload in payloads:
+        for key, value in flatten(payload):
+            types.setdefault(key, Counter())[type(value).__name__] += 1
+            examples.setdefault(key, " ".join(str(value).split())[:60])
+    return [PayloadKey(key=key, types=dict(types[key]), example=examples[key]) for key in sorted(types)]
+
+
+def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
+    """Guess the `metadata` setting: by equal names, then aliases and the names in `payload_names.yaml`."""
+    usual = yaml.safe_load(files(__package__).joinpath("payload_names.yaml").read_text(encoding="utf-8"))
+    nested = next((key for key in usual["nesting"] if any(isinstance(p.get(key), Mapping) for p in payloads)), "")
+    inner = [p.get(nested) or {} for p in payloads] if nested else payloads
+    text = next((key for key in usual["text"] if any(isinstance(p.get(key), str) for p in payloads)), None)
+    keys = dict.fromkeys(key for payload in inner for key in payload if key != text)
+    same = tuple(name for name in METADATA_FIELDS if name in keys)
+    free = {key.lower().replace("-", "_"): key for key in keys if key not in same}
+    sought = [name for name in METADATA_FIELDS if name not in (*same, *OUR_OWN)]
+    mapping: dict[str, str] = {}
+    for name in sought:
+        aliases = [alias for alias, canonical in ALIASES.items() if canonical == name]
+        if key := next((key for key in (name, *aliases, *usual["fields"].get(name, ())) if key in free), None):
+            mapping[name] = free.pop(key)
+    missing = tuple(name for name in sought if name not in mapping)
+    return Proposal(text_key=text, nested_under=nested, map=mapping, same_name=same, missing=missing)

@@ -2,7 +2,7 @@
 
 A request to a server is bounded in time and size, tried again, and typed when it fails. Reading is repeatable. So are
 the writes of indexing: chunks have fixed point ids, so putting and deleting them twice has the same effect, as has
-writing the manifest. See `retrievers.net.retry` for the rules of retries.
+writing the manifest. See `retrievers.net` for the rules of retries.
 """
 
 import math
@@ -15,12 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from retrievers import net
 from retrievers.config import RetrieverConfig, StoreConfig, dump
 from retrievers.config.files import LOCAL_MODE, user_cache
 from retrievers.config.layers import api_key
 from retrievers.errors import RetrievalError, StoreError
-from retrievers.net import exchange, faults, retry
-from retrievers.text.secrets import redacted
+from retrievers.text.shown import redacted
 
 if TYPE_CHECKING:
     from httpx import Client, Request, Response
@@ -113,7 +113,7 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
 
 @contextmanager
 def store_errors(store: StoreConfig | None, collection: str) -> Iterator[None]:
-    """Turn the client's errors into ours, naming the store and the collection, marked for `retrievers.net.retry`.
+    """Turn the client's errors into ours, naming the store and the collection, marked for `retrievers.net`.
 
     Args:
         store: The store; None for one that a client of the caller's own reads.
@@ -144,7 +144,7 @@ def _typed(error: Exception, where: str) -> StoreError:
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
     cause = error.source if isinstance(error, ResponseHandlingException) else error
-    late, words = faults.timed_out(cause), _words(cause)
+    late, words = net.timed_out(cause), _words(cause)
     if isinstance(cause, UnexpectedResponse):
         status = cause.status_code or 0
         remedy = REMEDIES.get(status, "see the log of the server" if status >= 500 or not words else "")
@@ -155,8 +155,8 @@ def _typed(error: Exception, where: str) -> StoreError:
         fault = f"cannot be reached ({words}); {UNREACHED}"
     else:
         fault = f"cannot be read or written ({words}); is it Qdrant, and the address right?"
-    passes = faults.is_transient(cause) and NO_TLS not in words and TOO_LARGE not in words
-    asked = faults.retry_after_s(faults.headers_of(cause))
+    passes = net.is_transient(cause) and NO_TLS not in words and TOO_LARGE not in words
+    asked = net.retry_after_s(net.headers_of(cause))
     return StoreError(f"{where}: {fault}").marked(transient=passes, retry_after_s=asked, timed_out=late)
 
 
@@ -205,12 +205,12 @@ def _sent(store: StoreConfig, http: "Client", request: "Request") -> "Response":
 
     def once() -> "Response":
         with store_errors(store, named[1] if named else ""):
-            response = exchange(http, request, timeout_s=store.timeout_s, most_bytes=MOST_BYTES)
-            if response.status_code in faults.TRANSIENT_STATUSES:
+            response = net.exchange(http, request, timeout_s=store.timeout_s, most_bytes=MOST_BYTES)
+            if response.status_code in net.TRANSIENT_STATUSES:
                 raise UnexpectedResponse.for_response(response)
         return response
 
-    return retry.attempt(once, name="store")
+    return net.attempt(once, name="store")
 
 
 def _local_mode(folder: Path) -> "QdrantClient":

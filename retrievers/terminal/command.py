@@ -16,9 +16,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from retrievers.config.files import user_path
 from retrievers.config.layers import removed
 from retrievers.errors import RetrievalError, nearest
-from retrievers.text.printable import printable
-from retrievers.text.quoting import quoted, shortened
-from retrievers.text.secrets import redacted
+from retrievers.text.shown import printable, quoted, redacted, shortened
 
 EXIT_USER_ERROR = 2
 EXIT_INCOMPLETE = 3

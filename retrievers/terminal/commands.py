@@ -24,7 +24,7 @@ from retrievers.terminal.command import (
     run,
     set_up_logging,
 )
-from retrievers.text.printable import json_text
+from retrievers.text.shown import json_text
 
 if TYPE_CHECKING:
     from retrievers.indexing.pages import Corpus
@@ -95,7 +95,7 @@ def _search(namespace: argparse.Namespace, layers: Sequence[Layer], env: dict[st
 def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> None:
     from retrievers.embedding.models import make_embeddings
     from retrievers.indexing.index import index_corpus
-    from retrievers.net.retry import patient
+    from retrievers.net import patient
     from retrievers.store.opening import location, open_client
 
     settings = build(IndexSettings, [flag_layer(namespace, IndexSettings)])

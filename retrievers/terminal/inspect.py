@@ -1,21 +1,41 @@
-"""A look at a collection: what it is made of, what a retriever has to be told of it, and what is wrong with it."""
+"""A look at a collection: what it is made of, what a retriever has to be told of it, and what is wrong with it.
 
-from collections.abc import Mapping, Sequence
+Ten checks say a fault with its remedy in a line, or nothing.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from retrievers.config import RetrieverConfig
-from retrievers.errors import ConfigError
-from retrievers.records import ALIASES
+from retrievers.config import MetadataConfig, RetrieverConfig
+from retrievers.config.filters import conditions, is_qdrants, to_filter
+from retrievers.embedding.bm25 import B, Bm25Encoder, K
+from retrievers.embedding.models import make_embeddings
+from retrievers.errors import ConfigError, RetrievalError
+from retrievers.records import ALIASES, Chunk
 from retrievers.retriever.opened import open_retriever
-from retrievers.store.collection import CollectionInfo, describe
-from retrievers.store.inspection import Proposal, payload_keys, propose
-from retrievers.store.opening import open_client, placed
-from retrievers.terminal.audit import UNCHECKED, audit, read
+from retrievers.store.checks import distance_fault, model_fault
+from retrievers.store.chunks import payload_keys as keys_of
+from retrievers.store.chunks import records, to_chunk
+from retrievers.store.collection import CollectionInfo, Proposal, by_name, describe, payload_keys, propose
+from retrievers.store.opening import open_client, placed, store_errors
+
+# Points that are read.
+POINTS = 256
+# Words of a tiny text, and the share of the texts from which tiny ones are a fault.
+TINY_WORDS, MANY_TINY = 5, 0.05
+# KB of vectors up to which a server builds no index by default.
+UNINDEXED_KB = 10_000
+# Relative deviation of the average length from which scores of short and long chunks shift by more than a tenth.
+TOLERATED = 0.3
+# How a finding begins that is neither a fault nor sound.
+UNCHECKED = "not checked"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,3 +150,220 @@ def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str]) -> No
             target.write(yaml.safe_dump(written, sort_keys=False))
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written ({error.strerror}); name another file with --write") from error
+
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient, models
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Facts of a collection that the checks read.
+
+    Attributes:
+        config: Settings of the retriever that is to search it, completed by what is proposed: the payload keys, and
+            the only sparse vector if it is of BM25, each where the settings name none.
+        env: The environment that holds the key of the embedding model.
+        info: Its properties.
+        stored: Its properties in the client's terms.
+        points: Some of them, with payloads and vectors.
+        chunks: The chunks in them.
+    """
+
+    config: RetrieverConfig
+    env: Mapping[str, str]
+    info: CollectionInfo
+    stored: "models.CollectionInfo"
+    points: "Sequence[models.Record | models.ScoredPoint]"
+    chunks: Sequence[Chunk]
+
+
+def audit(reading: Reading) -> dict[str, str]:
+    """Return the faults of a collection by the name of the check, empty for none, or that it was not checked."""
+    if not reading.points:
+        return {"points": f"collection {reading.info.name!r} holds none; python -m retrievers index DIR"}
+    fault = distance_fault(reading.info)
+    unsearched = {"distance": f"it {fault}"} if fault else {}
+    return unsearched | {name: check(reading) for name, check in CHECKS.items()}
+
+
+def read(client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, str], info: CollectionInfo) -> Reading:
+    """Read points of a collection: drawn by chance where a server can, as the first are often of a few pages.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    from qdrant_client import models
+
+    points: Sequence[models.Record | models.ScoredPoint]
+    with store_errors(config.store, info.name):
+        stored = client.get_collection(info.name)
+        if config.store.url and info.points > POINTS:
+            drawn, count = models.SampleQuery(sample=models.Sample.RANDOM), min(POINTS, info.limits.results or POINTS)
+            answer = client.query_points(info.name, query=drawn, limit=count, with_payload=True, with_vectors=True)
+            points = answer.points
+        else:
+            points = [*records(client, config, info.limits, count=POINTS, with_vectors=True)]
+    proposal = propose([point.payload or {} for point in points])
+    if proposal.text_key and config.metadata.model_fields_set <= {"required"}:
+        proposed = {name: getattr(proposal, name) for name in ("text_key", "nested_under", "map")}
+        metadata = MetadataConfig(required=config.metadata.required, **proposed)
+        config = config.model_copy(update={"metadata": metadata})
+    chunks = [to_chunk(point.id, point.payload, config.metadata) for point in points]
+    if name := _only_terms(config, info, [by_name(point.vector) for point in points], chunks):
+        config = config.model_copy(update={"keyword": config.keyword.model_copy(update={"vector_name": name})})
+    return Reading(config=config, env=env, info=info, stored=stored, points=points, chunks=chunks)
+
+
+def _only_terms(
+    config: RetrieverConfig, info: CollectionInfo, vectors: Sequence[Mapping[str, Any]], chunks: Sequence[Chunk]
+) -> str:
+    """Return the name of the only sparse vector where the settings name none, and it is of the configured encoder.
+
+    Of BM25 it has the terms of the texts, most of them at least: other programs may stem a word in another way.
+    """
+    keyword = config.keyword
+    named = "vector_name" in keyword.model_fields_set or keyword.vector_name in info.sparse_vectors
+    if named or len(info.sparse_vectors) != 1:
+        return ""
+    [name], encoder = info.sparse_vectors, Bm25Encoder(keyword.language)
+    terms = [
+        ({*vector[name].indices}, {*encoder.document(chunk.indexed_text).indices})
+        for vector, chunk in zip(vectors, chunks, strict=True)
+        if name in vector
+    ]
+    shared, either = sum(len(a & b) for a, b in terms), sum(len(a | b) for a, b in terms)
+    return name if keyword.scale != "bm25" or 2 * shared > either else ""
+
+
+def _same_model(read: Reading) -> str:
+    """Say that the collection holds vectors of another model than the configured one."""
+    config = read.config
+    try:
+        fault = model_fault(config, read.info, lambda: make_embeddings(config.embedding, read.env), read.points)
+    except RetrievalError as error:
+        return f"no text could be embedded again, so that it is not known: {error}"
+    if fault and "embedding" not in config.model_fields_set and "embedding" not in read.info.manifest:
+        return f"{UNCHECKED}: not the packaged model embedded it; name which (--embedding.model PROVIDER:NAME)"
+    return fault and f"it {fault}"
+
+
+def _without_bm25(read: Reading) -> str:
+    """Say that there is no sparse vector of BM25 to be checked."""
+    keyword, sparse = read.config.keyword, read.info.sparse_vectors
+    if keyword.scale == "bm25" and keyword.vector_name in sparse:
+        return ""
+    has = f"; name keyword.vector_name and keyword.encoder, of {', '.join(map(repr, sparse))}" if sparse else ""
+    return f"{UNCHECKED}: there is no sparse vector of BM25 named {keyword.vector_name!r}{has}"
+
+
+def _idf(read: Reading) -> str:
+    """Say that the terms of BM25 are not weighed by how rare they are."""
+    if missing := _without_bm25(read):
+        return missing
+    name = read.config.keyword.vector_name
+    lacks = name in read.info.without_idf
+    return f"sparse vector {name!r} has no IDF modifier; set it by client.update_collection" if lacks else ""
+
+
+def _average_length(read: Reading) -> str:
+    """Say that BM25 weights were made for texts of another average length.
+
+    A weight v of a term that stands once gives the average A in use: v = (k + 1) / (1 + k · (1 − b + b · length / A)).
+    """
+    if missing := _without_bm25(read):
+        return missing
+    encoder = Bm25Encoder(read.config.keyword.language)
+    lengths = [encoder.length(chunk.indexed_text) for chunk in read.chunks]
+    terms = [by_name(point.vector).get(read.config.keyword.vector_name) for point in read.points]
+    smallest = [min(getattr(vector, "values", ()), default=0.0) for vector in terms]
+    parts = [(n, (K + 1) / v - 1 - K * (1 - B)) for n, v in zip(lengths, smallest, strict=True) if n and v > 0]
+    # Short of 0 by rounding, or weights of another kind than BM25: no average gives them.
+    used = [K * B * length / part for length, part in parts if part > 0]
+    actual, assumed = fmean(filter(None, lengths)) if used else 0.0, median(used or [0.0])
+    if abs(assumed - actual) <= TOLERATED * actual:
+        return ""
+    return f"weights were made for {assumed:.0f} terms a chunk, chunks have {actual:.0f}; make them with that avg_len"
+
+
+def _optimiser(read: Reading) -> str:
+    """Say that the optimiser failed, is at work, or waits."""
+    optimiser = read.stored.optimizer_status
+    words = "" if isinstance(optimiser, str) else getattr(optimiser, "error", "no reason given")
+    return {
+        "red": f"it failed ({words}); see the log of the server, and free its disk or memory",
+        "yellow": "it is at work, so that recall and latency change; measure when the status is green",
+        "grey": "it waits for the next write, and the index lacks what was written last; write a point again",
+    }.get("red" if words else read.stored.status, "")
+
+
+def _hnsw(read: Reading) -> str:
+    """Say that a collection large enough for an index has none."""
+    kilobytes = read.info.points * read.info.dimension * 4 / 1024
+    config = read.stored.config
+    is_off = 0 in (config.hnsw_config.m, config.optimizer_config.indexing_threshold)
+    if kilobytes <= UNINDEXED_KB or not read.config.store.url or not is_off:
+        return ""
+    remedy = "raise what is 0 of hnsw_config.m and indexing_threshold"
+    return f"no index of {kilobytes:,.0f} KB of vectors, so that every search reads them all; {remedy}"
+
+
+def _quantisation(read: Reading) -> str:
+    """Say that quantised scores are not rescored."""
+    vectors = read.stored.config.params.vectors
+    vector: Any = vectors.get(read.config.vector_name) if isinstance(vectors, dict) else vectors
+    settings = getattr(vector, "quantization_config", None) or read.stored.config.quantization_config
+    kind = next(iter(settings.model_dump(exclude_none=True)), "unknown") if settings else ""
+    rescored = (read.config.search_params or {}).get("quantization", {}).get("rescore")
+    # The server rescores binary ones by itself: their scores order nothing.
+    if not kind or rescored or (kind in ("binary", "turbo") and rescored is None):
+        return ""
+    return f"{kind} scores are not rescored; set search_params: {{quantization: {{rescore: true, oversampling: 2}}}}"
+
+
+def _empty(read: Reading) -> str:
+    """Say that chunks have no text."""
+    empty = sum(not chunk.text.strip() for chunk in read.chunks)
+    key = read.config.metadata.text_key
+    return f"{empty} of {len(read.chunks)} chunks have no text under {key!r}; set metadata.text_key" if empty else ""
+
+
+def _tiny(read: Reading) -> str:
+    """Say that many chunks hold a few words, which are near to many queries and answer none."""
+    tiny = [chunk.text for chunk in read.chunks if 0 < len(chunk.text.split()) < TINY_WORDS]
+    if len(tiny) <= MANY_TINY * len(read.chunks):
+        return ""
+    message = f"{len(tiny)} of {len(read.chunks)} chunks have fewer than {TINY_WORDS} words, such as {tiny[0][:40]!r}"
+    return f"{message}; join them to their neighbours (index.merge_small)"
+
+
+def _duplicates(read: Reading) -> str:
+    """Say that texts are stored more than once, and take the places of others in a result."""
+    counts = Counter(text for chunk in read.chunks if (text := " ".join(chunk.text.split())))
+    again = counts.total() - len(counts)
+    often = "".join(f"{text[:50]!r} ({count} times)" for text, count in counts.most_common(1))
+    return f"{again} of {len(read.chunks)} texts repeat another, such as {often}; keep one of each" if again else ""
+
+
+def _filter_index(read: Reading) -> str:
+    """Say that a field which the settings filter or group by has no payload index."""
+    filters, group_by = read.config.filters, read.config.group_by
+    tree = to_filter(filters) if filters and not is_qdrants(filters) else None
+    used = {*(condition.key for condition in (conditions(tree) if tree else ())), *filter(None, [group_by])}
+    keys = [(name,) if "." in name else keys_of(ALIASES.get(name, name), read.config.metadata) for name in used]
+    bare = ", ".join(sorted(each[0] for each in keys if read.info.indexed.keys().isdisjoint(each)))
+    return f"none on {bare}, so that every payload is read; make one" if bare and read.config.store.url else ""
+
+
+CHECKS: Mapping[str, Callable[[Reading], str]] = {
+    "embedding model": _same_model,
+    "IDF of BM25": _idf,
+    "average length of BM25": _average_length,
+    "optimiser": _optimiser,
+    "vector index": _hnsw,
+    "quantisation": _quantisation,
+    "empty texts": _empty,
+    "tiny texts": _tiny,
+    "duplicate texts": _duplicates,
+    "index of filtered fields": _filter_index,
+}

@@ -24,9 +24,9 @@ from evals.judge.verdicts import ChunkVerdict
 from retrievers import QdrantRetriever
 from retrievers.embedding import models
 from retrievers.errors import EmbeddingError, RerankError, RetrievalError, StoreError
-from retrievers.net.retry import patient
+from retrievers.net import patient
 from retrievers.search import rerank
-from retrievers.text import secrets
+from retrievers.text import shown
 from tests.support import cohere_server, openai_embedding_server, qdrant_server
 from tests.support.chat_server import CohereChatServer, OpenAIChatServer
 from tests.support.clock import ATTEMPTS, TRIED, Clock
@@ -109,7 +109,7 @@ faults = pytest.mark.parametrize("row", TABLE.values(), ids=TABLE)
 @pytest.fixture(autouse=True)
 def keys_are_known(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Whatever is said and logged holds no key."""
-    secrets.remember_environment(ENV)
+    shown.remember_environment(ENV)
     for name in ("evals", "retrievers"):
         caplog.set_level(logging.DEBUG, name)
     yield

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from evals.cases.case import found
 from evals.cases.pages import SourcePage
 from evals.cases.reading import load_golden
 from evals.config.experiment import DatasetConfig
-from evals.config.patterns import found
 from evals.config.values import numbers
 from retrievers.config.filters import to_filter
 from retrievers.errors import RetrievalError

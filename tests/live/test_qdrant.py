@@ -18,11 +18,10 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from evals.experiment.facts import collection_facts, differences
-from retrievers import QdrantRetriever
+from retrievers import QdrantRetriever, net
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, StoreError
-from retrievers.net import retry
-from retrievers.net.retry import patient
+from retrievers.net import patient
 from retrievers.records import Distance
 from tests.support.collections import PAGES, index_pages, settings, write_pages
 from tests.support.distances import DISTANCES, EMBEDDINGS, chunk_id, make, semantic
@@ -42,7 +41,7 @@ UNLIMITED = models.StrictModeConfig(enabled=False)
 @pytest.fixture(autouse=True)
 def no_waiting() -> None:
     """Waits are real, unlike in other tests."""
-    assert vars(retry)["time"] is time
+    assert vars(net)["time"] is time
 
 
 @pytest.fixture(scope="module")

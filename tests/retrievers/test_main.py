@@ -141,7 +141,7 @@ def test_a_failed_search_is_told_once(server: QdrantServer, tmp_path: Path, caps
     with server.failing(type(fault)(reply=fault.reply, on="/points/query/batch")):
         retried, last = refused(["search", "robot", *there], capsys).splitlines()
         [quiet] = refused(["search", "robot", *there, "--quiet"], capsys).splitlines()
-    assert retried.startswith("WARNING retrievers.net.retry: ")
+    assert retried.startswith("WARNING retrievers.net: ")
     assert last.startswith("error: ") and "answered 500 Internal Server Error: panicked" in last
     assert re.sub(r"in [\d.]+ s", "", quiet) == re.sub(r"in [\d.]+ s", "", last)
 

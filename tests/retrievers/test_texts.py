@@ -13,9 +13,17 @@ from retrievers.config.layers import api_key, environment
 from retrievers.errors import ConfigError, IndexingError, StoreError, nearest
 from retrievers.text.charsets import charset, decoded_html
 from retrievers.text.language import Languages, differing, names
-from retrievers.text.printable import json_text, printable
-from retrievers.text.quoting import clipped, quoted, shortened
-from retrievers.text.secrets import redacted, remember, remember_password, without_secrets
+from retrievers.text.shown import (
+    clipped,
+    json_text,
+    printable,
+    quoted,
+    redacted,
+    remember,
+    remember_password,
+    shortened,
+    without_secrets,
+)
 
 KEY = "planted-key/1+2=3"
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from syrupy.assertion import SnapshotAssertion
 
+from evals.cases.case import compiled, found
 from evals.cases.reading import load_golden
 from evals.config.experiment import ExperimentConfig
 from evals.config.files import PRESETS, check_writable, named_folders, probe, write
 from evals.config.judge import JudgeConfig
-from evals.config.patterns import compiled, found
 from evals.config.telemetry import OFFLINE, SILENCED, silence
 from evals.config.values import conditions, numbers
 from evals.metrics import choose

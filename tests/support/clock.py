@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from retrievers.net import retry
+from retrievers import net
 
 # Requests of an application for one that fails again and again, by a clock that stands still but for the waits.
 ATTEMPTS = 6
@@ -15,7 +15,7 @@ TRIED = " (6 attempts in 5.8 s)"
 
 def now() -> float:
     """Return the seconds of the clock that rules."""
-    return float(vars(retry)["time"].monotonic())
+    return float(vars(net)["time"].monotonic())
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Clock:
     def rules(self, monkeypatch: pytest.MonkeyPatch) -> "Clock":
         """Let requests be repeated by this clock: stamina's waits, and what is told of them."""
         told = SimpleNamespace(sleep=self.wait, monotonic=self.now, perf_counter=time.perf_counter)
-        for module in ("tenacity", "tenacity.nap", "retrievers.net.retry"):
+        for module in ("tenacity", "tenacity.nap", "retrievers.net"):
             monkeypatch.setattr(f"{module}.time", told)
         jitter = SimpleNamespace(uniform=lambda low, high: low + self.share * (high - low))
         monkeypatch.setattr("stamina._core.random", jitter)

@@ -17,7 +17,7 @@ from evals.grid.judging import CellProof
 from evals.grid.measure import Measured, Swept, alone, measure_pool, retrieve
 from evals.grid.objective import needed
 from evals.judge.judge import Judge
-from evals.metrics.collaborators import Collaborators
+from evals.metrics.declaration import Collaborators
 from retrievers.config import RetrieverConfig
 from retrievers.retriever.opened import open_retriever
 from retrievers.retriever.protocol import Retriever

@@ -17,7 +17,7 @@ from evals.experiment.outputs import Outputs
 from evals.judge.verdicts import ChunkVerdict
 from evals.report.model import Report
 from evals.report.parsing import parse
-from retrievers.text.printable import json_text
+from retrievers.text.shown import json_text
 from tests.support.experiment import make_experiment, settings
 from tests.support.grid_world import make_grid
 from tests.support.judged import judging

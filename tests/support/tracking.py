@@ -10,7 +10,7 @@ from evals.config.experiment import TrackingConfig
 from evals.report.model import Report
 from evals.tracking.runs import Written, write_run
 from evals.tracking.store import local_uri
-from retrievers.text.printable import json_text
+from retrievers.text.shown import json_text
 from tests.support.experiment import silent
 from tests.support.loopback import LoopbackServer, Reply, Request
 

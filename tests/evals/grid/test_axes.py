@@ -4,7 +4,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import PositiveInt
 
-from evals.config.sweep import SweepConfig
+from evals.config.experiment import SweepConfig
 from evals.errors import ExperimentError
 from evals.grid.axes import VARIANT_AXES, Plan, effective, plan
 from retrievers.config import Fusion, Mode, RerankerName, RetrieverConfig

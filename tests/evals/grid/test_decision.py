@@ -14,7 +14,7 @@ from evals.grid.objective import describe, range_of
 from evals.report.grid import results_by_cell
 from evals.report.grid_sections import UNSCORED
 from evals.report.html import render_page
-from evals.report.html.figures import figure_data
+from evals.report.html.render import figure_data
 from evals.report.terminal import render
 from evals.stats.intervals import wilson
 from tests.support.experiment import Experiment, settings

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evals.config.experiment import ExperimentConfig
-from evals.config.sweep import ObjectiveConfig
+from evals.config.experiment import ExperimentConfig, ObjectiveConfig
 from evals.errors import ExperimentError
 from evals.grid.axes import plan
 from evals.grid.cells import Grid, table

@@ -17,7 +17,7 @@ from evals.experiment.inputs import load_inputs
 from evals.grid.axes import plan
 from evals.grid.heldout import load_held_out, with_held_out
 from evals.grid.measure import Measured, measure_pool, retrieve
-from evals.metrics.collaborators import Collaborators
+from evals.metrics.declaration import Collaborators
 from tests.support.experiment import Experiment, settings, silent
 from tests.support.grid_world import Bench, make_world, swept_of
 

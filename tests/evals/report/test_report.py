@@ -21,7 +21,7 @@ from evals.report.parsing import parse
 from evals.report.sections import worst
 from evals.run import load_config, parser
 from retrievers.records import StageTimings
-from retrievers.text.printable import json_text
+from retrievers.text.shown import json_text
 from tests.support import reports
 from tests.support.grid_world import choice_of, swept_of
 from tests.support.judged import judging

@@ -26,7 +26,7 @@ from evals.report.parsing import parse
 from evals.report.section import Section, Styled, line, markdown, terminal
 from evals.report.sections import disagreements
 from evals.report.terminal import description, render
-from retrievers.text.printable import json_text
+from retrievers.text.shown import json_text
 from tests.support.results import observation, report, report_of, result, verdict
 from tests.support.stored_reports import NAMES, stored
 

@@ -10,8 +10,7 @@ from evals.comparison.records import Run
 from evals.errors import TrackingError
 from evals.run import main as evaluate
 from evals.tracking.__main__ import main
-from evals.tracking.find import open_run
-from evals.tracking.store import mlflow_at
+from evals.tracking.store import mlflow_at, open_run
 from tests.support.command import call
 from tests.support.experiment import make_experiment
 from tests.support.loopback import free_port

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from retrievers.config import EmbeddingConfig
-from retrievers.embedding.cache import EmbeddingCache, Kind, open_embedding_cache
+from retrievers.embedding.models import EmbeddingCache, Kind, open_embedding_cache
 from retrievers.errors import ConfigError
 from tests.support.command import ROOT
 
@@ -35,7 +35,7 @@ PEER = """
 import sys
 from pathlib import Path
 from retrievers.config import EmbeddingConfig
-from retrievers.embedding.cache import EmbeddingCache
+from retrievers.embedding.models import EmbeddingCache
 cache, of = EmbeddingCache(Path(sys.argv[1])), (EmbeddingConfig(), "search_query")
 for number in range(100):
     cache.put(*of, {f"{sys.argv[2]} {number}": [float(number), 0.1]})

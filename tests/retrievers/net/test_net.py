@@ -18,9 +18,17 @@ import pytest
 import requests
 
 from retrievers.errors import StoreError
-from retrievers.net import TooLargeError, exchange
-from retrievers.net.faults import headers_of, is_transient, retry_after_s, timed_out
-from retrievers.net.retry import attempt, patient, working_time
+from retrievers.net import (
+    TooLargeError,
+    attempt,
+    exchange,
+    headers_of,
+    is_transient,
+    patient,
+    retry_after_s,
+    timed_out,
+    working_time,
+)
 from tests.support.clock import Clock
 from tests.support.loopback import HEAD, raw_server
 
@@ -165,7 +173,7 @@ def test_a_run_outlives_a_store_that_restarts_says_so_once_and_counts_no_failed_
     clock: Clock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = SimpleNamespace(monotonic=clock.now, perf_counter=clock.now)
-    monkeypatch.setattr("retrievers.net.retry.time", told)
+    monkeypatch.setattr("retrievers.net.time", told)
     before = working_time()
     with patient(60):
         attempt(Action(clock, [PASSING] * 20 + [None], lasts=0.5), name="store")

@@ -11,8 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 from retrievers.config import MetadataConfig
 from retrievers.records import ALIASES, METADATA_FIELDS, Chunk, RetrievedChunk
 from retrievers.store.chunks import scroll, to_chunk, to_metadata, vectors_of
-from retrievers.store.inspection import OUR_OWN, propose
-from retrievers.store.inspection import payload_keys as keys_of
+from retrievers.store.collection import OUR_OWN, propose
+from retrievers.store.collection import payload_keys as keys_of
 from tests.support.collections import fill, settings
 
 FLAT: dict[str, Any] = {"nested_under": "", "text_key": "text"}

@@ -16,8 +16,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.models import StaticEmbeddings
 from retrievers.store.collection import CollectionInfo
-from retrievers.terminal.audit import CHECKS
-from retrievers.terminal.inspect import Inspection
+from retrievers.terminal.inspect import CHECKS, Inspection
 from tests.support import distances
 from tests.support.command import call
 from tests.support.hybrid import bm25_of

@@ -15,11 +15,10 @@ from evals.grid.decision import NO_OUT_OF_SCOPE
 from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.html import render_page
-from evals.report.html.figures import figure_data
-from evals.report.html.render import embedded
+from evals.report.html.render import embedded, figure_data
 from evals.report.model import Report
 from evals.stats.intervals import Interval
-from retrievers.text.printable import printable
+from retrievers.text.shown import printable
 from tests.support.grid_world import choice_of, swept_of, with_swept
 from tests.support.judged import judging
 from tests.support.results import (

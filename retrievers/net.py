@@ -1,0 +1,253 @@
+"""Requests to servers: which faults may pass, how long a request is repeated, and answers that fit into memory.
+
+Faults are told apart by the errors of HTTP libraries and of the SDKs built on them. What may pass is a status 429, 500,
+502, 503 or 504, a connection that was refused, reset or dropped, and a request that got no answer in time. All else
+fails at once: 400, 401, 403, 404, a certificate that is not trusted, a host that does not exist, an answer that is not
+the provider's. stamina sends a request again; nothing below retries.
+
+An application's search tries for `SEARCH_S` seconds, a run of an evaluation or of indexing for `RUN_S` (see `patient`):
+it is worth more than a wait, and outlives a server that restarts. Who asks to wait (Retry-After) is waited for as long
+as it says, if that is within these seconds.
+"""
+
+import logging
+import math
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import httpx
+import stamina
+
+from retrievers.errors import RetrievalError
+from retrievers.text.shown import redacted
+
+Result = TypeVar("Result")
+SEARCH_S, RUN_S = 5.0, 60.0
+# Seconds before the second attempt; each further wait is twice as long, up to the most, and a random part longer.
+FIRST_S, MOST_S, JITTER_S = 0.25, 2.0, 0.25
+log = logging.getLogger(__name__)
+# stamina tells of every wait, naming the function; what is told here names the fault.
+logging.getLogger("stamina").addFilter(lambda record: __name__ not in str(record.__dict__.get("stamina.callable")))
+
+
+# By thread: a wait of one search must not shorten the measured time of another.
+class _Lost(threading.local):
+    seconds = 0.0
+
+
+# Seconds for which a run tries a request again; None for an application's search.
+_wait_s: ContextVar[float | None] = ContextVar("retrievers.net", default=None)
+_lost = _Lost()
+
+
+@contextmanager
+def patient(wait_s: float = RUN_S) -> Iterator[None]:
+    """Try requests inside for up to `wait_s` seconds; 0 sends each once. Threads have to be given the context."""
+    token = _wait_s.set(wait_s)
+    try:
+        yield
+    finally:
+        _wait_s.reset(token)
+
+
+def working_time() -> float:
+    """Return the seconds of a clock that leaves out this thread's failed attempts and waits, in a patient run."""
+    return time.perf_counter() - _lost.seconds
+
+
+def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) -> Result:
+    """Call an action, again while its fault may pass.
+
+    Args:
+        action: Function to call; it raises a `RetrievalError` whose `transient` is True if a retry may help.
+        name: The stage that it is, for errors and the log.
+        retried: False to call it only once.
+
+    Raises:
+        RetrievalError: Error of the last attempt, with the number of attempts and their duration.
+    """
+    of_run = _wait_s.get()
+    wait_s = SEARCH_S if of_run is None else of_run
+    began, before = time.monotonic(), time.perf_counter()
+    attempts, last = 0, before
+
+    def passes(error: Exception) -> bool | float:
+        asked = error.retry_after_s or 0.0 if isinstance(error, RetrievalError) and error.transient else math.inf
+        if asked > wait_s:
+            return False
+        if attempts == 1:
+            plan = f"waiting {asked:g} s, as asked" if asked else f"trying again for up to {wait_s:g} s"
+            log.warning("%s: %s: %s", name, plan, error)
+        return asked if asked >= FIRST_S else True
+
+    def once() -> Result:
+        nonlocal attempts, last
+        attempts, last = attempts + 1, time.perf_counter()
+        return action()
+
+    # stamina costs 50 µs a call, which models in this process do without.
+    tried = once
+    if retried and wait_s > 0:
+        waits = {"timeout": wait_s, "wait_initial": FIRST_S, "wait_max": MOST_S, "wait_jitter": JITTER_S}
+        tried = stamina.retry(on=passes, attempts=None, **waits)(once)
+    try:
+        result = tried()
+    except RetrievalError as error:
+        remarks = [f"{attempts} attempts in {time.monotonic() - began:.1f} s"] if attempts > 1 else []
+        if (asked := error.retry_after_s or 0.0) > wait_s:
+            remarks.append(f"asked to wait {asked:.0f} s, more than {wait_s:g} s")
+        error.args = (f"{error} ({'; '.join(remarks)})" if remarks else str(error),)
+        raise
+    if of_run is not None:
+        _lost.seconds += last - before
+    return result
+
+
+TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
+# Names of error classes, Python's own and those of httpx, requests, aiohttp and SDKs, so that none is imported.
+TIMEOUTS = frozenset({"TimeoutError", "Timeout", "TimeoutException", "APITimeoutError"})
+DROPPED = frozenset(
+    {"ConnectionError", "APIConnectionError", "ClientConnectionError"}
+    | {"ConnectError", "ReadError", "WriteError", "RemoteProtocolError"}
+)
+# Characters of a provider's own words that are quoted.
+QUOTED = 200
+
+
+def is_transient(error: BaseException) -> bool:
+    """Return True if the same request may succeed a little later.
+
+    Classified by the first of the error and its causes that has a status, or a class of one of the names above.
+    """
+    decisive = _decisive(error)
+    if decisive is None:
+        return False
+    if status := status_of(decisive):
+        return status in TRANSIENT_STATUSES
+    return is_named(decisive, TIMEOUTS) or not any(map(lasts, causes(error)))
+
+
+def timed_out(error: BaseException) -> bool:
+    """Return True if no answer came in time."""
+    decisive = _decisive(error)
+    return decisive is not None and not status_of(decisive) and is_named(decisive, TIMEOUTS)
+
+
+def lasts(error: BaseException) -> bool:
+    """Return True for a host that does not exist, or a TLS fault other than a connection closed in its handshake."""
+    if isinstance(error, socket.gaierror):
+        return error.errno != socket.EAI_AGAIN
+    return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+
+
+def status_of(error: BaseException) -> int | None:
+    """Return the HTTP status of an error: its `status_code`, its `status`, or that of its `response`."""
+    holders = (error, getattr(error, "response", None))
+    found = (getattr(holder, name, None) for holder in holders for name in ("status_code", "status"))
+    return next((status for status in found if isinstance(status, int) and 100 <= status <= 599), None)
+
+
+def headers_of(error: BaseException) -> Any:
+    """Return the headers of the answer behind an error, None without one."""
+    return getattr(error, "headers", None) or getattr(getattr(error, "response", None), "headers", None)
+
+
+def retry_after_s(headers: Any) -> float | None:
+    """Return the seconds that a server asks to wait by `Retry-After`; None where it names none.
+
+    Args:
+        headers: A mapping of header names, in any case, to values; anything else holds none.
+    """
+    named = {str(name).lower(): value for name, value in headers.items()} if isinstance(headers, Mapping) else {}
+    try:
+        seconds = float(named.get("retry-after", "nan"))
+    except ValueError:  # a date, which no server of models or of Qdrant sends
+        return None
+    return seconds if 0 <= seconds < math.inf else None
+
+
+def cause(error: BaseException, settings: str = "embedding") -> str:
+    """Describe a provider's error in one line: its type, status and remedy or message.
+
+    Args:
+        error: Error of the provider's library.
+        settings: The group of settings that the provider is configured by.
+    """
+    status, body = status_of(error), getattr(error, "body", None)
+    said = body.get("message", "") if isinstance(body, Mapping) else "" if status else error
+    if not status and timed_out(error):
+        said = "no answer in time"
+    elif not status and is_named(error, DROPPED):
+        # The SDKs' own words are that there was a connection error; the system's say which.
+        texts = [str(error), *(str(link) for link in causes(error) if isinstance(link, OSError))]
+        said = ": ".join(dict.fromkeys(text.rstrip(".") for text in (texts[0], texts[-1])))
+    remedies = {
+        200: f"the answer is not the provider's; is {settings}.base_url right?",
+        401: "the API key was refused",
+        403: "the API key may not do this",
+        429: said or "the rate limit was hit",  # also of whoever has no credit, which only the server tells
+    }
+    detail = redacted(str(remedies.get(status or 0) or said).strip().split("\n")[0])[:QUOTED]
+    return ", ".join(filter(None, (type(error).__name__, f"status {status}" if status else "", detail)))
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Return an error and its causes, each once, the error itself first."""
+    visited: set[int] = set()
+    while error is not None and id(error) not in visited:
+        visited.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def is_named(error: BaseException, names: frozenset[str]) -> bool:
+    """Return True if the class of an error, or a class it derives from, has one of these names."""
+    return any(parent.__name__ in names for parent in type(error).__mro__)
+
+
+def _decisive(error: BaseException) -> BaseException | None:
+    """Return the first of an error and its causes that shows the kind of failure."""
+    return next((cause for cause in causes(error) if is_named(cause, TIMEOUTS | DROPPED) or status_of(cause)), None)
+
+
+# Headers that describe the bytes on the wire, and are wrong for an answer that has been read and unpacked.
+ENCODED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+
+
+class TooLargeError(Exception):
+    """An answer is larger than was allowed; the rest of it was not read."""
+
+
+def exchange(client: httpx.Client, request: httpx.Request, *, timeout_s: float, most_bytes: int) -> httpx.Response:
+    """Send a request and read its answer.
+
+    Args:
+        client: The client.
+        request: The request; its own timeouts are replaced.
+        timeout_s: Seconds that each wait for the server may take, and in all the body.
+        most_bytes: Largest answer, unpacked.
+
+    Raises:
+        httpx.HTTPError: It failed, or did not end in time.
+        TooLargeError: The answer is larger.
+    """
+    request.extensions["timeout"] = httpx.Timeout(timeout_s).as_dict()
+    ends, content = time.monotonic() + timeout_s, bytearray()
+    response = client.send(request, stream=True)
+    try:
+        for part in response.iter_bytes():
+            content += part
+            if len(content) > most_bytes:
+                raise TooLargeError(f"an answer of more than {most_bytes:,} bytes")
+            if time.monotonic() > ends:
+                raise httpx.ReadTimeout("the answer does not end", request=request)
+    finally:
+        response.close()
+    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in ENCODED]
+    return httpx.Response(response.status_code, headers=headers, content=bytes(content), request=request)
