@@ -238,14 +238,14 @@ def exchange(client: httpx.Client, request: httpx.Request, *, timeout_s: float, 
         TooLargeError: The answer is larger.
     """
     request.extensions["timeout"] = httpx.Timeout(timeout_s).as_dict()
-    ends, content = time.monotonic() + timeout_s, bytearray()
+    ends, content = time.perf_counter() + timeout_s, bytearray()
     response = client.send(request, stream=True)
     try:
         for part in response.iter_bytes():
             content += part
             if len(content) > most_bytes:
                 raise TooLargeError(f"an answer of more than {most_bytes:,} bytes")
-            if time.monotonic() > ends:
+            if time.perf_counter() > ends:
                 raise httpx.ReadTimeout("the answer does not end", request=request)
     finally:
         response.close()

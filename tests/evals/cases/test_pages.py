@@ -201,7 +201,7 @@ def test_a_page_that_fails_is_an_error_and_the_rest_goes_on(site: Site) -> None:
 def test_a_page_ends_in_time_and_size(
     answer: Callable[[bytes], Iterable[bytes]], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source_pages, "PAGE_S", 1.5)
+    monkeypatch.setattr(source_pages, "PAGE_S", 1.0)
     monkeypatch.setattr(source_pages, "MOST_BYTES", 1_000)
     with raw_server(answer) as host:
         assert said in unread(pages_at(host), "/a")
