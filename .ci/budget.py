@@ -3,8 +3,9 @@
 python .ci/budget.py [CHECKOUT]        print the table; exit code 1 where something is over budget
 
 Code proper is what remains of a file without docstrings, imports, comments and blank lines. A room is a folder of
-`evals`, the files of `evals` itself, or `retrievers`. A setting is a field of a settings class; a base class counts
-with those that inherit from it. A budget is raised by hand, with the reason in the commit.
+`evals`, the files of `evals` itself, or `retrievers`. A setting is a field of a settings class that is no
+section of its own; a base class counts with those that inherit from it. A budget is raised by hand, with the reason in
+the commit.
 """
 
 import ast
@@ -56,27 +57,32 @@ def code_proper(text: str) -> int:
 
 
 def settings(root: Path) -> int:
-    """Return the number of fields of all settings classes from which no other one inherits."""
-    classes: dict[str, tuple[list[str], set[str]]] = {}
+    """Return the number of values that a user can set: fields of settings classes that are no sections of their own."""
+    classes: dict[str, tuple[list[str], dict[str, str]]] = {}
     for file in (file for package in PACKAGES for file in (root / package / "config").glob("*.py")):
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef):
                 fields = {
-                    ast.unparse(part.target)
+                    ast.unparse(part.target): ast.unparse(part.annotation)
                     for part in node.body
                     if isinstance(part, ast.AnnAssign) and "ClassVar" not in ast.unparse(part.annotation)
                 }
                 classes[node.name] = [ast.unparse(base) for base in node.bases], fields
 
-    def inherited(name: str) -> set[str]:
-        above, own = classes.get(name, ([], set()))
-        return own.union(*map(inherited, above))
+    def inherited(name: str) -> dict[str, str]:
+        above, own = classes.get(name, ([], {}))
+        return {field: kind for base in above for field, kind in inherited(base).items()} | own
 
     def is_settings(name: str) -> bool:
-        return name == "Settings" or any(map(is_settings, classes.get(name, ([], set()))[0]))
+        return name == "Settings" or any(map(is_settings, classes.get(name, ([], {}))[0]))
 
     bases = {base for above, _ in classes.values() for base in above}
-    return sum(len(inherited(name)) for name in classes.keys() - bases if is_settings(name))
+    return sum(
+        not is_settings(kind.removesuffix(" | None"))
+        for name in classes.keys() - bases
+        if is_settings(name)
+        for kind in inherited(name).values()
+    )
 
 
 def _room(file: Path) -> str:
