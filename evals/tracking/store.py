@@ -20,18 +20,19 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
-from evals.comparison.records import Run
 from evals.config.experiment import TrackingConfig
 from evals.config.files import probe
 from evals.errors import ReportError, TrackingError
-from evals.report.model import Report
-from evals.report.parsing import MOST_BYTES, cell_report, parse
 from retrievers.config.files import file_lock, read_text
 from retrievers.errors import ConfigError, RetrievalError, nearest
 from retrievers.text.shown import quoted, redacted, remember_password
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Run as MlflowRun
+
+    from evals.comparison.records import Run
+    from evals.report.model import Report
 
 FOLDER = Path("mlruns")
 # Tag of a run below another one.
@@ -174,12 +175,7 @@ def _lock_of(uri: str) -> contextlib.AbstractContextManager[object]:
     return file_lock(file.with_name(f".{file.name}.lock"))
 
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import Run as MlflowRun
-
-
-def open_run(reference: str, uri: str | None, experiment: str) -> Run:
+def open_run(reference: str, uri: str | None, experiment: str) -> "Run":
     """Find a run and read its report.
 
     Args:
@@ -192,6 +188,9 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
         ReportError: The file is missing or unreadable, or the report is not one that can be read.
         TrackingError: MLflow has no such run, or several, or it has no report; or MLflow failed.
     """
+    from evals.comparison.records import Run
+    from evals.report.parsing import MOST_BYTES, cell_report, parse
+
     file, is_there = Path(reference), False
     before, _, cell = reference.rpartition("#")
     with suppress(OSError, ValueError):  # the name of a run may be too long for a file name
@@ -214,12 +213,14 @@ def open_run(reference: str, uri: str | None, experiment: str) -> Run:
     return Run.of(parse(text, origin), **place)
 
 
-def read_report(file: Path) -> tuple[Report, str]:
+def read_report(file: Path) -> tuple["Report", str]:
     """Return the report of a file, and its text.
 
     Raises:
         ReportError: The file is missing or unreadable, or the report is not one that can be read.
     """
+    from evals.report.parsing import MOST_BYTES, parse
+
     try:
         text = read_text(file, "a report of evals.run", MOST_BYTES, ReportError)
     except ReportError as error:
