@@ -75,7 +75,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "Where pages are named, or a collection, every piece of evidence must be found there."
     )
     add = command("check", "check golden data", about)
-    add("file", type=path_argument, help="golden data: a file or a folder")
+    add("file", type=path_argument, metavar="FILE", help="golden data: a file or a folder")
     add("--report", type=path_argument, action="append", default=[], metavar="FILE", help="report of a run; repeatable")
 
     add = command("init", "begin golden data", "Sample chunks into cases to fill in.", makes_file=True)
@@ -97,7 +97,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "--labels reads what they saved, and --write takes it into the golden file."
     )
     add = command("label", "let people judge chunks", about)
-    add("file", type=path_argument, help="golden .jsonl file; its cases may lack evidence")
+    add("file", type=path_argument, metavar="FILE", help="golden .jsonl file; its cases may lack evidence")
     described = "page (.html) or spreadsheet (.csv); default: FILE.label.html"
     add("--out", type=path_argument, metavar="FILE", help=described)
     add("--pool", type=path_argument, nargs="+", default=[], metavar="FILE", help="retrievals (--save-retrieval)")

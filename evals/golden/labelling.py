@@ -94,6 +94,8 @@ def label(namespace: argparse.Namespace) -> int:
     if not file.is_file():
         raise DatasetError(f"{file}: expected a golden .jsonl file; begin one with: golden init, or import")
     report = read_report(namespace.report)[0] if namespace.report else None
+    if namespace.labels and namespace.out:
+        raise DatasetError(f"--out: expected without --labels, which are read back; --write writes them into {file}")
     if namespace.labels:
         every = read_labels(namespace.labels, namespace.annotator)
         labels = standing(every)

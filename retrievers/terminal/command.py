@@ -39,6 +39,13 @@ class Parser(argparse.ArgumentParser):
         # An abbreviation would become ambiguous with every new setting.
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})  # type: ignore[arg-type]
 
+    def format_help(self) -> str:
+        """Return the help; its first line names what has to be given, and not every flag there is."""
+        needed = (action for action in self._actions if not action.option_strings)
+        names = (f"{action.metavar or action.dest}{' ...' if action.nargs == '+' else ''}" for action in needed)
+        self.usage = self.usage or " ".join([self.prog, "[OPTIONS]", *names])
+        return super().format_help()
+
     def error(self, message: str) -> NoReturn:
         """Print the message, with the nearest known flag or what took its place, and exit with 2."""
         text, mark, unknown = message.partition("unrecognized arguments: ")

@@ -159,7 +159,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
     search = commands.add_parser("search", help="search a collection")
     index = commands.add_parser("index", help="index a folder of pages (Markdown, HTML, text, PDF), or a dataset")
     inspect = commands.add_parser("inspect", help="look at a collection, propose a map of its payload, audit it")
-    search.add_argument("query", help="what to look for")
+    search.add_argument("query", metavar="QUERY", help="what to look for")
     search.add_argument("--json", action="store_true", help="print the whole session as JSON")
     _add_sources(index)
     for command in (index, inspect):
