@@ -6,6 +6,7 @@ from importlib.resources import files
 from typing import get_args
 
 from evals.collect.observations import Validation
+from evals.grid.heldout import HELD_OUT
 from evals.grid.measure import Measured
 from evals.metrics import declared
 from evals.report.model import Cause, Report
@@ -120,6 +121,8 @@ def _figures(result: Measured) -> Iterator[str]:
 def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection[str] | None = None) -> str:
     """Return flags of the next run: of a grid its recommended cell, else a grid against the main cause of failure.
 
+    A cell is measured again on queries that had no part in the choice, where there are any, and exported.
+
     Args:
         result: The run.
         cause: Main cause of failure; None where nothing failed.
@@ -131,7 +134,10 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         cell = result.swept.grid.cell(result.swept.chosen).parameters.items()
         # The command names the user's own retriever already; named anew it would replace the file's other settings.
         named = ((name.replace("_", "-"), value) for name, value in cell if value is not None and name != "python")
-        return " ".join(f"--retriever.{name} {value}" for name, value in named)
+        flags = [f"--retriever.{name} {value}" for name, value in named]
+        if result.swept.held_out and result.config.dataset.split:  # the queries of the choice flatter
+            flags.insert(0, f"--dataset.split {result.config.objective.held_out or HELD_OUT}")
+        return " ".join([*flags, *([] if result.config.retriever.python else ["--export retriever.yaml"])])
     retriever, flags = result.config.retriever, FLAGS.get(cause, PAGE) if cause else PAGE
     # The settings of a user's own retriever are not known; which scores without bounds there are is on the page alone.
     if retriever.python or (retriever.threshold_scale in UNBOUNDED and THRESHOLDS in flags):
