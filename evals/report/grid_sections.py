@@ -141,7 +141,7 @@ def _out_of_reach(levels: Sequence[tuple[str, Level]]) -> str:
 
 def _taken(grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
     """Return at which weight of out-of-scope queries the recommended cell is taken, and whether it is the cheaper."""
-    weighed = f"at weight {decision.weight:.3g} of out-of-scope queries"
+    weighed = f"at weight {decision.weight:.3g} of out-of-scope queries (objective.out_of_scope)"
     if not decision.weight and not _sweeps_thresholds(grid):
         weighed = "without a weight of out-of-scope queries, as the threshold is not swept"
     is_best = choice.recommended.cell == choice.standings[0].cell
