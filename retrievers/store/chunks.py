@@ -47,7 +47,7 @@ READ: Mapping[str, Callable[[Any], Any]] = {
     NUMBER: lambda raw: raw if type(raw) in (int, float) else None,
 }
 # The preview is written for readers of the payload, and never read back.
-_WRITTEN = (*METADATA_FIELDS, "chunk_text_preview")
+_WRITTEN = dict.fromkeys((*METADATA_FIELDS, "chunk_text_preview"))
 
 
 # Payloads
@@ -85,7 +85,7 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
         problems.append(f"text: expected text under payload key {config.text_key!r}, got {text!r}")
     beside = payload if config.nested_under else {}
     extra = {key: value for key, value in beside.items() if key not in (config.text_key, config.nested_under)}
-    extra |= {key: value for key, value in metadata.items() if key not in (*_WRITTEN, config.text_key)}
+    extra |= {key: value for key, value in metadata.items() if key not in _WRITTEN and key != config.text_key}
     return Chunk(point_id=str(point_id), problems=tuple(problems), extra=extra, **values)
 
 
