@@ -134,10 +134,10 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         cell = result.swept.grid.cell(result.swept.chosen).parameters.items()
         # The command names the user's own retriever already; named anew it would replace the file's other settings.
         named = ((name.replace("_", "-"), value) for name, value in cell if value is not None and name != "python")
-        flags = [f"--retriever.{name} {value}" for name, value in named]
+        of_cell = [f"--retriever.{name} {value}" for name, value in named]
         if result.swept.held_out and result.config.dataset.split:  # the queries of the choice flatter
-            flags.insert(0, f"--dataset.split {result.config.objective.held_out or HELD_OUT}")
-        return " ".join([*flags, *([] if result.config.retriever.python else ["--export retriever.yaml"])])
+            of_cell.insert(0, f"--dataset.split {result.config.objective.held_out or HELD_OUT}")
+        return " ".join([*of_cell, *([] if result.config.retriever.python else ["--export retriever.yaml"])])
     retriever, flags = result.config.retriever, FLAGS.get(cause, PAGE) if cause else PAGE
     # The settings of a user's own retriever are not known; which scores without bounds there are is on the page alone.
     if retriever.python or (retriever.threshold_scale in UNBOUNDED and THRESHOLDS in flags):
