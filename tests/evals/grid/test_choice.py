@@ -208,7 +208,6 @@ TWICE = np.column_stack([BASE, BASE, BASE - 0.3])
         (shares(np.column_stack([BASE, NEARLY])), [1, 2], 1, "and none is cheaper"),
         (shares(np.column_stack([BASE, NEARLY]), judged=80, dropped=3), [1, 2], 0,
          "(n=1000, 80 of them judged, 3 not scored in all cells)"),
-        (shares(np.column_stack([BASE, NEARLY]), judged=80), [1, 2], -1, "2 of 2 cells may be the best (95%)"),
         (shares(TWICE), [1, 1, 1], -1, "2 of 3 cells may be the best (95%)"),
         (shares(np.ones((40, 2)), bounds=None), [1, 1], 0, "(interval not computable) · 1 tokens (n=40)"),
     ],

@@ -21,20 +21,12 @@ from evals.run import main
 from retrievers import QdrantRetriever
 from retrievers.search.candidates import Candidates
 from tests.support.command import Done, call
-from tests.support.experiment import CASES, Experiment, index_once, load_report, make_experiment
+from tests.support.experiment import CASES, Experiment, load_report
 from tests.support.loopback import free_port
 from tests.support.tracking import mlflow_server
 
 Run = Callable[..., Done]
 SWEEP = ("--sweep.top-k", "1:4", "--sweep.threshold", "0:0.9:0.1")
-
-
-@pytest.fixture(scope="module")
-def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """An experiment whose collection is there already; tests leave it as it is."""
-    made = make_experiment(tmp_path_factory.mktemp("indexed"))
-    index_once(made)
-    return made
 
 
 @pytest.fixture
@@ -52,10 +44,6 @@ def run(indexed: Experiment, folder: Path, capsys: pytest.CaptureFixture[str]) -
     return lambda *arguments: call(main, ["--config", indexed.config, *arguments], capsys)
 
 
-def everything(folder: Path) -> set[Path]:
-    return set(folder.rglob("*"))
-
-
 # A run
 
 
@@ -66,7 +54,7 @@ def test_a_run_prints_its_table_and_writes_nothing_that_was_not_asked_for(run: R
     screen = done.out.partition("\nDetails\n")[0].splitlines()
     assert len(screen) <= 18
     assert next(one for one in screen if one.startswith("Next: ")).endswith(" --sweep.threshold 0:0.6:0.05")
-    assert everything(folder) == set()
+    assert [*folder.iterdir()] == []
 
 
 def test_the_next_command_takes_the_flags_that_name_data_and_settings(run: Run) -> None:
@@ -83,7 +71,6 @@ def test_the_next_command_takes_the_flags_that_name_data_and_settings(run: Run) 
         ((), "{ranking/hit_rate_at_5: '> 0.75'}", 1),
         (("--no-gate",), "{ranking/hit_rate_at_5: '> 0.75'}", 0),
         ((), "{ranking/expected_top3_in_5: '>= 0'}", 1),
-        ((), "{queries/pass_rate: '>= 0.8'}", 0),
         (SWEEP, "{ranking/ndcg_at_10: '>= 0.7'}", 0),
         (SWEEP, "{ranking/ndcg_at_10: '>= 0.9'}", 1),
     ],
@@ -100,7 +87,6 @@ def test_the_exit_code_says_whether_the_criteria_are_met(
         (["--limit", "2"], ["forward", "inverse"]),
         (["--ids", "soup,forward"], ["forward", "soup"]),
         (["--ids", "[soup]"], ["soup"]),
-        (["--dataset.ids", "soup"], ["soup"]),
     ],
 )
 def test_fewer_queries(run: Run, folder: Path, arguments: list[str], ids: list[str]) -> None:
@@ -137,7 +123,7 @@ def test_the_printed_configuration_loaded_again_is_the_same(
     elsewhere.write_text(printed.out)
     monkeypatch.chdir(elsewhere.parent)
     assert call(main, ["--config", elsewhere, "--print-config"], capsys).out == printed.out
-    assert everything(folder) == set()
+    assert [*folder.iterdir()] == []
 
 
 # MLflow
@@ -177,7 +163,7 @@ def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Ru
     late = f"python -m evals.tracking {place} --tracking.uri '{shown}'"
     assert done.err.endswith(f"(the report is at {place}; {late} writes it)\n")
     assert load_report(file)["config"]["tracking"]["uri"] == shown
-    kept = "".join(path.read_text() for path in everything(folder) if path.is_file())
+    kept = "".join(path.read_text() for path in folder.rglob("*") if path.is_file())
     assert "s3cret" not in kept + done.err + done.out
 
 
@@ -189,7 +175,7 @@ def test_a_server_that_refuses_at_the_end_leaves_the_files_and_a_failed_run(run:
     assert (done.code, server.statuses) == (3, ["FAILED"])
     assert (folder / "r.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
     assert ElementTree.parse(folder / "deep" / "j.xml").getroot().tag == "testsuites"
-    assert everything(folder / "deep") == {folder / "deep" / "j.xml"}
+    assert [*(folder / "deep").iterdir()] == [folder / "deep" / "j.xml"]
     assert "ranking/hit_rate_at_3" in done.out
     assert len(load_report(folder / "r.json")["queries"]) == len(CASES)
 
@@ -253,12 +239,20 @@ def test_latency_and_determinism_are_of_the_configuration(run: Run, folder: Path
     assert set(grid["metrics"]) == {"ranking/ndcg_at_10", "scope/abstention", "cost/context_tokens"}
 
 
-def test_a_grid_that_cannot_be_ranked_is_incomplete_and_kept(run: Run, folder: Path) -> None:
+def test_a_grid_that_cannot_be_ranked_is_incomplete_shows_its_first_cell_and_is_kept(run: Run, folder: Path) -> None:
+    """Metadata of nothing has no score, and high thresholds return nothing."""
     done = run(*SWEEP, "--objective.metrics", "metadata/completeness", "--output", "r.json", "--export", "x.yaml")
-    assert done.code == 3
-    assert "incomplete: the cells are not ranked: metadata/completeness scores" in done.err
-    assert load_report(folder / "r.json")["grid"]["choice"] is None
-    assert not (folder / "x.yaml").exists()
+    unlike = (
+        "metadata/completeness scores 6 of 6 queries in some cells and not in all, over 5%: means over different "
+        "queries do not compare"
+    )
+    assert done.code == 3 and f"incomplete: the cells are not ranked: {unlike}" in done.err
+    shown, first = " ".join(done.out.split()), "semantic, top_k 1, threshold 0"
+    assert f"The cells are not ranked: {unlike} " in shown and "Next:" not in shown
+    assert f"Note: the cells are not ranked ({unlike}); these are the figures of {first} " in shown
+    made = load_report(folder / "r.json")
+    assert made["grid"]["choice"] is None and not (folder / "x.yaml").exists()
+    assert (made["config"]["retriever"]["top_k"], made["config"]["retriever"]["threshold"]) == (1, 0)
 
 
 def test_one_query_and_no_query_in_scope(run: Run) -> None:
@@ -279,7 +273,7 @@ def row(**values: Any) -> str:
 
 BAD = [row(querry="x"), row(in_scope=False), "{", row(), row()]
 LOST = [row(), row(id="b", evidence=[{"source_url": "/docs/arms/kinematics", "quote": "nothing on this page says so"}])]
-FAULTS: Mapping[str, Mapping[str, str | None]] = {
+FAULTS: Mapping[str, Mapping[str, str]] = {
     "--dataset.path bad.jsonl": {"bad.jsonl": "\n".join(BAD)},
     "--dataset.path lost.jsonl": {"lost.jsonl": "\n".join(LOST)},
     "--dataset.path gone.jsonl": {},
@@ -301,7 +295,7 @@ FAULTS: Mapping[str, Mapping[str, str | None]] = {
     "--sweep.top-k 1:4 --objective.metrics ragas/llm_context_recall": {},
     "--sweep.top-k 1:4 --objective.constraints '{scope/false_answer: \"< 0\"}'": {},
 }
-"""Arguments, and the files that lie in the working directory; None is a pipe."""
+"""Arguments, and the files that lie in the working directory."""
 
 
 @pytest.mark.parametrize("arguments", FAULTS)
@@ -309,10 +303,10 @@ def test_a_fault_of_the_user_is_named_and_nothing_written(
     run: Run, indexed: Experiment, folder: Path, arguments: str, snapshot: SnapshotAssertion
 ) -> None:
     for file, text in FAULTS[arguments].items():
-        os.mkfifo(folder / file) if text is None else (folder / file).write_text(text)
-    before = everything(folder)
+        (folder / file).write_text(text)
+    before = {*folder.iterdir()}
     done = run(*shlex.split(arguments))
     assert (done.code, done.out) == (2, "")
     assert done.err.replace(str(folder), "here").replace(str(indexed.folder), "experiment") == snapshot
     assert "Traceback" not in done.err and "s3cret" not in done.err
-    assert everything(folder) == before
+    assert {*folder.iterdir()} == before
