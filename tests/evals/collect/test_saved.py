@@ -156,10 +156,7 @@ def test_cut_and_metrics_may_differ(start: Run, tmp_path: Path) -> None:
         (["--retriever.mode", "keyword"], "expected retriever.mode 'semantic', with which it was saved, got 'keyword'"),
         (["--index.context", "none"], "was indexed with index.context 'path', but index.context 'none' is expected"),
         (["--retriever.rerank", "mmr"], "expected retriever.rerank 'none', with which it was saved, got 'mmr'"),
-        (
-            ["--retriever.candidates", "11"],
-            "expected retriever.candidates 10, with which it was saved, got 11",
-        ),
+        (["--retriever.candidates", "11"], "expected retriever.candidates 10, with which it was saved, got 11"),
         (
             ["--retriever.search-params", "{hnsw_ef: 64}"],
             "expected retriever.search_params None, with which it was saved, got {'hnsw_ef': 64}",

@@ -94,10 +94,7 @@ def test_schema_and_reader_refuse_the_same(path: tuple[Any, ...], value: Any) ->
         ('{"schema_version": 1}', "expected a report of schema version 2, found version 1; make it again"),
         ('{"schema_version": true}', "found version True"),
         ('{"schema_version": 2}', "not a report of schema version 2:"),
-        (
-            json.dumps(SMALL | {"config": {"tracking": "x"}}),
-            "tracking: expected a table of settings",
-        ),
+        (json.dumps(SMALL | {"config": {"tracking": "x"}}), "tracking: expected a table of settings"),
     ],
 )
 def test_what_is_no_report_is_refused_with_its_place(text: str, said: str) -> None:
