@@ -13,16 +13,11 @@ from evals.config.experiment import SourcesConfig
 from evals.metrics.metadata import wrong_fields
 from retrievers.errors import IndexingError
 from retrievers.indexing.markdown import parse_page
-from tests.support.indexing import TOPICS, read_pages, true_chunks
+from tests.support.indexing import TOPICS, true_chunks
 from tests.support.loopback import HEAD, LoopbackServer, Reply, Request, drip, flood, raw_server
 from tests.support.observed import make_chunk
 
 PAGE = SourcePage(parse_page(TOPICS, "module-1/topics.md", "/docs"))
-
-
-@pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> SourcePages:
-    return read_pages(tmp_path_factory.mktemp("docs"))
 
 
 @pytest.mark.parametrize(
@@ -140,18 +135,15 @@ def site() -> Iterator[Site]:
         yield running
 
 
-def pages_at(host: str) -> SourcePages:
+def pages_at(address: str) -> SourcePages:
+    host = address.removeprefix("http://")
     pages = open_sources(SourcesConfig(http=(host,), base_url=f"http://{host}"))
     assert pages is not None
     return pages
 
 
-def pages_of(site: Site) -> SourcePages:
-    return pages_at(site.url.removeprefix("http://"))
-
-
 def test_a_chunk_is_checked_against_its_page_on_the_site_which_is_fetched_once(site: Site) -> None:
-    pages = pages_of(site)
+    pages = pages_at(site.url)
     required = ("source_url", "title", "heading", "section_path", "tags", "start_line")
     known = {"source_url": "/docs/topics", "heading": "Windows", "section_path": "Topics > Rates > Windows"}
     assert wrong_fields(make_chunk("c", "Ten seconds.", title="Topics", **known), required, pages) == ([], 4)
@@ -164,7 +156,7 @@ def test_a_chunk_is_checked_against_its_page_on_the_site_which_is_fetched_once(s
 
 @pytest.mark.parametrize("name", ["old", "away", "file", "none"])
 def test_only_the_named_hosts_are_ever_asked(site: Site, name: str) -> None:
-    pages = pages_of(site)
+    pages = pages_at(site.url)
     page = pages.page_of(make_chunk("c", source_url=f"/docs/{name}"))
     assert (page is not None) == (name == "old")
     assert site.asked == [f"/docs/{name}", *(["/docs/topics"] if name == "old" else [])]
@@ -180,7 +172,7 @@ def unread(pages: SourcePages, url: str) -> str:
 
 
 def test_a_page_that_fails_is_an_error_and_the_rest_goes_on(site: Site) -> None:
-    pages = pages_of(site)
+    pages = pages_at(site.url)
     said = [unread(pages, f"/docs/{name}") for name in ("broken", "round", "matter", "broken")]
     assert said[0] == said[3] == "/docs/broken: answered 500 Internal Server Error"
     assert said[1] == "/docs/round: Exceeded maximum allowed redirects."
@@ -196,7 +188,6 @@ def test_a_page_that_fails_is_an_error_and_the_rest_goes_on(site: Site) -> None:
         (lambda _: flood(HEAD + b"\r\n"), "an answer of more than 1,000 bytes"),
         (lambda _: [b"hello"], "/a: "),
     ],
-    ids=["drip", "ten gigabytes", "no HTTP"],
 )
 def test_a_page_ends_in_time_and_size(
     answer: Callable[[bytes], Iterable[bytes]], said: str, monkeypatch: pytest.MonkeyPatch
