@@ -14,8 +14,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.config.sweep import ObjectiveConfig, SweepConfig
 from evals.errors import ExperimentError
 from evals.grid.axes import VARIANT_AXES, Plan, effective, plan
-from evals.grid.cells import Grid, table
-from evals.grid.choice import objective_scores
+from evals.grid.cells import Grid
 from evals.grid.measure import Measured, metrics_of
 from evals.grid.objective import Ranking, describe, figures, rank
 from retrievers.config import Fusion, Mode, RerankerName, RetrieverConfig
@@ -113,36 +112,6 @@ def found(bench: Bench, world: Experiment) -> Measured:
 @pytest.fixture
 def grid(found: Measured) -> Grid:
     return swept_of(found).grid
-
-
-def test_a_cell_is_a_row_of_the_table_by_configuration_then_threshold_then_cut(grid: Grid) -> None:
-    columns = table(grid)
-    thresholds = [round(n / 10, 1) for n in range(10)]
-    expected = [*product(["semantic", "hybrid"], thresholds, range(1, 6))]
-    assert [*zip(columns["mode"], columns["threshold"], columns["top_k"], strict=True)] == expected
-    assert grid.cell(99).parameters == {
-        "mode": "hybrid", "fusion": "weighted", "rerank": "none", "candidates": 20, "top_k": 5, "threshold": 0.9,
-        "threshold_on": "each",
-    }  # fmt: skip
-    for cell in (0, 37, 99):
-        known, own = grid.cell(cell), grid.settings(cell)
-        told = {name: values[cell] for name, values in columns.items() if name not in grid.metrics}
-        assert {name: value for name, value in told.items() if value is not None} == known.parameters
-        assert (own.mode, own.threshold, own.top_k) == (known.parameters["mode"], known.threshold, known.top_k)
-        assert columns[NDCG][cell] == grid.metrics[NDCG].mean[cell]
-    assert columns["metadata/completeness"].count(None) == np.isnan(grid.metrics["metadata/completeness"].mean).sum()
-
-
-@pytest.mark.parametrize(
-    ("metrics", "is_bounded"), [({NDCG: 1.0}, True), ({NDCG: 1.0, "cost/context_tokens": -0.001}, False)]
-)
-def test_an_objective_has_bounds_where_all_its_metrics_have(
-    found: Measured, grid: Grid, metrics: dict[str, float], is_bounded: bool
-) -> None:
-    made = objective_scores(grid, ObjectiveConfig(metrics=metrics), found.context)
-    assert (made.bounds is not None, made.judged, made.ends) == (is_bounded, None, None)
-    expected = sum(weight * grid.metrics[name].mean for name, weight in metrics.items())
-    assert made.values.mean(axis=0) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

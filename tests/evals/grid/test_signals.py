@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +11,9 @@ from pydantic import ValidationError
 from evals.config.experiment import ExperimentConfig
 from evals.report.grid_sections import decision_section
 from evals.report.html import render_page
-from evals.run import main
 from evals.stats.abstention import FINAL as FINAL_SCORE
 from evals.stats.abstention import Signal
-from retrievers import QdrantRetriever, RetrieverConfig
+from retrievers import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
 from tests.support.experiment import Experiment, settings
@@ -62,33 +60,14 @@ def test_a_cell_keeps_what_reaches_its_threshold(world: Experiment, bench: Bench
     assert len(sizes) > 1
 
 
-@pytest.mark.parametrize("signal", THRESHOLDS)
-def test_an_exported_retriever_gives_what_was_evaluated(
-    world: Experiment, bench: Bench, signal: str, tmp_path: Path
-) -> None:
-    config = experiment(world, signal, retriever__threshold=THRESHOLDS[signal][2])
-    made = bench.run(config, config.retriever)
-    Experiment(tmp_path).write_config(config.model_dump(mode="json", exclude_unset=True))
-    exported = tmp_path / "r.yaml"
-    assert main(["--config", str(tmp_path / "experiment.yaml"), "--export", str(exported), "--no-gate", "--quiet"]) == 0
-    with QdrantRetriever.from_config(exported, env={}) as retriever:
-        assert retriever.settings.threshold_signal == signal
-        for observed in made.observed.observations:
-            found = [document.metadata for document in retriever.invoke(observed.case.query)]
-            assert [one["chunk_id"] for one in found] == list(observed.selection.chunk_ids)
-            assert [one["score"] for one in found] == observed.selection.column("score").tolist()
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"threshold_signal": "bm25"}, "use mode: hybrid"),
-        ({"threshold_signal": "known_words"}, "use mode: hybrid"),
         ({"threshold_signal": "rerank"}, "use rerank: cross-encoder"),
         ({"threshold_signal": "rerank", "rerank": "cross-encoder", "threshold_on": "final"}, "leave out one of them"),
         ({"threshold_signal": "known_words", "mode": "hybrid", "threshold": 1.5}, "expected a number from 0 to 1"),
         ({"threshold_signal": "known_words", "mode": "keyword", "keyword": {"encoder": "python:m:f"}}, "needs words"),
-        ({"threshold_signal": "words"}, "'cosine', 'bm25', 'known_words' or 'rerank'"),
     ],
 )
 def test_a_signal_that_the_search_does_not_hold_is_refused(changes: dict[str, Any], said: str) -> None:

@@ -17,7 +17,7 @@ from rapidfuzz.distance import Levenshtein
 from evals.cases.pages import SourcePages
 from evals.collect.observations import Observation, Unscored
 from evals.metrics.declaration import summarise
-from evals.metrics.metadata import SAMPLE, missing_fields, usual_in, wrong_fields
+from evals.metrics.metadata import SAMPLE, usual_in, wrong_fields
 from evals.metrics.results import NO_CHUNKS
 from retrievers.records import Chunk
 from tests.support.observed import (
@@ -273,18 +273,6 @@ def test_metadata_that_no_chunk_found_carries_tell_nothing_of_the_content(
 
 PAGE_FIELDS = ("source_url", "title", "tags", "sidebar_position", "file_path", "source_document_id", "module",
                "chapter", "heading", "section_path", "start_line", "end_line", "content_hash")  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("fields", "missing"),
-    [
-        ({"title": "T", "chunk_index": 0, "tags": ()}, []),  # a page without tags has its tags
-        ({"title": "T", "tags": ("a",)}, ["chunk_index: missing"]),
-        ({"title": "", "chunk_index": 0, "tags": ()}, ["title: missing"]),
-    ],
-)
-def test_absent_and_empty_fields_are_missing_and_0_is_not(fields: dict[str, Any], missing: list[str]) -> None:
-    assert missing_fields(make_chunk("c", **fields), ["title", "chunk_index", "tags"]) == missing
 
 
 UNTITLED, LAST = {"source_url": "/a", "title": ""}, {"source_url": None, "chunk_index": 0}

@@ -15,9 +15,8 @@ from evals.metrics import METRICS, RunMetric, declared
 from evals.metrics.criteria import judge, undecided
 from evals.metrics.declaration import QueryMetric, summarise
 from evals.stats import intervals as stats
-from retrievers.embedding.tokens import count_tokens
 from retrievers.records import StageTimings
-from tests.support.observed import candidates_of, make_case, make_chunk, make_context, observe, results, scored, scorer
+from tests.support.observed import candidates_of, make_case, make_context, observe, results, scored
 
 
 def of_run(name: str, observed: Observed) -> Summary:
@@ -74,12 +73,6 @@ def test_hand_computed_and_without_its_queries_a_reason(name: str, value: float,
     assert without.note in ("no query of this kind", "needs in-scope and out-of-scope queries")
 
 
-def test_the_auroc_has_the_interval_of_so_many_queries_of_each_scope() -> None:
-    found, expected = over("scope/auroc", RUN), stats.auroc_interval(4 / 6, 3, 2)
-    assert (found.ci_low, found.ci_high) == pytest.approx((expected.low, expected.high))
-    assert found.note == "3 in scope, 2 out of scope"
-
-
 @pytest.mark.parametrize("best", [0.5, None])
 @pytest.mark.parametrize("name", ["scope/auroc", "scope/max_out_of_scope_score"])
 def test_a_retriever_without_cosines_has_no_figure_even_where_it_found_nothing(name: str, best: float | None) -> None:
@@ -90,13 +83,6 @@ def test_a_retriever_without_cosines_has_no_figure_even_where_it_found_nothing(n
     assert (found.value, found.n, found.note) == (None, 0, "it gives no scores")
     assert found.n_unscored == (2 if name == "scope/auroc" else 1)
     assert over("scope/abstention", without).value == 1.0
-
-
-def test_a_result_costs_the_tokens_that_are_recorded_or_else_counted() -> None:
-    text, cost = "A topic carries messages.", scorer("cost/context_tokens")
-    assert cost(observe(results(make_chunk("a", chunk_token_count=12), make_chunk("b", chunk_token_count=30)))) == 42
-    returned = results(make_chunk("a", text), make_chunk("b", chunk_token_count=30))
-    assert cost(observe(returned)) == 30 + count_tokens(text) > 34
 
 
 # Times of single calls; do results repeat

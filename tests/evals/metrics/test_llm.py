@@ -73,17 +73,6 @@ def test_a_verdict_that_fails_makes_its_query_fail_and_is_no_zero(metric: str, s
     assert summary.bound_low == sound[1] / 2 and summary.bound_high == (sound[1] + 1) / 2  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "score"),
-    [([YES, LATE], LATE), ([YES, SPENT, NO], SPENT), ([YES, None], Unscored(reason="not judged")), ([YES, NO], 1.0)],
-)
-def test_precision_without_a_verdict_on_every_chunk_has_no_value(verdicts: list[Any], score: Score) -> None:
-    names = ("topic", "forward", "inverse")[: len(verdicts)]
-    given = {("pose", name): one for name, one in zip(names, verdicts, strict=True) if one is not None}
-    [found] = scores(PRECISION, [observe("pose", names)], judging(verdicts=given))
-    assert found == (pytest.approx(score) if isinstance(score, float) else score)
-
-
 @pytest.mark.parametrize("metric", [PRECISION, RECALL])
 def test_when_judging_ends_early_no_empty_result_behind_counts(metric: str) -> None:
     """Else the mean would be of what was judged and of all that is empty, and sink with every query not judged."""

@@ -45,17 +45,6 @@ def find(query: str) -> list[str]:
     return [query, f"{query} and more", f"{query} and yet more"] if query != "out" else []
 
 
-def test_it_has_a_mean_with_an_interval_a_criterion_and_a_line_in_the_report() -> None:
-    criteria = Experiment.model_validate({"criteria": {"team/says_more": ">= 0.9"}, "metrics": ["ranking/hit_*"]})
-    result = evaluate(find, ROWS, metrics=[says_more], experiment=criteria)
-    found = result.metrics["team/says_more"]
-    assert (found.value, found.n, found.n_failed) == (2 / 3, 3, 0)
-    assert [gate.passed for gate in result.report.criteria] == [False] and not result.passed
-    assert [row.scores["team/says_more"] for row in result.report.queries] == [1.0, 1.0, 0.0]
-    [declared] = result.report.own_metrics
-    assert (declared.name, declared.about) == ("team/says_more", "Results in which a chunk says more than the query")
-
-
 def test_a_grid_asks_it_of_each_distinct_result_and_may_be_chosen_by_it() -> None:
     ASKED.clear()
     wanted = Experiment.model_validate({"objective": {"metrics": "team/says_more"}})

@@ -3,7 +3,6 @@
 from math import inf, isfinite
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +12,6 @@ from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.errors import ExperimentError
 from evals.metrics import METRICS, NEED_A_JUDGE, QueryMetric, choose, declared, listing
 from evals.metrics.declaration import metric, own_metric, summarise
-from evals.metrics.results import Values
 from retrievers.config import RetrieverConfig
 from tests.support.observed import make_case, make_chunk, make_context, observe, results, results_of, scored
 
@@ -103,20 +101,6 @@ def test_a_page_that_cannot_be_read_fails_what_it_would_tell(name: str, expected
     else:
         assert isinstance(broken, Failure) and broken.type == "SourcePageError"
         assert broken.message == "source page broken.md: not UTF-8"
-
-
-def test_the_first_of_several_reasons_counts() -> None:
-    first, second = Values.joined([UNSCORED, 0.5, 1.0, SPENT]), (np.array([True, True, False, False]), FAILED)
-    made = Values.of(np.array([0.1, 0.2, 0.3, 0.4]), first, second)
-    assert [made[row] for row in range(4)] == [UNSCORED, FAILED, 0.3, SPENT]
-    within = made.at(np.array([3, 2])).within(np.array([1, 2]), 4)
-    assert repr([within[row] for row in range(4)]) == repr([float("nan"), SPENT, 0.3, float("nan")])
-
-
-@pytest.mark.parametrize(("high", "excludes_more"), [(1, True), (2, False), (inf, False)])
-def test_the_interval_of_a_mean_within_0_and_1_keeps_to_these(high: float, excludes_more: bool) -> None:
-    found = summarise(ranged(0, high), [1.0] * 9)
-    assert (found.ci_high == 1) is excludes_more
 
 
 # Averages

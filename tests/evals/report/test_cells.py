@@ -1,6 +1,5 @@
 """Cells of a saved grid query by query, beside brute force, and one of them as a run of its own."""
 
-from dataclasses import replace
 from math import isnan
 
 import pytest
@@ -12,7 +11,7 @@ from evals.metrics.declaration import QueryMetric
 from evals.report.grid import distinct
 from evals.report.model import GridSection, ResultsByCell
 from evals.report.parsing import cell_report
-from tests.support.grid_world import swept_of, with_swept
+from tests.support.grid_world import swept_of
 from tests.support.results import report
 
 
@@ -68,12 +67,6 @@ def test_a_cell_that_is_not_there_is_refused_with_one_that_is(grid: Measured, na
         cell_report(report(grid), name)
     with pytest.raises(ReportError, match="no results by cell"):
         cell_report(report(), name)
-
-
-def test_what_is_found_is_shown_where_it_has_no_part_in_the_choice(grid: Measured) -> None:
-    ranking = swept_of(grid).ranking
-    without = replace(ranking, weights={name: 0.0 for name in ranking.weights})
-    assert section_of(with_swept(grid, ranking=without))[1].gain == pytest.approx(section_of(grid)[1].gain)
 
 
 def test_bands_hold_the_figures_and_open_with_fewer_queries(grid: Measured) -> None:

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.resources import files
-from math import nan
 from typing import get_args
 
 import pytest
@@ -15,13 +14,12 @@ from syrupy.assertion import SnapshotAssertion
 from evals.collect.observations import Failure, Gate, LatencyPass, Summary, Unscored
 from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict, Claim
-from evals.report.head import FLAGS, conclusion, criteria_line, decided, deepest, headline, next_flags, tone
+from evals.report.head import FLAGS, conclusion, criteria_line, decided, next_flags, tone
 from evals.report.model import Cause, Facts, RagasCheck
 from evals.report.parsing import parse
 from evals.report.sections import worst
 from evals.run import load_config, parser
 from retrievers.records import StageTimings
-from retrievers.text.printable import json_text
 from tests.support import reports
 from tests.support.grid_world import choice_of, swept_of
 from tests.support.judged import judging
@@ -72,12 +70,6 @@ def test_every_report_follows_the_schema_and_is_read_back_the_same(grid: Measure
         plain = made.plain()
         VALIDATOR.validate(plain)
         assert parse(json.dumps(plain), "r").plain() == plain and (plain["grid"] is None) == (made.grid is None)
-
-
-def test_a_value_that_is_no_number_never_reaches_a_file() -> None:
-    made = report(result(summaries=(Summary(metric=HIT_RATE, value=nan),)))
-    with pytest.raises(ValueError, match="JSON compliant"):
-        json_text(made.plain())
 
 
 def test_the_worst_are_failures_first_then_by_what_was_right_then_the_most_confident() -> None:
@@ -144,10 +136,3 @@ def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_re
     chosen = swept_of(grid).grid.cell(choice_of(grid).recommended.cell)
     assert f"--retriever.top-k {chosen.top_k}" in next_flags(grid, "ranked too low")
     assert set(FLAGS) <= set(get_args(Cause))
-
-
-def test_the_headline_has_a_ranking_metric_at_the_deepest_that_all_runs_have() -> None:
-    names = ["ranking/hit_rate_at_1", HIT_RATE, "ranking/hit_rate_at_10", "scope/false_answer"]
-    assert "ranking/hit_rate_at_10" in headline(names) and HIT_RATE not in headline(names)
-    assert HIT_RATE in headline(names, names[:2])
-    assert deepest("ranking/hit_rate_at_K", names, names[:2]) == HIT_RATE

@@ -81,20 +81,16 @@ def test_the_exit_code_says_whether_the_criteria_are_met(
     assert run("--criteria", criterion, *flags).code == code
 
 
+HYBRID = ("--retriever.mode", "hybrid", "--retriever.threshold-signal")
+
+
 @pytest.mark.parametrize(
-    ("arguments", "ids"),
+    "flags",
     [
-        (["--limit", "2"], ["forward", "inverse"]),
-        (["--ids", "soup,forward"], ["forward", "soup"]),
-        (["--ids", "[soup]"], ["soup"]),
+        (), SWEEP, (*HYBRID, "bm25", "--retriever.threshold", "0.5"),
+        (*HYBRID, "known_words", "--retriever.threshold", "0.5"),
     ],
-)
-def test_fewer_queries(run: Run, folder: Path, arguments: list[str], ids: list[str]) -> None:
-    assert run(*arguments, "--output", "r.json").code == 0
-    assert [query["id"] for query in load_report(folder / "r.json")["queries"]] == ids
-
-
-@pytest.mark.parametrize("flags", [(), SWEEP], ids=["of a run", "of the chosen cell"])
+)  # fmt: skip
 def test_the_exported_settings_give_an_application_the_same_results(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, indexed: Experiment, flags: tuple[str, ...]
 ) -> None:
@@ -227,16 +223,6 @@ def test_what_the_threshold_reads_is_swept_without_another_search(
         assert run("--retriever.threshold-on", kind, "--retriever.threshold", threshold, *files).code == 0
         alone.append(load_report(folder / "r.json")["metrics"]["ranking/precision_at_3"]["value"])
     assert means == pytest.approx(alone) and means[:2] != means[2:]
-
-
-def test_latency_and_determinism_are_of_the_configuration(run: Run, folder: Path) -> None:
-    arguments = ("--metrics", "[ranking/ndcg_at_10, determinism/rate, latency/total_p50_ms]", "--output", "r.json")
-    assert run(*SWEEP, *arguments).code == 0
-    grid = load_report(folder / "r.json")["grid"]
-    (configuration,) = grid["configurations"]
-    assert configuration["metrics"]["determinism/rate"]["value"] == 1.0
-    assert configuration["metrics"]["latency/total_p50_ms"]["value"] > 0
-    assert set(grid["metrics"]) == {"ranking/ndcg_at_10", "scope/abstention", "cost/context_tokens"}
 
 
 def test_a_grid_that_cannot_be_ranked_is_incomplete_shows_its_first_cell_and_is_kept(run: Run, folder: Path) -> None:

@@ -241,12 +241,6 @@ def test_over_a_twentieth_failed_is_exit_code_3(run: Run, report: Report, server
     assert failures and {*failures} <= {"forward", "inverse", "channel"}
 
 
-def test_the_worst_queries_show_why_chunks_were_found_useless(run: Run, server: ChatServer) -> None:
-    server.oracle = Oracle({})
-    done = run("--metrics", PRECISION, "--retriever.threshold", "0.05", "--retriever.top-k", "1")
-    assert "judged useless: The context is of no use for " in done.out
-
-
 def test_without_a_judge_no_llm_metric_and_a_note(plain: Run, report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COHERE_API_KEY", "lies about")
     done = plain("--metrics", "ranking/*,ragas/*")

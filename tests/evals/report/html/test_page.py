@@ -18,12 +18,10 @@ from evals.report.html import render_page
 from evals.report.html.figures import figure_data
 from evals.report.html.render import embedded
 from evals.report.model import Report
-from evals.stats.intervals import Interval
 from retrievers.text.printable import printable
-from tests.support.grid_world import choice_of, swept_of, with_swept
+from tests.support.grid_world import with_swept
 from tests.support.judged import judging
 from tests.support.results import (
-    RIGHT,
     UNLISTED,
     config,
     facts,
@@ -103,13 +101,6 @@ def test_what_is_quoted_is_text() -> None:
     assert printable(page) == page and page.count(r"\x1b[2J\u202e") >= 9
 
 
-def test_a_judges_verdicts_stand_beside_the_chunks_and_the_claims() -> None:
-    verdicts = {("right", "a"): ChunkVerdict(verdict=1, reason="it says so")}
-    claims = {("right", RIGHT.ranked_ids): (Claim(statement="A thing.", attributed=1, reason="read it"),)}
-    page = render_page(report(result(judging=judging(verdicts=verdicts, claims=claims))))
-    assert "Judge: <b>useful</b>. it says so" in page and '<b class="good">supported</b> A thing.' in page
-
-
 def test_what_figures_quote_cannot_end_their_data() -> None:
     name = "</script><!--<script>"
     data = embedded({"moved": [[name, 0.5]]})
@@ -145,19 +136,6 @@ def test_what_is_known_query_by_query_is_zipped_and_is_missed_aloud(grid: Measur
 def drawn(made: Measured, **changes: Any) -> Any:
     """Return the columns of the cells of a grid, with another choice or ranking."""
     return figure_data(report(with_swept(made, **changes)))["grid"]
-
-
-def test_cells_have_the_interval_of_their_standing_and_what_the_choice_says_of_them(grid: Measured) -> None:
-    choice, ranking = choice_of(grid), swept_of(grid).ranking
-    first, *rest = choice.standings
-    known = replace(first, interval=Interval(low=0.25, high=0.1234567))
-    intervals = drawn(grid, choice=replace(choice, standings=(known, *rest)))["intervals"]
-    assert {tuple(intervals[cell]) for cell in first.members} == {(0.25, 0.1234567)}
-    assert drawn(grid, ranking=replace(ranking, order=ranking.order[:7]))["allowed"] == sorted(ranking.order[:7])
-    best = sorted(cell for one in choice.best_set for cell in one.members)
-    for note, wanted in (("too few", []), ("", best)):
-        assert drawn(grid, choice=replace(choice, note=note))["may_be_best"] == wanted
-    assert drawn(grid, choice=None) is None
 
 
 def test_best_scores_are_those_before_the_threshold_and_ranks_those_of_labelled_queries() -> None:
