@@ -52,27 +52,6 @@ def test_a_promise_is_the_lowest_threshold_whose_exact_limit_is_within_the_rate(
     )
 
 
-@pytest.mark.parametrize(
-    ("inside", "outside", "threshold", "statement"),
-    [
-        ([0.9, 0.8, 0.2], [0.412345, *[0.1] * 28], 0.5,
-         "threshold 0.5 promises at most 10% wrong answers of questions like these (95%): it answers 0 of 29 out of "
-         "scope, and gives up 33.3% of 3 in scope"),
-        ([], [*[0.1] * 29], None, "no threshold promises at most 10% wrong answers and answers an in-scope query"),
-        ([0.9], [0.1] * 22, None,
-         "22 out-of-scope queries cannot promise at most 10% wrong answers; 29, all of them silent, could"),
-        *((inside, [0.95] * 29, None,
-           "no threshold promises at most 10% wrong answers and answers an in-scope query")
-          for inside in ([0.4], [0.9, 0.3])),
-    ],
-)  # fmt: skip
-def test_a_promise_is_a_short_number_and_says_what_it_costs(
-    inside: list[float], outside: list[float], threshold: float | None, statement: str
-) -> None:
-    found = promise(inside, outside, 0.1, scale="cosine", among=1)
-    assert (found.threshold, found.statement, found.queries) == (threshold, statement, 29)
-
-
 @pytest.mark.parametrize(("rate", "needed"), [(0.5, 5), (0.25, 11), (0.1, 29), (0.05, 59), (0.01, 299), (1.0, 1)])
 def test_silent_queries_promise_the_exact_limit(rate: float, needed: int) -> None:
     assert queries_that_promise(rate, among=1) == needed

@@ -7,15 +7,10 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import multivariate_normal, norm, t
 
-from evals.stats.best import compare_with_best, planned_looks
+from evals.stats.best import compare_with_best
 
 VALUES = np.clip(np.random.default_rng(1).normal(0.5, 0.2, (132, 6)) - np.linspace(0, 0.2, 6), 0, 1)
 STRATA = np.arange(132) % 3
-
-
-def test_looks_grow_by_an_eighth_from_twenty_to_all() -> None:
-    assert planned_looks(66) == [20, 23, 26, 30, 34, 39, 44, 50, 57, 64, 66]
-    assert planned_looks(12) == [12]
 
 
 @pytest.mark.parametrize("looks", [[], [100, 132], [20, 40, 63, 80, 100, 132]])
@@ -60,21 +55,3 @@ def test_of_two_looks_the_quantile_is_of_a_brownian_motion_in_the_time_that_is_l
     both = multivariate_normal(cov=[[1, sqrt(first / second)], [sqrt(first / second), 1]])
     quantile = brentq(lambda end: both.cdf([end, end]) - 0.95, 1, 3)
     assert found.quantiles == pytest.approx(t.isf(norm.sf(quantile), 5), rel=0.02)
-
-
-def test_of_these_queries_nothing_is_uncertain_once_all_are_judged() -> None:
-    found = compare_with_best(VALUES, loss=0.5, span=1.0, looks=planned_looks(132), seed=0)
-    mean = VALUES.mean(axis=0)
-    assert np.flatnonzero(found.members).tolist() == [mean.argmax()]
-    assert found.lower == pytest.approx(mean - mean.max(), abs=1e-12)
-
-
-def test_a_part_says_more_of_these_queries_than_of_all_that_users_may_ask_and_less_at_several_looks() -> None:
-    part = VALUES[:100]
-    users, here, several = (
-        compare_with_best(part, loss=0.5, span=1.0, looks=looks, seed=0)
-        for looks in ([], [100, 132], [20, 40, 63, 80, 100, 132])
-    )
-    assert (here.lower > users.lower).all() and here.members.sum() <= users.members.sum()
-    assert (users.lower <= part.mean(axis=0) - part.mean(axis=0).max()).all()
-    assert np.nanmax(several.quantiles) > np.nanmax(here.quantiles)

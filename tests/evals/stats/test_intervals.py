@@ -1,6 +1,5 @@
 """Intervals against scipy, scikit-learn, exact binomial sums, and their definitions solved numerically."""
 
-import warnings
 from math import sqrt
 from typing import Any, Literal
 
@@ -26,9 +25,6 @@ def test_of_a_proportion_it_is_scipys_and_ends_at_exactly_0_and_1_where_none_or_
     assert (stats.wilson(0, n).low, stats.wilson(n, n).high) == (0.0, 1.0)
 
 
-# Means
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("seed", range(3))
 def test_of_amounts_of_one_sign_it_solves_the_score_equation(seed: int, sign: int) -> None:
@@ -46,13 +42,6 @@ def test_of_amounts_of_one_sign_it_solves_the_score_equation(seed: int, sign: in
     assert (found.low, found.high) == pytest.approx(expected, rel=1e-10)
 
 
-def test_of_differences_it_is_students() -> None:
-    values = np.random.default_rng(1).exponential(1, 40) - 0.5
-    expected = student_t.interval(0.95, 39, loc=values.mean(), scale=values.std(ddof=1) / sqrt(40))
-    found = stats.mean_interval(values.tolist(), shares=False)
-    assert (found.low, found.high) == pytest.approx(expected, rel=1e-9)
-
-
 @pytest.mark.parametrize("remainder", [1e-10, 1e-8], ids=["average precision", "entity recall"])
 @pytest.mark.parametrize("times", [1, 10])
 def test_rounding_noise_of_perfect_scores_is_no_spread(remainder: float, times: int) -> None:
@@ -60,13 +49,6 @@ def test_rounding_noise_of_perfect_scores_is_no_spread(remainder: float, times: 
     found = stats.mean_interval([k / (k + remainder) for k in (1, 2, 3, 5)] * times, shares=True)
     expected = stats.wilson(4 * times, 4 * times).low, 1.0
     assert (found.low, found.high) == pytest.approx(expected, abs=2 * remainder)
-
-
-def test_other_constants_have_what_the_bounds_allow() -> None:
-    """As if z² of 40 + z² values were 0, or 1."""
-    found = stats.mean_interval([0.25] * 40, shares=True)
-    share = SQUARE / (40 + SQUARE)
-    assert (found.low, found.high) == pytest.approx((0.25 * (1 - share), 0.25 + 0.75 * share), abs=1e-12)
 
 
 @given(st.lists(SHARES.filter(lambda v: len(v) >= 12).map(lambda v: v[:12]), min_size=1, max_size=4), st.booleans())
@@ -81,26 +63,7 @@ def test_many_columns_have_the_intervals_of_each(columns: list[list[float]], sha
             assert [low[at], high[at]] == pytest.approx(expected, nan_ok=True)
 
 
-def test_nothing_warns_on_awkward_values() -> None:
-    awkward = [[0.0] * 11 + [1e-300], [0.0] * 39 + [1.0], [0.1] * 20 + [0.1 + 1e-17], [1e-12 * k for k in range(20)]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        intervals = [stats.mean_interval(values, shares=True) for values in awkward]
-    assert all(interval.low is not None for interval in intervals)
-
-
-# Percentiles
-
-
-@pytest.mark.parametrize(("share", "needed"), [(0.5, 6), (0.95, 72), (0.99, 368)])
-def test_a_percentile_needs_6_calls_for_the_median_72_for_p95_and_368_for_p99(share: float, needed: int) -> None:
-    assert stats.percentile_interval(list(range(needed)), share).low is not None
-    short = stats.percentile_interval(list(range(needed - 1)), share)
-    assert (short.low, short.high) == (None, None)
-    assert short.note == f"not computable: {needed - 1} values are too few, {needed} are needed"
-
-
-@pytest.mark.parametrize(("share", "n"), [(0.5, 6), (0.5, 7), (0.5, 100), (0.95, 72), (0.95, 176), (0.99, 500)])
+@pytest.mark.parametrize(("share", "n"), [(0.5, 6), (0.5, 100), (0.95, 72), (0.95, 176), (0.99, 368)])
 def test_of_a_percentile_it_is_the_shortest_that_leaves_a_fortieth_on_either_side(share: float, n: int) -> None:
     """By exact binomial sums: the percentile lies below the low end iff fewer than `low` values lie below it."""
     found = stats.percentile_interval([float(place) for place in range(1, n + 1)], share)
@@ -108,9 +71,6 @@ def test_of_a_percentile_it_is_the_shortest_that_leaves_a_fortieth_on_either_sid
     low, high = int(found.low), int(found.high)
     assert binom.cdf(low - 1, n, share) <= 0.025 < binom.cdf(low, n, share)
     assert binom.sf(high - 1, n, share) <= 0.025 < binom.sf(high - 2, n, share)
-
-
-# AUROC
 
 
 def _newcombe_end(area: float, m: int, n: int, side: Literal["low", "high"]) -> float:
@@ -140,16 +100,15 @@ def test_of_the_auroc_it_is_an_independent_numerical_solution(area: float, m: in
     [
         (stats.wilson(0, 0), "nothing was scored"),
         (stats.mean_interval([], shares=True), "nothing was scored"),
-        *(
-            (stats.mean_interval([n / 10] * n + [0.9], shares=True), f"{n + 1} values are too few, 10 are needed")
-            for n in (1, 4, 8)
-        ),
+        (stats.mean_interval([0.8] * 8 + [0.9], shares=True), "9 values are too few, 10 are needed"),
         # No tokens for each of 40 queries does not make 0.09 tokens likely.
         *((stats.mean_interval([value] * 40, shares=False), "all values are equal") for value in (0.0, 1.0)),
         (stats.percentile_interval([], 0.5), "no values"),
+        *((stats.percentile_interval([1.0] * (n - 1), share), f"{n - 1} values are too few, {n} are needed")
+          for share, n in ((0.5, 6), (0.95, 72), (0.99, 368))),
         *((stats.auroc_interval(0.5, m, n), "fewer than two queries on one side") for m, n in ((1, 40), (40, 1))),
     ],
-)
+)  # fmt: skip
 def test_what_has_no_interval_says_why(found: stats.Interval, note: str) -> None:
     assert (found.low, found.high) == (None, None) and found.note == f"not computable: {note}"
 
