@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from evals.stats.bands import mean_bands, share_bands
 from tests.numbers.worlds import (
     DATA,
     Counts,
+    Floats,
     average_precision,
     cranfield_search,
     draws,
@@ -20,7 +20,6 @@ from tests.numbers.worlds import (
 )
 
 pytestmark = pytest.mark.slow
-Floats = NDArray[np.float64]
 POPULATION = 20_000
 TOP_KS = np.array([1, 2, 3, 5, 8, 10])
 

@@ -4,13 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from evals.stats.abstention import promise
-from tests.numbers.worlds import Counts, draws
+from tests.numbers.worlds import Counts, Floats, draws
 
 pytestmark = pytest.mark.slow
-Floats = NDArray[np.float64]
 POPULATION = 20_000
 
 
