@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from evals.cases import pages as source_pages
 from evals.cases.pages import SourcePage, SourcePageError, SourcePages, open_sources
@@ -13,7 +11,7 @@ from evals.config.experiment import SourcesConfig
 from evals.metrics.metadata import wrong_fields
 from retrievers.errors import IndexingError
 from retrievers.indexing.markdown import parse_page
-from tests.support.indexing import TOPICS, true_chunks
+from tests.support.indexing import TOPICS
 from tests.support.loopback import HEAD, LoopbackServer, Reply, Request, drip, flood, raw_server
 from tests.support.observed import make_chunk
 
@@ -23,7 +21,6 @@ PAGE = SourcePage(parse_page(TOPICS, "module-1/topics.md", "/docs"))
 @pytest.mark.parametrize(
     ("text", "places"),
     [
-        ("Nodes exchange messages on topics.", [(7, 7, ())]),
         ("A publisher  sends messages. Anyone\n\nmay listen.", [(15, 16, ("Topics", "Publishers"))]),
         ("Mind the queue.", [(18, 18, ("Topics", "Publishers")), (24, 24, ("Topics", "Subscribers"))]),
         ("# not a heading\nros2 topic list", [(27, 28, ("Topics", "Subscribers"))]),
@@ -34,15 +31,6 @@ PAGE = SourcePage(parse_page(TOPICS, "module-1/topics.md", "/docs"))
 def test_occurrences_are_found_white_space_aside(text: str, places: list[tuple[int, int, tuple[str, ...]]]) -> None:
     """Lines are counted by hand in the page."""
     assert [(lines[0], lines[-1], PAGE.section_at(lines[0])) for lines in PAGE.occurrences(text)] == places
-
-
-@given(st.integers(0, TOPICS.count("\n") - 1), st.integers(1, 6))
-def test_every_stretch_of_lines_is_found_where_it_stands(first: int, count: int) -> None:
-    """The oracle is the page itself: blank lines at the ends do not count."""
-    lines = TOPICS.split("\n")[first : first + count]
-    filled = [number for number, line in enumerate(lines, first + 1) if line.strip()]
-    found = [(lines[0], lines[-1]) for lines in PAGE.occurrences("\n".join(lines))]
-    assert ((filled[0], filled[-1]) in found) if filled else not found
 
 
 def test_facts_come_from_front_matter_path_and_place() -> None:
@@ -59,31 +47,6 @@ def test_facts_come_from_front_matter_path_and_place() -> None:
     assert PAGE.headings == {"Topics", "Publishers", "Subscribers"}
     for claimed, heading in ((18, "Publishers"), (24, "Subscribers"), (9, "Publishers")):  # of several places
         assert PAGE.facts(make_chunk("c", "Mind the queue.", start_line=claimed))["heading"] == heading
-
-
-@pytest.mark.parametrize(
-    ("fields", "file"),
-    [
-        ({"file_path": "module-1/topics.md", "source_url": "/docs/module-1/services"}, "module-1/topics.md"),
-        ({"file_path": "moved.md", "source_url": "/docs/module-1/services#calls"}, "module-1/services.md"),
-        ({"file_path": "moved.md", "source_url": "/docs/moved"}, None),
-        ({"source_url": None}, None),
-    ],
-)
-def test_the_page_of_a_chunk_is_that_of_its_file_else_of_its_address(
-    sources: SourcePages, fields: dict[str, str], file: str | None
-) -> None:
-    page = sources.page_of(make_chunk("c", **fields))
-    assert (page.page.file_path if page else None) == file
-
-
-@pytest.mark.parametrize("file", ["module-1/topics.md", "module-1/services.md", "plain.md"])
-def test_chunks_as_they_are_indexed_agree_with_their_page_in_every_fact(sources: SourcePages, file: str) -> None:
-    for chunk in true_chunks(sources, file):
-        page = sources.page_of(chunk)
-        assert page is not None
-        facts = page.facts(chunk)
-        assert "start_line" in facts and facts == {name: getattr(chunk, name) for name in facts}
 
 
 def test_a_page_that_cannot_be_read_is_named_by_file_and_address(tmp_path: Path) -> None:

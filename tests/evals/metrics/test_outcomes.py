@@ -1,7 +1,7 @@
 """Whether each query was answered as it should be, and why not."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -35,31 +35,19 @@ def asked(*returned: Chunk | str, relevant: str = "", candidates: tuple[Any, ...
     return observe(found, grades, candidates=results(*candidates) if candidates else found, case=make_case(**fields))
 
 
-class Verdict(NamedTuple):
-    """The verdict on one query."""
-
-    outcome: str
-    reasons: tuple[str, ...]
-    metadata_accuracy: float | None
-    content_relevance: float | None
-    accuracy_score: float | None
-
-
-def verdict(observation: Observation, context: Context | None = None, top_k: int = FIRST) -> Verdict:
+def verdict(observation: Observation, context: Context | None = None, top_k: int = FIRST) -> tuple[Any, ...]:
+    """Return outcome, reasons, metadata accuracy, content relevance and accuracy score of one query."""
     made = validate(results_of([observation]), None, context or make_context(), top_k)
     columns = (made.outcomes, made.reasons, made.metadata_accuracy, made.content_relevance, made.accuracy_scores)
-    [(outcome, reasons, metadata, relevance, accuracy)] = zip(*columns, strict=True)
-    return Verdict(outcome, reasons, metadata, relevance, accuracy)
+    return tuple(value for [value] in columns)
 
 
 @pytest.mark.parametrize(
     ("change", "fields", "reason"),
     [
-        ({}, {}, ""),
         ({}, {"expected_topics": ["publisher"], "source_url_pattern": "topics$"}, ""),
         ({"title": None}, {}, "rank 1: title: missing"),
         ({"title": "Services"}, {}, "rank 1: title: expected 'Topics' as in the page, got 'Services'"),
-        ({"heading": "Topics"}, {}, "rank 1: heading: expected 'Publishers' as in the page, got 'Topics'"),
         ({"chunk_index": None, "problems": ("chunk_index: expected a whole number from 0, got 'x'",)}, {},
          "rank 1: chunk_index: expected a whole number from 0, got 'x'"),
         ({"file_path": "gone.md", "source_url": "/gone"}, {}, "rank 1: source page: 'gone.md' does not exist"),
@@ -71,18 +59,19 @@ def verdict(observation: Observation, context: Context | None = None, top_k: int
 def test_a_relevant_result_is_a_success_where_metadata_topics_and_pattern_hold_and_a_partial_one_else(
     chunk: Chunk, context: Context, change: dict[str, Any], fields: dict[str, Any], reason: str
 ) -> None:
-    found = verdict(asked(replace(chunk, **change), relevant=chunk.chunk_id, **fields), context)
+    found = asked(replace(chunk, **change), relevant=chunk.chunk_id, **fields)
+    outcome, reasons, _, relevance, _ = verdict(found, context)
     expected = ("PARTIAL_SUCCESS", (reason,)) if reason else ("SUCCESS", ())
-    assert (found.outcome, found.reasons, found.content_relevance) == (*expected, 1.0)
+    assert (outcome, reasons, relevance) == (*expected, 1.0)
 
 
 def test_metadata_of_any_returned_chunk_counts_with_its_rank(chunk: Chunk, context: Context) -> None:
-    found = verdict(asked(chunk, replace(chunk, chunk_id="bad", title="Services"), relevant=chunk.chunk_id), context)
-    assert [reason.partition(":")[0] for reason in found.reasons] == ["rank 2"]
-    assert found.metadata_accuracy == 0.75  # two of two comparable fields, then one of two
-    assert found.accuracy_score == (0.75 + 0.5) / 2
+    found = asked(chunk, replace(chunk, chunk_id="bad", title="Services"), relevant=chunk.chunk_id)
+    _, reasons, accuracy, _, score = verdict(found, context)
+    assert [reason.partition(":")[0] for reason in reasons] == ["rank 2"]
+    assert (accuracy, score) == (0.75, (0.75 + 0.5) / 2)  # two of two comparable fields, then one of two
     bare = verdict(asked(make_chunk("c"), relevant="c"), make_context(required=("title", "module", "chapter", "tags")))
-    assert len(bare.reasons) == 3, "a chunk has at most three reasons"
+    assert len(bare[1]) == 3, "a chunk has at most three reasons"
 
 
 BARE = candidates_of([replace(hit, score=None, scores={}) for hit in results("x")], no_cosine="it gives none")
@@ -96,7 +85,6 @@ UNSCORED = replace(asked("x", in_scope=False), candidates=BARE, selection=BARE)
         (asked("x", "y", in_scope=False), 5, "FAILURE",
          ("out of scope, but 2 chunks were returned (best cosine 0.900)",), 0.0),
         (UNSCORED, 5, "FAILURE", ("out of scope, but 1 chunks were returned",), 0.0),
-        (asked(relevant="a"), 5, "FAILURE", ("returned 0 chunks, expected at least 1",), 0.0),
         (asked("a", relevant="a", min_results=2), 5, "FAILURE", ("returned 1 chunks, expected at least 2",), 1.0),
         (asked("a", "x", relevant="a", min_results=2), 5, "SUCCESS", (), 0.5),
         (asked("x", relevant="a", candidates=("x", "y", "a")), 1, "FAILURE",
@@ -107,8 +95,6 @@ UNSCORED = replace(asked("x", in_scope=False), candidates=BARE, selection=BARE)
          ("no relevant chunk among the first 5; the first relevant one is candidate 6",), 0.0),
         (asked("x", relevant="a", candidates=("x", "y")), 3, "FAILURE",
          ("no relevant chunk among the first 5; none among the 2 candidates either",), 0.0),
-        (asked(*"xyzwva", relevant="a"), 9, "FAILURE",
-         ("no relevant chunk among the first 5; the first relevant one is candidate 6",), 0.0),
         (asked(*"xyzwa", relevant="a"), 9, "SUCCESS", (), 0.2),
         (asked(*"aa", relevant="a"), 9, "SUCCESS", (), 1.0),
         (asked("x", relevant_ids={}), 5, "UNLABELLED", (NO_LABELS.reason,), None),
@@ -118,7 +104,7 @@ def test_a_query_fails_for_what_it_returned_or_did_not(
     found: Observation, top_k: int, outcome: str, reasons: tuple[str, ...], relevance: float | None
 ) -> None:
     """Without metadata that are required, relevance alone is the score."""
-    assert verdict(found, top_k=top_k) == Verdict(outcome, reasons, None, relevance, relevance)
+    assert verdict(found, top_k=top_k) == (outcome, reasons, None, relevance, relevance)
 
 
 RUN = (

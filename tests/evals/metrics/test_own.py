@@ -59,9 +59,9 @@ def test_an_experiment_names_it_and_two_reports_compare_it(
     tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made: OnDisk = make_experiment(tmp_path_factory.mktemp("own"))
-    files = [made.folder / name for name in ("a.json", "b.json")]
-    for file, top_k in zip(files, ("1", "3"), strict=True):
-        flags = ["--metrics", f"python:{HERE}:says_more", "--retriever.top-k", top_k, "--output", file, "--quiet"]
+    files = [made.folder / f"{top_k}.json" for top_k in (1, 3)]
+    for file in files:
+        flags = ["--metrics", f"python:{HERE}:says_more", "--retriever.top-k", file.stem, "--output", file, "--quiet"]
         assert call(main, ["--config", made.config, *flags], capsys).code == 0
     assert load_report(files[0])["own_metrics"][0]["name"] == "team/says_more"
     [comparison] = compare_runs(*files, metrics=["team/*"])
@@ -166,7 +166,6 @@ def test_what_is_no_metric_is_refused_before_any_search(given: Any, error: type[
     ("wrong", "said"),
     [
         ({"scope": "in-scope"}, "scope\n.*'in_scope', 'out_of_scope' or 'all'"),
-        ({"direction": "up"}, "direction\n.*'higher', 'lower' or 'neither'"),
         ({"name": "team/is it code?"}, "name\n.*should match pattern"),
     ],
 )

@@ -44,9 +44,6 @@ def run(indexed: Experiment, folder: Path, capsys: pytest.CaptureFixture[str]) -
     return lambda *arguments: call(main, ["--config", indexed.config, *arguments], capsys)
 
 
-# A run
-
-
 def test_a_run_prints_its_table_and_writes_nothing_that_was_not_asked_for(run: Run, folder: Path) -> None:
     done = run()
     assert (done.code, done.err) == (0, "")
@@ -122,9 +119,6 @@ def test_the_printed_configuration_loaded_again_is_the_same(
     assert [*folder.iterdir()] == []
 
 
-# MLflow
-
-
 def test_a_run_of_any_name_is_kept(run: Run, folder: Path, mlflow_database: Path) -> None:
     name = "ö" * 300
     (folder / "mlruns").mkdir()
@@ -174,9 +168,6 @@ def test_a_server_that_refuses_at_the_end_leaves_the_files_and_a_failed_run(run:
     assert [*(folder / "deep").iterdir()] == [folder / "deep" / "j.xml"]
     assert "ranking/hit_rate_at_3" in done.out
     assert len(load_report(folder / "r.json")["queries"]) == len(CASES)
-
-
-# A sweep
 
 
 def test_a_sweep_prints_its_best_cells_and_its_report_is_of_the_chosen_one(run: Run, folder: Path) -> None:
@@ -248,9 +239,6 @@ def test_one_query_and_no_query_in_scope(run: Run) -> None:
     assert (outside.code, outside.err) == (0, "")
     nothing = run(*SWEEP, "--ids", "france,soup")
     assert nothing.code == 3 and "ranking/ndcg_at_10 scores no query" in nothing.err
-
-
-# Faults of the user
 
 
 def row(**values: Any) -> str:
