@@ -161,25 +161,3 @@ def test_what_must_be_a_name_is_no_pattern_and_its_setting_is_named() -> None:
     with pytest.raises(ExperimentError, match=r"^criteria: no metric 'ranking/mrr_\*'; did you mean 'ranking/mrr_at_"):
         choose(["scope/*", *whole], [1], whole=whole)
     assert {*choose(["scope/auroc"], [1], whole={"scope/auroc": "objective"})} == {"scope/auroc"}
-
-
-NEEDS_A_JUDGE = "needs a judge, and there is none; name one, for example --judge.model cohere:command-a-03-2025"
-BEYOND = "fits only metrics that read more places than there are (top_k 4, candidates 50)"
-
-
-@pytest.mark.parametrize(
-    ("pattern", "said"),
-    [
-        *((pattern, NEEDS_A_JUDGE) for pattern in ("ragas/llm_*", "cost/judge_usd")),
-        ("ranking/hitrate_at_5", "metrics: no metric 'ranking/hitrate_at_5'; did you mean 'ranking/hit_rate_at_5'"),
-        ("ranking/judged_at_5", "'ranking/judged_at_5' is no metric any more: a note of the run tells how many"),
-        ("ranking/expected*", f"{BEYOND}: ranking/expected_top3_in_5; raise top_k, or name a metric in full"),
-    ],
-)
-def test_a_pattern_that_chooses_nothing_is_refused_with_what_to_do(pattern: str, said: str) -> None:
-    with pytest.raises(ExperimentError) as caught:
-        choose(["ranking/mrr_*", pattern], [1], reach=FOUR)
-    assert said in str(caught.value)
-    assert ("--list-metrics" in str(caught.value)) == ("did you mean" in said)
-    if said == NEEDS_A_JUDGE:
-        assert choose([pattern], [1], judged=True).keys() <= NEED_A_JUDGE

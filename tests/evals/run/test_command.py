@@ -84,7 +84,7 @@ HYBRID = ("--retriever.mode", "hybrid", "--retriever.threshold-signal")
 @pytest.mark.parametrize(
     "flags",
     [
-        (), SWEEP, (*HYBRID, "bm25", "--retriever.threshold", "0.5"),
+        (), SWEEP, (*HYBRID, "bm25", "--retriever.threshold", "1.1"),
         (*HYBRID, "known_words", "--retriever.threshold", "0.5"),
     ],
 )  # fmt: skip
@@ -247,6 +247,7 @@ def row(**values: Any) -> str:
 
 BAD = [row(querry="x"), row(in_scope=False), "{", row(), row()]
 LOST = [row(), row(id="b", evidence=[{"source_url": "/docs/arms/kinematics", "quote": "nothing on this page says so"}])]
+WORDLESS = "retriever: {mode: keyword, threshold_signal: known_words, keyword: {encoder: 'python:m:f'}}"
 FAULTS: Mapping[str, Mapping[str, str]] = {
     "--dataset.path bad.jsonl": {"bad.jsonl": "\n".join(BAD)},
     "--dataset.path lost.jsonl": {"lost.jsonl": "\n".join(LOST)},
@@ -267,6 +268,29 @@ FAULTS: Mapping[str, Mapping[str, str]] = {
     "--sweep.threshold 0:1:0.3": {},
     "--sweep.top-k 1:4 --objective.metrics ranking/ndgc": {},
     "--sweep.top-k 1:4 --objective.metrics ragas/llm_context_recall": {},
+    "--sweep.top-k 1:4 --objective.metrics scope/auroc": {},
+    "--sweep.top-k 1:4 --objective.metrics scope/false_answer": {},
+    "--sweep.top-k 1:4 --objective.constraints '{scope/fals: \"<= 1\"}'": {},
+    "--sweep.top-k 1:20 --sweep.candidates 10,30": {},
+    "--sweep.top-k 5,200": {},
+    "--sweep.fusion weighted,rrf --retriever.mode hybrid --retriever.threshold-on final": {},
+    "--sweep.mode semantic,keyword --retriever.threshold-on final": {},
+    "--threshold.false-answer 1.5": {},
+    "--threshold.false-answer 0.3 --sweep.threshold 0.1,0.2": {},
+    "--threshold.false-answer 0.5 --retriever.threshold 0.3": {},
+    "--threshold.false-answer 0.1": {},
+    "--threshold.false-answer 0.1 --ids forward": {},
+    "--retriever.threshold-signal bm25": {},
+    "--retriever.threshold-signal rerank": {},
+    "--retriever.threshold-signal rerank --retriever.rerank cross-encoder --retriever.threshold-on final": {},
+    "--retriever.threshold-signal known_words --retriever.mode hybrid --retriever.threshold 1.5": {},
+    "--config words.yaml": {"words.yaml": WORDLESS},
+    "--metrics 'ragas/llm_*'": {},
+    "--metrics ranking/hitrate_at_5": {},
+    "--metrics ranking/judged_at_5": {},
+    "--metrics 'ranking/expected*' --retriever.top-k 4": {},
+    "--judge.stop.margin 0.03 --sweep.top-k 1:3": {},
+    "--judge.stop.margin 0.03 --sweep.top-k 1:3 --judge.model cohere:command": {},
     "--sweep.top-k 1:4 --objective.constraints '{scope/false_answer: \"< 0\"}'": {},
 }
 """Arguments, and the files that lie in the working directory."""

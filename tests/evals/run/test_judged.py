@@ -181,14 +181,6 @@ def test_a_plan_says_what_its_table_does_not_count(run: Run, server: ChatServer)
     assert "  all " in planned.out and "each way to retrieve: 6 for candidates" in planned.out
 
 
-@pytest.mark.parametrize("flags", [SWEEP, (*SWEEP, "--judge.model", "cohere:command")])
-def test_judging_in_rounds_needs_cells_a_judge_and_a_judged_objective(plain: Run, flags: tuple[str, ...]) -> None:
-    by_labels = ("--metrics", "ranking/*", "--objective.metrics", "ranking/ndcg_at_3")
-    done = plain(*by_labels, "--judge.stop.margin", "0.03", *flags)
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "judge.stop.margin: expected a sweep whose objective a judge scores" in done.err
-
-
 # A judge that cannot be asked, fails, or finds nothing of use
 
 
