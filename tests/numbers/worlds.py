@@ -26,7 +26,6 @@ from evals.stats.intervals import Interval
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-Integers = NDArray[np.int64]
 Scorer = Callable[[Bools], Floats]
 Pair = tuple[float, float]
 QUERIES = 20_000

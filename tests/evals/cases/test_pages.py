@@ -159,12 +159,3 @@ def test_a_page_ends_in_time_and_size(
     monkeypatch.setattr(source_pages, "MOST_BYTES", 1_000)
     with raw_server(answer) as host:
         assert said in unread(pages_at(host), "/a")
-
-
-@pytest.mark.parametrize("charset", ["iso-8859-1", "base64"])
-def test_a_page_is_read_whatever_its_character_set_is_said_to_be(charset: str) -> None:
-    body = "<h1>Größe</h1>".encode("iso-8859-1" if charset == "iso-8859-1" else "utf-8")
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset={charset}\r\nContent-Length: {len(body)}\r\n\r\n"
-    with raw_server(lambda _: [head.encode() + body]) as host:
-        page = pages_at(host).page_of(make_chunk("c", source_url="/a"))
-    assert page is not None and page.page.title == "Größe"

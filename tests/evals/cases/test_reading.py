@@ -281,21 +281,6 @@ def test_which_cases_are_chosen(settings: dict[str, Any], chosen: str) -> None:
     assert golden.fingerprint == golden_set([case for case in CASES.cases if case.id in chosen]).fingerprint
 
 
-@pytest.mark.parametrize(
-    ("source", "settings", "said"),
-    [
-        (CASES, {"split": "train"}, "no split 'train'; it has 'dev', 'test'"),
-        (CASES, {"ids": ("aa", "x")}, "no case with id 'aa', 'x'; did you mean 'a'?"),
-        (5, {}, "expected a path, a list of dictionaries, a DataFrame or a dataset, got int"),
-    ],
-)
-def test_what_cannot_be_chosen(source: Any, settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(DatasetError, match=re.escape(said)):
-        golden_set(source, DatasetConfig(**settings))
-    with pytest.raises(DatasetError, match=r"set dataset\.path"):
-        load_golden(DatasetConfig())
-
-
 @given(st.permutations(range(4)), st.randoms())
 def test_the_fingerprint_does_not_depend_on_order_of_cases_or_keys(order: list[int], random: Any) -> None:
     rows = [list(CASES.cases[place].model_dump(exclude_defaults=True).items()) for place in order]

@@ -70,12 +70,6 @@ def measure(retriever: QdrantRetriever, cases: list[Case] = CASES, **settings: A
     return measure_latency(retriever, cases, config, silent)
 
 
-def test_it_tells_how_far_it_is_in_batches(retriever: QdrantRetriever) -> None:
-    told, many = Told(), [make_case(f"case-{n}", query=f"joint {n}") for n in range(70)]
-    assert len(collect(retriever, many, told)) == 70
-    assert told == [("retrieving", 32, 70), ("retrieving", 64, 70), ("retrieving", 70, 70)]
-
-
 def test_a_failure_keeps_its_type_and_names_the_cases(retriever: QdrantRetriever) -> None:
     """A retriever of the user's own is asked query by query, so that a fault names its case."""
     with pytest.raises(EmbeddingError, match=r"^cases 'q0' to 'bad': .*model failed to embed: TimeoutError"):
@@ -114,14 +108,6 @@ def test_the_same_comes_again(retriever: QdrantRetriever, model: Model) -> None:
     assert (set(found.changed), set(found.score_deltas)) == ({False}, {0.0})
     assert told == [("repeating", n, 4) for n in (1, 2, 3, 4)]
     assert model.asked == len(CASES) * 3, "every repetition embeds anew"
-
-
-@pytest.mark.parametrize(("name", "delta"), [("plain", None), ("dense", 0.0), ("hybrid", 0.0)])
-def test_the_same_comes_again_of_a_retriever_of_the_users_own(name: str, delta: float | None) -> None:
-    cases = [make_case("q", query="the joint of an arm")]
-    with open_retriever(settings(name), env={}) as retriever:
-        found = repeat(retriever, cases, collect(retriever, cases, silent), silent)
-    assert (found.changed, found.score_deltas) == ((False, False), (delta, delta))
 
 
 def test_a_repetition_differs_by_a_chunk_by_its_place_and_by_a_score_beyond_rounding(

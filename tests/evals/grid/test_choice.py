@@ -116,22 +116,6 @@ def test_the_set_is_that_of_a_plain_step_down_with_a_loss_not_seen(count: int, s
     assert len(found ^ set(left)) <= near
 
 
-def test_equal_scores_of_few_queries_are_not_equality() -> None:
-    values = np.column_stack([BASE - 0.4, BASE, BASE])
-    few = chosen(values[:40], [1, 2, 3])
-    assert (few.best.members, is_proved(few), few.best.in_set) == ((1, 2), False, True)
-    assert few.best.lower == pytest.approx(unseen(np.zeros(40), 1.0, 2.0))
-    assert is_proved(chosen(values, [1, 2, 3]))
-
-
-def test_of_equal_cells_the_least_strict_is_preferred_then_the_cheapest() -> None:
-    turned = np.concatenate([BASE[500:], BASE[:500]])
-    assert chosen(np.column_stack([BASE, turned]), [2, 1]).best.cell == 1
-    assert chosen(np.column_stack([BASE, turned]), [2, 1], threshold=[0.0, 0.4]).best.cell == 0
-    found = chosen(np.column_stack([BASE] * 3), [98, 100, 300], threshold=[0.5, 0.3, 0.3])
-    assert (found.recommended.members, found.recommended.cost) == ((1, 2, 0), 100)
-
-
 def test_of_cheaper_cells_within_the_margin_the_cheapest_is_recommended_and_of_these_the_best() -> None:
     worse = np.where(np.arange(1_000) % 100 == 0, BASE - 0.2, BASE)
     values = np.column_stack([worse, NEARLY, BASE, BASE - 0.3])
@@ -139,15 +123,6 @@ def test_of_cheaper_cells_within_the_margin_the_cheapest_is_recommended_and_of_t
     assert chosen(values, [1, 1.5, 2, 0]).recommended.cell == 0
     assert chosen(values, [1, 1.5, 2, 0], margin=0.005).recommended.cell == 1
     assert chosen(values, [2, 2, 2, 2]).recommended.cell == 2
-
-
-def test_a_threshold_that_is_good_for_nothing_seen_is_not_taken_for_the_tokens_it_saves() -> None:
-    values, cost = np.column_stack([BASE, NEARLY]), [900, 890]
-    strict = cells(cost, threshold=[0, 0.3])
-    assert choose(shares(values), strict).recommended.cell == 1
-    found = choose(shares(values), replace(strict, strict_is_good=False))
-    assert found.recommended.cell == 0 and "what a stricter threshold saves is no reason" in reason(found)
-    assert choose(shares(values), replace(cells(cost), strict_is_good=False)).recommended.cell == 1
 
 
 def test_who_may_be_the_best_for_users_is_taken_as_given() -> None:

@@ -119,15 +119,6 @@ def test_of_each_level_the_best_cell_within_it_is_taken(made: Measured) -> None:
     assert [promise.rate for promise in swept_of(made).promised] == [0.5, 0.25, 0.1]
 
 
-def test_a_level_that_no_cell_meets_says_how_near_one_comes(grid_of: Callable[..., Measured]) -> None:
-    made = grid_of(sweep={"top_k": [1, 2], "threshold": [0, 0.1]}, objective__wrong_answers=[0.4, 0.0, 1.0])
-    _, silent, _ = columns(made)
-    assert (1 - silent).min() > 0
-    assert [level.limit for level in decision_of(made).levels] == [1.0, 0.4, 0.0]
-    last = decision_of(made).levels[-1]
-    assert (last.cell, last.figures) == (None, ()) and last.nearest == pytest.approx((1 - silent).min())
-
-
 def test_criteria_that_cells_can_meet_restrict_the_choice(grid_of: Callable[..., Measured]) -> None:
     made = grid_of(criteria={FALSE_ANSWER: "<= 0", "determinism/rate": "== 1"})
     swept = swept_of(made)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from evals.cases.pages import SourcePageError, SourcePages
 from evals.collect.observations import Failure, Observation, Score, Unscored
-from evals.errors import ExperimentError
-from evals.metrics import METRICS, NEED_A_JUDGE, QueryMetric, choose, declared, listing
+from evals.metrics import METRICS, NEED_A_JUDGE, QueryMetric, choose, declared
 from evals.metrics.declaration import metric, own_metric, summarise
 from retrievers.config import RetrieverConfig
 from tests.support.observed import make_case, make_chunk, make_context, observe, results, results_of, scored
@@ -47,14 +46,6 @@ def test_every_row_has_a_name_that_mlflow_takes_a_line_about_it_and_a_range(name
     assert low < high and (row.unit != "share" or (low, high) == (0, 1))
     if name.startswith(("ragas/", "ranking/", "candidates/")) and isinstance(row, QueryMetric):
         assert row.scope == "in_scope", "the denominator is every query in scope"
-
-
-def test_the_list_of_the_documentation_is_that_of_the_table() -> None:
-    lines = {line.split()[0]: line for line in listing().splitlines()}
-    assert lines.keys() == {*METRICS}
-    assert lines["cost/judge_cache_hits"].split("  ", 1)[1].split() == (
-        "calls, from 0 neither verdicts that needed no call".split()
-    )
 
 
 @pytest.mark.parametrize("row", [row for row in METRICS.values() if isinstance(row, QueryMetric)], ids=lambda r: r.name)
@@ -154,10 +145,3 @@ def test_patterns_choose(patterns: list[str], levels: list[int], others: dict[st
     made = choose(patterns, levels, **others)
     assert {*made} == {*chosen}
     assert [*made] == [name for name in choose(["*"], levels, judged=True) if name in made], "in the order of the table"
-
-
-def test_what_must_be_a_name_is_no_pattern_and_its_setting_is_named() -> None:
-    whole = {"ranking/mrr_*": "criteria"}
-    with pytest.raises(ExperimentError, match=r"^criteria: no metric 'ranking/mrr_\*'; did you mean 'ranking/mrr_at_"):
-        choose(["scope/*", *whole], [1], whole=whole)
-    assert {*choose(["scope/auroc"], [1], whole={"scope/auroc": "objective"})} == {"scope/auroc"}

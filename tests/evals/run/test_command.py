@@ -289,6 +289,8 @@ FAULTS: Mapping[str, Mapping[str, str]] = {
     "--metrics ranking/hitrate_at_5": {},
     "--metrics ranking/judged_at_5": {},
     "--metrics 'ranking/expected*' --retriever.top-k 4": {},
+    "--dataset.split train": {},
+    "--metrics ranking/hit_rate_at_5 --criteria '{ranking/mrr_*: \"> 0\"}'": {},
     "--judge.stop.margin 0.03 --sweep.top-k 1:3": {},
     "--judge.stop.margin 0.03 --sweep.top-k 1:3 --judge.model cohere:command": {},
     "--sweep.top-k 1:4 --objective.constraints '{scope/false_answer: \"< 0\"}'": {},

@@ -104,14 +104,6 @@ def test_the_distances_of_what_is_open_and_of_the_scores_add_in_squares(agreeing
         assert (low[column], high[column]) == pytest.approx((max(0.0, mean - down), min(1.0, mean + up)))
 
 
-def test_all_judged_is_plain_judging() -> None:
-    judged, proxy = scores(40, 2)
-    sample = corrected(judged, proxy)
-    assert sample.weight == 0 and np.array_equal(sample.pseudo, judged)
-    assert np.array(sample.interval()) == pytest.approx(np.array(mean_intervals(judged, shares=True)))
-    assert np.array(sample.of_these(looks=1)) == pytest.approx(np.array([judged.mean(axis=0)] * 2))
-
-
 def test_what_lacks_a_query_corrects_nothing_or_counts_in_no_column() -> None:
     judged, proxy = scores(40, 2)
     known = first(judged, 15)
