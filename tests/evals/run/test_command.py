@@ -78,22 +78,25 @@ def test_the_exit_code_says_whether_the_criteria_are_met(
     assert run("--criteria", criterion, *flags).code == code
 
 
-HYBRID = ("--retriever.mode", "hybrid", "--retriever.threshold-signal")
-
-
 @pytest.mark.parametrize(
-    "flags",
+    "settings",
     [
-        (), SWEEP, (*HYBRID, "bm25", "--retriever.threshold", "1.1"),
-        (*HYBRID, "known_words", "--retriever.threshold", "0.5"),
+        {},
+        {"mode": "hybrid", "threshold_signal": "bm25", "threshold": 1.1},
+        {"mode": "hybrid", "threshold_signal": "known_words", "threshold": 0.5},
+        {"rerank": "cross-encoder", "threshold_signal": "rerank", "threshold": 0.4,
+         "cross_encoder.model": "python:tests.support.rerankers:Scorer"},
     ],
 )  # fmt: skip
+@pytest.mark.parametrize("sweep", [(), SWEEP[:2]])
 def test_the_exported_settings_give_an_application_the_same_results(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, indexed: Experiment, flags: tuple[str, ...]
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, indexed: Experiment, settings: dict[str, Any], sweep: Any
 ) -> None:
-    store = ("--retriever.store.path", os.path.relpath(indexed.store))
-    assert run(*flags, *store, "--output", "r.json", "--export", "app/retriever.yaml").code == 0
+    settings = settings | {"store.path": os.path.relpath(indexed.store)}
+    flags = [word for name, value in settings.items() for word in (f"--retriever.{name.replace('_', '-')}", value)]
+    assert run(*flags, *sweep, "--output", "r.json", "--export", "app/retriever.yaml").code == 0
     made = load_report(folder / "r.json")
+    assert any(query["retrieved"] for query in made["queries"])
     written, expected = yaml.safe_load(Path("app/retriever.yaml").read_text("utf-8")), made["config"]["retriever"]
     assert written == expected
     monkeypatch.chdir("/")
