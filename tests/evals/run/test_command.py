@@ -296,7 +296,7 @@ FAULTS: Mapping[str, Mapping[str, str]] = {
     "--metrics ranking/hit_rate_at_5 --criteria '{ranking/mrr_*: \"> 0\"}'": {},
     "--judge.stop.margin 0.03 --sweep.top-k 1:3": {},
     "--judge.stop.margin 0.03 --sweep.top-k 1:3 --judge.model cohere:command": {},
-    "--sweep.top-k 1:4 --objective.constraints '{scope/false_answer: \"< 0\"}'": {},
+    '--sweep.top-k 1:4 --objective.constraints \'{scope/false_answer: "< 0", ranking/mrr_at_1: "> 1"}\'': {},
 }
 """Arguments, and the files that lie in the working directory."""
 
