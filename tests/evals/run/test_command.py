@@ -294,6 +294,7 @@ FAULTS: Mapping[str, Mapping[str, str]] = {
     "--metrics 'ranking/expected*' --retriever.top-k 4": {},
     "--dataset.split train": {},
     "--metrics ranking/hit_rate_at_5 --criteria '{ranking/mrr_*: \"> 0\"}'": {},
+    "--judge.model cohere:command --judge.api-key-env MY_KEY --metrics ragas/llm_context_recall": {},
     "--judge.stop.margin 0.03 --sweep.top-k 1:3": {},
     "--judge.stop.margin 0.03 --sweep.top-k 1:3 --judge.model cohere:command": {},
     '--sweep.top-k 1:4 --objective.constraints \'{scope/false_answer: "< 0", ranking/mrr_at_1: "> 1"}\'': {},
