@@ -11,7 +11,7 @@ from evals.config.experiment import SourcesConfig
 from evals.metrics.metadata import wrong_fields
 from retrievers.errors import IndexingError
 from retrievers.indexing.markdown import parse_page
-from tests.support.indexing import TOPICS
+from tests.support.indexing import TOPICS, true_chunks
 from tests.support.loopback import HEAD, LoopbackServer, Reply, Request, drip, flood, raw_server
 from tests.support.observed import make_chunk
 
@@ -47,6 +47,14 @@ def test_facts_come_from_front_matter_path_and_place() -> None:
     assert PAGE.headings == {"Topics", "Publishers", "Subscribers"}
     for claimed, heading in ((18, "Publishers"), (24, "Subscribers"), (9, "Publishers")):  # of several places
         assert PAGE.facts(make_chunk("c", "Mind the queue.", start_line=claimed))["heading"] == heading
+
+
+def test_chunks_as_they_are_indexed_agree_with_their_page_in_every_fact(sources: SourcePages) -> None:
+    for chunk in true_chunks(sources, "plain.md"):
+        page = sources.page_of(chunk)
+        assert page is not None
+        facts = page.facts(chunk)
+        assert "start_line" in facts and facts == {name: getattr(chunk, name) for name in facts}
 
 
 def test_a_page_that_cannot_be_read_is_named_by_file_and_address(tmp_path: Path) -> None:

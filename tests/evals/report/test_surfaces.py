@@ -24,7 +24,6 @@ from evals.report.grid_sections import best_cells, columns
 from evals.report.html import render_page
 from evals.report.junit import junit
 from evals.report.parsing import parse
-from evals.report.section import Section, Styled, line, markdown, terminal
 from evals.report.sections import disagreements
 from evals.report.terminal import description, render
 from retrievers.text.printable import json_text
@@ -163,11 +162,3 @@ def test_whatever_a_reason_holds_the_junit_file_is_valid_utf_8_xml(case: tuple[s
     JUNIT.validate(text)
     found = fromstring(text.encode("utf-8")).find("testsuite[@name='queries']/testcase/skipped")
     assert found is not None and (shown is None or found.get("message") == f"FAILURE: {shown}")
-
-
-def test_cells_are_harmless_and_what_is_bad_is_bold_in_markdown() -> None:
-    cell = Styled("\x1b[31m[bold]x[/bold]\u202e")
-    assert cell.text == r"\x1b[31m[bold]x[/bold]\u202e"
-    section = Section(title="\x07t", lines=[line(cell)], columns=[], rows=[[Styled("1", "bad"), Styled("")]])
-    assert "\x1b" not in terminal([Section(title="\x07t", lines=[line(cell)])], width=80, color=False)
-    assert list(markdown(section))[-1] == "| **1** |  |"
