@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scipy.optimize import brentq
-from scipy.stats import binomtest, multivariate_normal, norm, permutation_test, t
+from scipy.stats import binomtest, permutation_test, t
 from scipy.stats import t as student_t
 
 from evals.stats.best import compare_with_best
@@ -144,11 +143,3 @@ def test_a_bound_is_the_least_lead_over_a_cell_that_may_be_the_best(looks: list[
 def test_of_two_cells_the_quantile_is_students(strata: None, judged: int | None, freedom: int) -> None:
     found = compare_with_best(VALUES[:6, :2], loss=0.5, span=1.0, strata=strata, judged=judged, seed=0)
     assert found.quantiles == pytest.approx(t.isf(0.05, freedom), rel=0.05 + 0.1 / freedom)
-
-
-def test_of_two_looks_the_quantile_is_of_a_brownian_motion_in_the_time_that_is_left() -> None:
-    found = compare_with_best(VALUES[:6, :2], loss=0.5, span=1.0, looks=[6, 10, 132], seed=0)
-    first, second = (1 / (1 / n - 1 / 132) for n in (6, 10))
-    both = multivariate_normal(cov=[[1, sqrt(first / second)], [sqrt(first / second), 1]])
-    quantile = brentq(lambda end: both.cdf([end, end]) - 0.95, 1, 3)
-    assert found.quantiles == pytest.approx(t.isf(norm.sf(quantile), 5), rel=0.02)
