@@ -281,6 +281,13 @@ def test_which_cases_are_chosen(settings: dict[str, Any], chosen: str) -> None:
     assert golden.fingerprint == golden_set([case for case in CASES.cases if case.id in chosen]).fingerprint
 
 
+def test_what_is_no_golden_data_is_refused() -> None:
+    with pytest.raises(
+        DatasetError, match="expected a path, a list of dictionaries, a DataFrame or a dataset, got int"
+    ):
+        golden_set(5)  # type: ignore[arg-type]
+
+
 @given(st.permutations(range(4)), st.randoms())
 def test_the_fingerprint_does_not_depend_on_order_of_cases_or_keys(order: list[int], random: Any) -> None:
     rows = [list(CASES.cases[place].model_dump(exclude_defaults=True).items()) for place in order]

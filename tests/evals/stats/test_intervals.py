@@ -269,7 +269,8 @@ def test_between_two_numbers_lies_one_of_few_digits(low: float, high: float) -> 
 
 @pytest.mark.parametrize(
     ("low", "high", "between"),
-    [(float("-inf"), 0.3, 0.3), (0.3, 0.36, 0.31), (0.2, 0.3, 0.3), (-0.25, -0.1, -0.2), (0.5, 3.0, 1.0), (0.99, 1, 1)],
-)
+    [(float("-inf"), 0.3, 0.3), (0.3, 0.36, 0.31), (-0.25, -0.1, -0.2), (0.5, 3.0, 1.0), (0.99, 1, 1),
+     (0.3, 0.30000000000000004, 0.30000000000000004)],
+)  # fmt: skip
 def test_of_these_it_is_the_least(low: float, high: float, between: float) -> None:
     assert shortest_between(low, high) == between

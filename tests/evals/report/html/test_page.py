@@ -128,6 +128,7 @@ def test_what_is_known_query_by_query_is_zipped_and_is_missed_aloud(grid: Measur
     assert [text in page for text in (left_out, marks)] == [False, True]
     assert [text in without for text in (left_out, marks)] == [True, False]
     assert page.casefold().count(NO_OUT_OF_SCOPE.casefold()) == 1
+    assert figure_data(report(with_swept(grid, choice=None)))["grid"] is None
 
 
 # Figures; what they draw of it is tested in a browser
