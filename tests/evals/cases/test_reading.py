@@ -285,7 +285,7 @@ def test_what_is_no_golden_data_is_refused() -> None:
     with pytest.raises(
         DatasetError, match="expected a path, a list of dictionaries, a DataFrame or a dataset, got int"
     ):
-        golden_set(5)  # type: ignore[arg-type]
+        golden_set(5)
 
 
 @given(st.permutations(range(4)), st.randoms())
