@@ -20,6 +20,7 @@ from evals.grid.decision import ABSTENTION, FALSE_ANSWER, NO_OUT_OF_SCOPE, Decis
 from evals.grid.decision import with_utility as both_sides
 from evals.grid.heldout import load_held_out, with_held_out
 from evals.grid.measure import Measured, measure_pool, retrieve
+from evals.grid.objective import describe, range_of
 from evals.metrics.collaborators import Collaborators
 from evals.report.grid import results_by_cell
 from evals.report.grid_sections import UNSCORED
@@ -164,6 +165,13 @@ def test_without_out_of_scope_queries_tokens_alone_recommend_no_threshold(tmp_pa
         chosen = swept_of(made).grid.cell(choice.recommended.cell)
         assert choice.recommended.is_within(choice.margin) and (chosen.threshold == 0) == lacks_a_kind
         assert choice.recommended is not choice.best
+
+
+def test_cells_are_named_by_the_range_of_their_settings(made: Measured) -> None:
+    grid = swept_of(made).grid
+    assert describe(grid, 7) == "semantic, top_k 3, threshold 0.1"
+    assert range_of(grid, [0, 7]) == "semantic, top_k 1 … 3, threshold 0 … 0.1"
+    assert range_of(grid, [0, 99]) == "2 retrievals, top_k 1 … 5, threshold 0 … 0.9"
 
 
 def test_what_no_threshold_can_be_chosen_for_is_said_first() -> None:

@@ -71,6 +71,12 @@ def test_hand_computed_and_without_its_queries_a_reason(name: str, value: float,
     assert without.note in ("no query of this kind", "needs in-scope and out-of-scope queries")
 
 
+def test_the_auroc_has_the_interval_of_so_many_queries_of_each_scope() -> None:
+    found, expected = over("scope/auroc", RUN), stats.auroc_interval(4 / 6, 3, 2)
+    assert (found.ci_low, found.ci_high) == pytest.approx((expected.low, expected.high))
+    assert found.note == "3 in scope, 2 out of scope"
+
+
 @pytest.mark.parametrize("best", [0.5, None])
 @pytest.mark.parametrize("name", ["scope/auroc", "scope/max_out_of_scope_score"])
 def test_a_retriever_without_cosines_has_no_figure_even_where_it_found_nothing(name: str, best: float | None) -> None:

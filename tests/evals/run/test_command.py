@@ -297,7 +297,7 @@ FAULTS: Mapping[str, Mapping[str, str]] = {
     "--judge.model cohere:command --judge.api-key-env MY_KEY --metrics ragas/llm_context_recall": {},
     "--judge.stop.margin 0.03 --sweep.top-k 1:3": {},
     "--judge.stop.margin 0.03 --sweep.top-k 1:3 --judge.model cohere:command": {},
-    '--sweep.top-k 1:4 --objective.constraints \'{scope/false_answer: "< 0", ranking/mrr_at_1: "> 1"}\'': {},
+    '--sweep.top-k 1:4 --objective.constraints \'{scope/false_answer: "< 0", ranking/recall_at_3: "> 1"}\'': {},
 }
 """Arguments, and the files that lie in the working directory."""
 
