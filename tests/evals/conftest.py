@@ -4,10 +4,12 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from evals.cases.pages import SourcePages
 from evals.grid.measure import Measured
 from tests.support.command import shared_folder
 from tests.support.experiment import Experiment, index_once, make_experiment
 from tests.support.grid_world import make_grid
+from tests.support.indexing import read_pages
 from tests.support.judged_experiment import JudgedRounds
 
 
@@ -42,3 +44,9 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     """A finished grid of 100 cells, treated as read-only."""
     constraints = {"scope/false_abstention": "<= 0.5"}
     return make_grid(tmp_path_factory.mktemp("grid"), objective={"constraints": constraints})
+
+
+@pytest.fixture(scope="session")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> SourcePages:
+    """Three small pages."""
+    return read_pages(tmp_path_factory.mktemp("docs"))

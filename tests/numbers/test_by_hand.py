@@ -10,8 +10,7 @@ from evals.sampling.corrected import corrected, difference
 from evals.sampling.rounds import Unjudged, judge_in_rounds
 from evals.stats.abstention import promise
 from evals.stats.bands import mean_bands, share_bands
-from evals.stats.best import compare_with_best, with_unseen
-from evals.stats.intervals import mean_interval, mean_intervals
+from evals.stats.best import with_unseen
 from evals.stats.paired import sign_flip
 
 EACH = 1 - 0.05 / 3  # of the three bands that hold together with 95%
@@ -39,12 +38,6 @@ def test_a_promise_that_all_keep_is_the_lowest_threshold_of_its_scale(scale: str
     assert promise([-3.0, 0.6], [-4.0, 0.5], 1.0, scale, among=1).threshold == lowest
 
 
-def test_the_more_differences_are_as_large_as_can_be_the_more_queries_are_counted_that_were_not_seen() -> None:
-    values = np.full((30, 2), 0.5)
-    values[:3], values[3] = (1.0, 0.0), (1.0, 0.5)
-    assert compare_with_best(values, loss=0.5, span=1.0, seed=0).unseen == 1 + 3 / 4
-
-
 @pytest.mark.parametrize(("known", "looks"), [(True, [20]), (False, [20, 23, 26, 30, 34, 39, 40])])
 def test_judging_ends_where_the_cells_that_are_left_return_the_same_on_all_that_is_not_judged(
     known: bool, looks: list[int]
@@ -68,14 +61,6 @@ def test_fewer_than_ten_queries_of_a_kind_go_with_the_others(outside: int, strat
     inside = np.arange(40 + outside)[:, None] < 40
     scores = {"found": np.where(inside, [0.5, 0.6], np.nan), "silent": np.where(inside, np.nan, [1.0, 0.0])}
     assert len({*combine({"found": 0.8, "silent": 0.2}, scores, is_bounded=True).strata.tolist()}) == strata
-
-
-@pytest.mark.parametrize("shares", [True, False])
-def test_ten_scores_have_an_interval_and_nine_of_them_have_none(shares: bool) -> None:
-    values = np.linspace(0.2, 0.8, 10).tolist()
-    assert mean_interval(values, shares=shares).low is not None
-    assert mean_interval(values[:9], shares=shares).note == "not computable: 9 values are too few, 10 are needed"
-    assert np.isnan(mean_intervals(np.empty((0, 2)), shares=shares)).all()
 
 
 def test_where_every_sign_does_as_well_as_the_observed_ones_p_is_1() -> None:

@@ -33,7 +33,7 @@ def test_means_of_a_sample(setting: str, agreement: float, n: int, total: int) -
             of_all += bool(low <= world.truth[cell] <= high)
         counts.at_least(f"{which} cell, what judging all would give", of_these, number, 0.95)
         counts.at_least(f"{which} cell, the corrected mean's interval", of_all, number, 0.93)
-    counts.check()
+    assert counts.wrong == []
 
 
 @pytest.mark.parametrize("setting", ["average precision", "hits", "rare losses"])
@@ -69,7 +69,7 @@ def test_differences_of_a_sample(setting: str, agreement: float, n: int, total: 
         counts.at_most(f"{which} cell, found by the sample alone", by_sample, max(1, differs), 0.5)
         # It finds differences of near cells, too, whose interval must allow for rare losses that were not seen.
         counts.told(f"{which} cell, the randomisation test of the sample alone finds it", by_test / number)
-    counts.check()
+    assert counts.wrong == []
 
 
 def test_every_query_is_equally_likely_to_be_judged() -> None:
@@ -87,4 +87,4 @@ def test_every_query_is_equally_likely_to_be_judged() -> None:
         text = ", ".join(f"{kind} {share:.4f}" for kind, share in shares.items())
         out = sum(not low <= drawn[name] <= high for name in types)
         counts.never(f"{n} drawn, expected {n / len(types):.4f} ({text}); unlikely counts", out)
-    counts.check()
+    assert counts.wrong == []

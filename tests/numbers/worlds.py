@@ -26,7 +26,6 @@ from evals.stats.intervals import Interval
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-Integers = NDArray[np.int64]
 Scorer = Callable[[Bools], Floats]
 Pair = tuple[float, float]
 QUERIES = 20_000
@@ -86,10 +85,10 @@ class World:
 
 
 class Counts:
-    """Estimates of a test: all are printed, then held against what is said, by one-sided 99% limits."""
+    """Estimates of a test: all are printed; `wrong` are those that one-sided 99% limits say to be not as is said."""
 
     def __init__(self, setting: str) -> None:
-        self._setting, self._wrong = setting, list[str]()
+        self.setting, self.wrong = setting, list[str]()
 
     def at_least(self, what: str, count: int, of: int, share: float) -> None:
         upper = beta.ppf(0.99, count + 1, of - count) if count < of else 1.0
@@ -106,13 +105,10 @@ class Counts:
         """Print a figure of which nothing is said."""
         self._say(f"{what}: {figure:.4f}", True)
 
-    def check(self) -> None:
-        assert not self._wrong, "\n".join(self._wrong)
-
     def _say(self, text: str, holds: bool) -> None:
-        print(f"{' ' if holds else '!'} {self._setting}: {text}")  # noqa: T201
+        print(f"{' ' if holds else '!'} {self.setting}: {text}")  # noqa: T201
         if not holds:
-            self._wrong.append(text)
+            self.wrong.append(text)
 
 
 # Formulas of a ranking, by the length of the prefix that a cell returns: [..., depth] flags to [..., depth + 1] scores.
@@ -363,8 +359,8 @@ def chosen(world: World, rows: NDArray[np.intp], *, margin: float, seed: int) ->
     return members, lower, choice.recommended.cell, choice.recommended.is_within(margin)
 
 
-def choices_hold(world: World, setting: str, n: int, number: int, *, margin: float) -> None:
-    """Choose by n queries so often, and hold what is said against the population."""
+def choices(world: World, setting: str, n: int, number: int, *, margin: float) -> Counts:
+    """Choose by n queries so often; return how often what is said holds of the population."""
     counts = Counts(setting)
     behind = world.truth - world.truth.max()
     kept = failed = preferred = wrong = 0
@@ -381,7 +377,7 @@ def choices_hold(world: World, setting: str, n: int, number: int, *, margin: flo
     counts.at_most("the cell proved within the margin is not", wrong, number, 0.05)
     counts.told("a cell is proved within the margin", preferred / number)
     counts.told("share of the cells in the set", float(np.mean(sizes)))
-    counts.check()
+    return counts
 
 
 def begun(scores: Floats, n: int) -> Floats:

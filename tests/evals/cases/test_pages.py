@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from evals.cases import pages as source_pages
 from evals.cases.pages import SourcePage, SourcePageError, SourcePages, open_sources
@@ -13,22 +11,16 @@ from evals.config.experiment import SourcesConfig
 from evals.metrics.metadata import wrong_fields
 from retrievers.errors import IndexingError
 from retrievers.indexing.markdown import parse_page
-from tests.support.indexing import TOPICS, read_pages, true_chunks
+from tests.support.indexing import TOPICS, true_chunks
 from tests.support.loopback import HEAD, LoopbackServer, Reply, Request, drip, flood, raw_server
 from tests.support.observed import make_chunk
 
 PAGE = SourcePage(parse_page(TOPICS, "module-1/topics.md", "/docs"))
 
 
-@pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> SourcePages:
-    return read_pages(tmp_path_factory.mktemp("docs"))
-
-
 @pytest.mark.parametrize(
     ("text", "places"),
     [
-        ("Nodes exchange messages on topics.", [(7, 7, ())]),
         ("A publisher  sends messages. Anyone\n\nmay listen.", [(15, 16, ("Topics", "Publishers"))]),
         ("Mind the queue.", [(18, 18, ("Topics", "Publishers")), (24, 24, ("Topics", "Subscribers"))]),
         ("# not a heading\nros2 topic list", [(27, 28, ("Topics", "Subscribers"))]),
@@ -39,15 +31,6 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> SourcePages:
 def test_occurrences_are_found_white_space_aside(text: str, places: list[tuple[int, int, tuple[str, ...]]]) -> None:
     """Lines are counted by hand in the page."""
     assert [(lines[0], lines[-1], PAGE.section_at(lines[0])) for lines in PAGE.occurrences(text)] == places
-
-
-@given(st.integers(0, TOPICS.count("\n") - 1), st.integers(1, 6))
-def test_every_stretch_of_lines_is_found_where_it_stands(first: int, count: int) -> None:
-    """The oracle is the page itself: blank lines at the ends do not count."""
-    lines = TOPICS.split("\n")[first : first + count]
-    filled = [number for number, line in enumerate(lines, first + 1) if line.strip()]
-    found = [(lines[0], lines[-1]) for lines in PAGE.occurrences("\n".join(lines))]
-    assert ((filled[0], filled[-1]) in found) if filled else not found
 
 
 def test_facts_come_from_front_matter_path_and_place() -> None:
@@ -66,25 +49,8 @@ def test_facts_come_from_front_matter_path_and_place() -> None:
         assert PAGE.facts(make_chunk("c", "Mind the queue.", start_line=claimed))["heading"] == heading
 
 
-@pytest.mark.parametrize(
-    ("fields", "file"),
-    [
-        ({"file_path": "module-1/topics.md", "source_url": "/docs/module-1/services"}, "module-1/topics.md"),
-        ({"file_path": "moved.md", "source_url": "/docs/module-1/services#calls"}, "module-1/services.md"),
-        ({"file_path": "moved.md", "source_url": "/docs/moved"}, None),
-        ({"source_url": None}, None),
-    ],
-)
-def test_the_page_of_a_chunk_is_that_of_its_file_else_of_its_address(
-    sources: SourcePages, fields: dict[str, str], file: str | None
-) -> None:
-    page = sources.page_of(make_chunk("c", **fields))
-    assert (page.page.file_path if page else None) == file
-
-
-@pytest.mark.parametrize("file", ["module-1/topics.md", "module-1/services.md", "plain.md"])
-def test_chunks_as_they_are_indexed_agree_with_their_page_in_every_fact(sources: SourcePages, file: str) -> None:
-    for chunk in true_chunks(sources, file):
+def test_chunks_as_they_are_indexed_agree_with_their_page_in_every_fact(sources: SourcePages) -> None:
+    for chunk in true_chunks(sources, "plain.md"):
         page = sources.page_of(chunk)
         assert page is not None
         facts = page.facts(chunk)
@@ -140,18 +106,15 @@ def site() -> Iterator[Site]:
         yield running
 
 
-def pages_at(host: str) -> SourcePages:
+def pages_at(address: str) -> SourcePages:
+    host = address.removeprefix("http://")
     pages = open_sources(SourcesConfig(http=(host,), base_url=f"http://{host}"))
     assert pages is not None
     return pages
 
 
-def pages_of(site: Site) -> SourcePages:
-    return pages_at(site.url.removeprefix("http://"))
-
-
 def test_a_chunk_is_checked_against_its_page_on_the_site_which_is_fetched_once(site: Site) -> None:
-    pages = pages_of(site)
+    pages = pages_at(site.url)
     required = ("source_url", "title", "heading", "section_path", "tags", "start_line")
     known = {"source_url": "/docs/topics", "heading": "Windows", "section_path": "Topics > Rates > Windows"}
     assert wrong_fields(make_chunk("c", "Ten seconds.", title="Topics", **known), required, pages) == ([], 4)
@@ -164,7 +127,7 @@ def test_a_chunk_is_checked_against_its_page_on_the_site_which_is_fetched_once(s
 
 @pytest.mark.parametrize("name", ["old", "away", "file", "none"])
 def test_only_the_named_hosts_are_ever_asked(site: Site, name: str) -> None:
-    pages = pages_of(site)
+    pages = pages_at(site.url)
     page = pages.page_of(make_chunk("c", source_url=f"/docs/{name}"))
     assert (page is not None) == (name == "old")
     assert site.asked == [f"/docs/{name}", *(["/docs/topics"] if name == "old" else [])]
@@ -180,7 +143,7 @@ def unread(pages: SourcePages, url: str) -> str:
 
 
 def test_a_page_that_fails_is_an_error_and_the_rest_goes_on(site: Site) -> None:
-    pages = pages_of(site)
+    pages = pages_at(site.url)
     said = [unread(pages, f"/docs/{name}") for name in ("broken", "round", "matter", "broken")]
     assert said[0] == said[3] == "/docs/broken: answered 500 Internal Server Error"
     assert said[1] == "/docs/round: Exceeded maximum allowed redirects."
@@ -196,7 +159,6 @@ def test_a_page_that_fails_is_an_error_and_the_rest_goes_on(site: Site) -> None:
         (lambda _: flood(HEAD + b"\r\n"), "an answer of more than 1,000 bytes"),
         (lambda _: [b"hello"], "/a: "),
     ],
-    ids=["drip", "ten gigabytes", "no HTTP"],
 )
 def test_a_page_ends_in_time_and_size(
     answer: Callable[[bytes], Iterable[bytes]], said: str, monkeypatch: pytest.MonkeyPatch
@@ -205,12 +167,3 @@ def test_a_page_ends_in_time_and_size(
     monkeypatch.setattr(source_pages, "MOST_BYTES", 1_000)
     with raw_server(answer) as host:
         assert said in unread(pages_at(host), "/a")
-
-
-@pytest.mark.parametrize("charset", ["iso-8859-1", "base64"])
-def test_a_page_is_read_whatever_its_character_set_is_said_to_be(charset: str) -> None:
-    body = "<h1>Größe</h1>".encode("iso-8859-1" if charset == "iso-8859-1" else "utf-8")
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset={charset}\r\nContent-Length: {len(body)}\r\n\r\n"
-    with raw_server(lambda _: [head.encode() + body]) as host:
-        page = pages_at(host).page_of(make_chunk("c", source_url="/a"))
-    assert page is not None and page.page.title == "Größe"

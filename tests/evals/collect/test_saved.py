@@ -132,22 +132,18 @@ def test_no_threshold_is_held_against_a_retrieval_without_scores(tmp_path: Path)
             evaluate(golden=BY_TEXT, experiment=Settings.model_validate(cut), from_retrieval=tmp_path / "kept")
 
 
-def test_a_threshold_may_be_set_where_none_was(start: Run) -> None:
-    for flags in (
+@pytest.mark.parametrize(
+    "flags",
+    [
         ["--retriever.threshold", "0.2"],
-        ["--sweep.threshold", "0:0.4:0.2", "--sweep.threshold-on", "each,best"],
-    ):
-        done = start("--retriever.threshold", "null", *flags)
-        assert (done.code, done.err) == (0, "")
-
-
-def test_cut_and_metrics_may_differ(start: Run, tmp_path: Path) -> None:
+        ["--sweep.threshold", "0:0.4:0.2", "--sweep.threshold-on", "each,best", "--ids", "forward"],
+    ],
+)
+def test_threshold_cut_and_queries_may_differ(start: Run, tmp_path: Path, flags: list[str]) -> None:
     report = tmp_path / "report.json"
-    done = start("--retriever.top-k", "1", "--retriever.threshold", "0", "--output", report)
+    done = start("--retriever.top-k", "1", "--retriever.threshold", "null", *flags, "--output", report)
     assert (done.code, done.err) == (0, "")
-    assert {len(row["retrieved"]) for row in load_report(report)["queries"]} == {1}
-    swept = start("--sweep.top-k", "1:3", "--ids", "forward")
-    assert (swept.code, swept.err) == (0, "")
+    assert {len(row["retrieved"]) for row in load_report(report)["queries"]} <= {0, 1}
 
 
 @pytest.mark.parametrize(
@@ -156,10 +152,7 @@ def test_cut_and_metrics_may_differ(start: Run, tmp_path: Path) -> None:
         (["--retriever.mode", "keyword"], "expected retriever.mode 'semantic', with which it was saved, got 'keyword'"),
         (["--index.context", "none"], "was indexed with index.context 'path', but index.context 'none' is expected"),
         (["--retriever.rerank", "mmr"], "expected retriever.rerank 'none', with which it was saved, got 'mmr'"),
-        (
-            ["--retriever.candidates", "11"],
-            "expected retriever.candidates 10, with which it was saved, got 11",
-        ),
+        (["--retriever.candidates", "11"], "expected retriever.candidates 10, with which it was saved, got 11"),
         (
             ["--retriever.search-params", "{hnsw_ef: 64}"],
             "expected retriever.search_params None, with which it was saved, got {'hnsw_ef': 64}",

@@ -1,23 +1,34 @@
-"""The decision: both sides in one number, the table of levels; by loops over all cells."""
+"""The decision: both sides in one number, the table of levels; and the chosen cell on held-out queries."""
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from evals.cases.reading import GoldenSet, golden_set, load_golden
+from evals.collect.pool import ground
+from evals.config.experiment import ExperimentConfig
+from evals.errors import DatasetError
+from evals.experiment.inputs import load_inputs
+from evals.grid.axes import plan
 from evals.grid.decision import ABSTENTION, FALSE_ANSWER, NO_OUT_OF_SCOPE, Decision
 from evals.grid.decision import with_utility as both_sides
-from evals.grid.measure import Measured
+from evals.grid.heldout import load_held_out, with_held_out
+from evals.grid.measure import Measured, measure_pool, retrieve
 from evals.grid.objective import describe, range_of
+from evals.metrics.collaborators import Collaborators
 from evals.report.grid import results_by_cell
 from evals.report.grid_sections import UNSCORED
 from evals.report.html import render_page
 from evals.report.html.render import figure_data
 from evals.report.terminal import render
 from evals.stats.intervals import wilson
-from tests.support.experiment import Experiment, settings
+from tests.support.experiment import Experiment, settings, silent
 from tests.support.grid_world import METRICS, SWEEP, Bench, choice_of, make_world, swept_of
 from tests.support.stored_reports import stored
 
@@ -72,13 +83,6 @@ def test_utility_is_one_number_at_the_weight_that_was_set(
     assert weight == 1 or np.array(results.gain, dtype=float) == pytest.approx(found)
 
 
-def test_an_objective_that_weighs_queries_out_of_scope_itself_is_left(
-    grid_of: Callable[..., Measured],
-) -> None:
-    made = grid_of(objective__metrics={NDCG: 1, "scope/false_answer": -0.3})
-    assert swept_of(made).ranking.weights == {NDCG: 1, "scope/false_answer": -0.3}
-
-
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -87,7 +91,6 @@ def test_an_objective_that_weighs_queries_out_of_scope_itself_is_left(
         ({"objective__out_of_scope": 1}, {NDCG: 0.0, ABSTENTION: 1.0}),
         ({"objective__metrics": {NDCG: 1, RECALL: 3}}, {NDCG: 0.2, RECALL: 0.6, ABSTENTION: 0.2}),
         ({"objective__metrics": {NDCG: 1, "scope/false_answer": -0.3}}, {NDCG: 1, "scope/false_answer": -0.3}),
-        ({"sweep": {"top_k": [3, 5]}}, {NDCG: 1.0}),
         ({"sweep": {"top_k": [3, 5], "threshold": [0.1]}}, {NDCG: 1.0}),
         ({"sweep": {"threshold": [0.1, 0.2]}}, {NDCG: 0.8, ABSTENTION: 0.2}),
         ({"dataset__ids": ["in0", "in1"]}, {NDCG: 1.0}),
@@ -128,15 +131,6 @@ def test_of_each_level_the_best_cell_within_it_is_taken(made: Measured) -> None:
     assert [promise.rate for promise in swept_of(made).promised] == [0.5, 0.25, 0.1]
 
 
-def test_a_level_that_no_cell_meets_says_how_near_one_comes(grid_of: Callable[..., Measured]) -> None:
-    made = grid_of(sweep={"top_k": [1, 2], "threshold": [0, 0.1]}, objective__wrong_answers=[0.4, 0.0, 1.0])
-    _, silent, _ = columns(made)
-    assert (1 - silent).min() > 0
-    assert [level.limit for level in decision_of(made).levels] == [1.0, 0.4, 0.0]
-    last = decision_of(made).levels[-1]
-    assert (last.cell, last.figures) == (None, ()) and last.nearest == pytest.approx((1 - silent).min())
-
-
 def test_criteria_that_cells_can_meet_restrict_the_choice(grid_of: Callable[..., Measured]) -> None:
     made = grid_of(criteria={FALSE_ANSWER: "<= 0", "determinism/rate": "== 1"})
     swept = swept_of(made)
@@ -146,19 +140,19 @@ def test_criteria_that_cells_can_meet_restrict_the_choice(grid_of: Callable[...,
     assert swept_of(never).ranking.constraints == {}
     either = grid_of(criteria={FALSE_ANSWER: "<= 0"}, objective__constraints={"scope/abstention": "< 1"})
     assert swept_of(either).ranking.constraints == {"scope/abstention": "< 1"}
-    assert f"no cell has {FALSE_ANSWER} <= 0 and scope/abstention < 1, so that the criteria had no part" in str(
-        either.notes
-    )
+    said = f"no cell has {FALSE_ANSWER} <= 0 and scope/abstention < 1, so that the criteria had no part"
+    assert any(said in note for note in either.notes)
 
 
-def test_data_of_one_kind_say_what_they_lack(world: Experiment) -> None:
-    config = settings(world, metrics=METRICS, sweep=SWEEP, retriever__candidates=20, dataset__ids=("in0", "in1"))
+@pytest.mark.parametrize(("ids", "is_told"), [(("in0", "in1"), True), (("soup", "france"), False)])
+def test_data_of_one_kind_have_no_decision_and_say_what_they_lack(
+    world: Experiment, ids: tuple[str, ...], is_told: bool
+) -> None:
+    config = settings(world, metrics=METRICS, sweep=SWEEP, retriever__candidates=20, dataset__ids=ids)
     made = Bench(config, {}).grid(config)
-    assert swept_of(made).decision is None
-    assert (swept_of(made).promised, swept_of(made).signals) == ((), ())
-    assert any(note.startswith("the golden data holds no out-of-scope query, so") for note in made.notes)
-    other = settings(world, metrics=METRICS, sweep=SWEEP, retriever__candidates=20, dataset__ids=("soup", "france"))
-    assert swept_of(Bench(other, {}).grid(other)).promised == ()
+    swept = swept_of(made)
+    assert (swept.decision, swept.promised, swept.signals) == (None, (), ())
+    assert (NO_OUT_OF_SCOPE in made.notes) == is_told
 
 
 def test_without_out_of_scope_queries_tokens_alone_recommend_no_threshold(tmp_path: Path) -> None:
@@ -171,15 +165,6 @@ def test_without_out_of_scope_queries_tokens_alone_recommend_no_threshold(tmp_pa
         chosen = swept_of(made).grid.cell(choice.recommended.cell)
         assert choice.recommended.is_within(choice.margin) and (chosen.threshold == 0) == lacks_a_kind
         assert choice.recommended is not choice.best
-
-
-@pytest.mark.parametrize("weight", [0, 1])
-def test_a_weight_that_leaves_a_side_out_still_shows_both(grid_of: Callable[..., Measured], weight: int) -> None:
-    made = grid_of(objective__out_of_scope=weight)
-    gain, *_ = columns(made)
-    first = decision_of(made).levels[0]
-    assert decision_of(made).weight == weight and first.cell is not None
-    assert gain[first.cell] == pytest.approx(gain.max()), "what is found is shown nevertheless"
 
 
 def test_cells_are_named_by_the_range_of_their_settings(made: Measured) -> None:
@@ -220,3 +205,112 @@ def test_the_cell_of_every_weight_is_the_best_at_that_weight(made: Measured) -> 
         cell = [turn.cell for turn in by_weight if turn.weight <= weight + 1e-12][-1]
         every = (1 - weight) * gain + weight * silent
         assert every[cell] == pytest.approx(every.max())
+
+
+# Held-out queries
+
+
+def split_world(folder: Path, is_held_out: Callable[[int, Any], bool]) -> Experiment:
+    made = make_world(folder)
+    cases = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]
+    made.write_golden([{**case, "split": "test" if is_held_out(n, case) else "dev"} for n, case in enumerate(cases)])
+    return made
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """The small world, every other query in scope and one out of scope held out."""
+    return split_world(tmp_path_factory.mktemp("world"), lambda place, _: place % 2 == 1)
+
+
+def experiment(world: Experiment, **changes: Any) -> ExperimentConfig:
+    known = {
+        "metrics": ["ranking/*", "scope/*"],
+        "sweep": SWEEP,
+        "retriever__candidates": 20,
+        "dataset__split": "dev",
+    }
+    return settings(world, **{**known, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "split"),
+    [
+        ({}, "test"),
+        ({"dataset__split": None}, None),
+        ({"dataset__split": "test"}, None),
+        ({"dataset__split": "test", "objective__held_out": "dev"}, "dev"),
+        ({"dataset__split": None, "dataset__limit": 4, "objective__held_out": "test"}, "test"),
+        ({"dataset__ids": ("in0",), "dataset__limit": 1}, "test"),
+        ({"dataset__ids": ("in1",)}, "test"),
+    ],
+)
+def test_which_queries_are_held_out(halves: Experiment, changes: dict[str, Any], split: str | None) -> None:
+    """Of the file and of the same rows in memory; those on which the cell is chosen are never among them."""
+    config = experiment(halves, **changes)
+    rows = golden_set([json.loads(line) for line in halves.golden.read_text(encoding="utf-8").splitlines()])
+    bare = config.model_copy(update={"dataset": config.dataset.model_copy(update={"path": None})})
+    for inputs in (load_inputs(config), load_inputs(bare, rows)):
+        found, chosen_on = inputs.held_out, {case.id for case in inputs.golden.cases}
+        assert (found is None) == (split is None)
+        if found is not None:
+            of_split = {case.id for case in rows.cases if case.split == split}
+            assert {case.id for case in found.cases} == of_split - chosen_on and len(found.cases) > 1
+
+
+def test_a_split_without_queries_of_its_own_is_refused_where_it_was_named(tmp_path: Path) -> None:
+    made = split_world(tmp_path, lambda *_: False)
+    assert load_inputs(experiment(made)).held_out is None
+    with pytest.raises(DatasetError, match=r"^objective\.held_out: the golden data has no split 'test'; it has 'dev'"):
+        load_inputs(experiment(made, objective__held_out="test"))
+    for split in (None, "dev"):
+        with pytest.raises(DatasetError, match=r"held_out 'dev': .* chosen on all 1\d of that split; choose"):
+            load_inputs(experiment(made, dataset__split=split, objective__held_out="dev"))
+
+
+def grid_and_held_out(config: ExperimentConfig) -> tuple[Bench, Measured, GoldenSet, Measured]:
+    """The bench, a grid without its held-out figure, the held-out queries, and the grid with it."""
+    bench = Bench(config, {})
+    unseen = load_held_out(config, bench.golden, load=load_golden)
+    assert unseen is not None
+    planned = plan(config.retriever, config.sweep)
+    with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
+        collaborators = Collaborators(retrievers=retrievers, progress=silent)
+        pool = retrieve(planned, bench.golden, grounds, collaborators)
+        grid = measure_pool(config, pool, collaborators, planned)
+        find = partial(retrieve, planned, unseen, ground(unseen, retrievers[0]), collaborators)
+        return bench, grid, unseen, with_held_out(config, grid, find, collaborators)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        {"objective__metrics": {"ranking/recall_at_5": 1.0}},
+        {"objective__constraints": {"scope/false_answer": "<= 0"}, "sweep": {**SWEEP, "threshold": [0.0, 0.6]}},
+    ],
+)
+def test_the_figure_is_that_of_a_single_run_of_the_cell_on_the_split(
+    halves: Experiment, objective: dict[str, Any]
+) -> None:
+    config = experiment(halves, **objective)
+    bench, grid, unseen, found = grid_and_held_out(config)
+    bench.golden = unseen
+    [metric] = config.objective.metrics
+    held, decision = swept_of(found).held_out, swept_of(found).decision
+    assert held is not None and decision is not None
+    assert held.chosen_on == pytest.approx(choice_of(grid).recommended.value, abs=1e-12)
+    for level in (decision.recommended, *decision.levels):
+        if level.cell is not None:
+            alone = bench.run(config, swept_of(grid).grid.settings(level.cell))
+            assert level.held_out == next(summary for summary in alone.summaries if summary.metric == metric)
+    assert replace(decision.recommended, held_out=None) == swept_of(grid).decision.recommended  # type: ignore[union-attr]
+    own = decision.recommended.held_out
+    assert own is not None and (held.value, held.n) == (own.value, own.n)
+    assert (held.interval.low, held.interval.high) == (own.ci_low, own.ci_high)
+
+
+def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(tmp_path: Path) -> None:
+    made = split_world(tmp_path, lambda _, case: not case.get("in_scope", True))
+    _, grid, _, found = grid_and_held_out(experiment(made))
+    assert swept_of(found).held_out is None and found.summaries == grid.summaries
+    assert found.notes[-1] == "there is no figure on the held-out queries: ranking/ndcg_at_10 scores no query"

@@ -1,28 +1,85 @@
-"""The grid of a small world: its records, its ranking, and the cell it comes down to."""
+"""The grid: which configurations its axes make, its records over a small world, and the ranking of its cells."""
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
+from pydantic import PositiveInt
 
-from evals.config.experiment import ExperimentConfig, ObjectiveConfig
-from evals.errors import ExperimentError
-from evals.grid.axes import plan
-from evals.grid.cells import Grid, table
-from evals.grid.choice import objective_scores
-from evals.grid.measure import Measured, metrics_of
-from evals.grid.objective import Ranking, describe, figures, rank
-from evals.report.terminal import render
+from evals.config.experiment import ExperimentConfig
+from evals.config.sweep import ObjectiveConfig, SweepConfig
+from evals.grid.axes import VARIANT_AXES, Plan, effective, plan
+from evals.grid.cells import Grid
+from evals.grid.measure import Measured
+from evals.grid.objective import Ranking, figures, rank
+from retrievers.config import Fusion, Mode, RerankerName, RetrieverConfig
 from tests.support.experiment import Experiment, settings
-from tests.support.grid_world import Bench, swept_of
-from tests.support.results import report
+from tests.support.grid_world import SWEEP, Bench, swept_of
 
-SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}
 METRICS = ["ranking/*", "ranking/recall_at_10", "scope/*", "metadata/*", "content/topic_match", "queries/*"]
 NDCG = "ranking/ndcg_at_10"
+
+
+# Configurations
+
+
+def planned(sweep: dict[str, Any], **base: Any) -> Plan:
+    return plan(RetrieverConfig.model_validate(base), SweepConfig.model_validate(sweep))
+
+
+EVERY = {"mode": ["semantic", "keyword", "hybrid"], "fusion": ["weighted", "rrf", "dbsf"], "rerank": ["none", "mmr"]}
+
+
+@pytest.mark.parametrize(
+    ("sweep", "base", "expected"),
+    [
+        (EVERY, {}, [
+            "semantic", "semantic mmr", "keyword", "keyword mmr", "hybrid weighted", "hybrid weighted mmr",
+            "hybrid rrf", "hybrid rrf mmr", "hybrid dbsf", "hybrid dbsf mmr"]),
+        ({"fusion": ["weighted", "rrf"]}, {}, ["semantic"]),
+        ({"candidates": "100,50"}, {}, ["semantic"]),
+        ({"candidates": "50,100"}, {"mode": "keyword"}, ["keyword candidates 50", "keyword candidates 100"]),
+        ({"candidates": "50,100"}, {"group_by": "module"}, ["semantic candidates 50", "semantic candidates 100"]),
+    ],
+)  # fmt: skip
+def test_combinations_that_find_the_same_are_one_and_of_depths_that_change_nothing_the_least(
+    sweep: dict[str, Any], base: dict[str, Any], expected: list[str]
+) -> None:
+    made = planned(sweep, **base)
+    assert [variant.name for variant in made.variants] == expected
+    if "candidates" in sweep:
+        assert made.variants[0].settings.candidates == 50
+
+
+BASES = [
+    {"mode": mode, "fusion": fusion, "rerank": rerank, "threshold": 0.3}
+    for mode, fusion, rerank in product(get_args(Mode), get_args(Fusion), get_args(RerankerName))
+]
+
+
+def two_values(name: str) -> tuple[Any, Any]:
+    """Two values of an axis, by its type: two of its choices, or two numbers that every such setting may have."""
+    (kind,) = {kind for kind in get_args(SweepConfig.model_fields[name].annotation) if kind is not ...}
+    choices: dict[Any, tuple[Any, Any]] = {PositiveInt: (50, 60)}
+    choices[RerankerName] = ("none", "mmr")
+    return choices.get(kind) or get_args(kind)[:2]
+
+
+@pytest.mark.parametrize("name", VARIANT_AXES)
+def test_every_declared_axis_changes_the_key_of_a_variant_wherever_it_applies(name: str) -> None:
+    one, other = two_values(name)
+    applicable = [base for base in BASES if name in effective(RetrieverConfig.model_validate(base))]
+    assert applicable, "there is a way to retrieve in which it means something"
+    for base in applicable:
+        made = planned({name: [one, other]}, **base).variants
+        assert len({tuple(effective(variant.settings).items()) for variant in made}) == 2
+        assert {variant.parameters[name] for variant in made} == {one, other}
+        assert len({variant.name for variant in made}) == 2
+
+
+# Cells of a small world
 
 
 def experiment(world: Experiment, **changes: Any) -> ExperimentConfig:
@@ -35,61 +92,8 @@ def found(bench: Bench, world: Experiment) -> Measured:
 
 
 @pytest.fixture
-def grid(found: Measured) -> Iterator[Grid]:
-    yield swept_of(found).grid
-
-
-def test_a_cell_is_a_row_of_the_table_by_configuration_then_threshold_then_cut(grid: Grid) -> None:
-    columns = table(grid)
-    thresholds = [round(n / 10, 1) for n in range(10)]
-    expected = [*product(["semantic", "hybrid"], thresholds, range(1, 6))]
-    assert [*zip(columns["mode"], columns["threshold"], columns["top_k"], strict=True)] == expected
-    assert grid.cell(99).parameters == {
-        "mode": "hybrid", "fusion": "weighted", "rerank": "none", "candidates": 20, "top_k": 5, "threshold": 0.9,
-        "threshold_on": "each",
-    }  # fmt: skip
-    for cell in (0, 37, 99):
-        known, own = grid.cell(cell), grid.settings(cell)
-        told = {name: values[cell] for name, values in columns.items() if name not in grid.metrics}
-        assert {name: value for name, value in told.items() if value is not None} == known.parameters
-        assert (own.mode, own.threshold, own.top_k) == (known.parameters["mode"], known.threshold, known.top_k)
-        assert columns[NDCG][cell] == grid.metrics[NDCG].mean[cell]
-    assert columns["metadata/completeness"].count(None) == np.isnan(grid.metrics["metadata/completeness"].mean).sum()
-
-
-@pytest.mark.parametrize(
-    ("metrics", "is_bounded"), [({NDCG: 1.0}, True), ({NDCG: 1.0, "cost/context_tokens": -0.001}, False)]
-)
-def test_an_objective_has_bounds_where_all_its_metrics_have(
-    found: Measured, grid: Grid, metrics: dict[str, float], is_bounded: bool
-) -> None:
-    made = objective_scores(grid, ObjectiveConfig(metrics=metrics), found.context)
-    assert (made.bounds is not None, made.judged, made.ends) == (is_bounded, None, None)
-    expected = sum(weight * grid.metrics[name].mean for name, weight in metrics.items())
-    assert made.values.mean(axis=0) == pytest.approx(expected)
-
-
-def test_what_is_optimised_is_computed_though_nobody_asked(world: Experiment) -> None:
-    config = experiment(world, metrics=["scope/abstention"], objective__metrics={"ranking/mrr_at_5": 1.0})
-    found = metrics_of(config, plan(config.retriever, config.sweep))
-    assert set(found) == {"scope/abstention", "ranking/mrr_at_5", "cost/context_tokens"}
-
-
-@pytest.mark.parametrize(
-    ("objective", "said"),
-    [
-        ({"metrics": {"ranking/ndgc_at_10": 1}}, "no metric 'ranking/ndgc_at_10'; did you mean"),
-        ({"constraints": {"scope/fals": "<= 1"}}, "no metric 'scope/fals'"),
-        ({"metrics": {"scope/auroc": 1}}, "objective: 'scope/auroc' has no score for each query"),
-        ({"metrics": {"scope/false_answer": 1}}, "less is better of 'scope/false_answer', expected a negative weight"),
-        ({"metrics": {"ragas/llm_context_recall": 1}}, "needs a judge"),
-    ],
-)
-def test_an_objective_that_cannot_be_is_refused(world: Experiment, objective: Mapping[str, Any], said: str) -> None:
-    config = experiment(world, objective=objective)
-    with pytest.raises(ExperimentError) as raised:
-        metrics_of(config, plan(config.retriever, config.sweep))
-    assert said in str(raised.value)
+def grid(found: Measured) -> Grid:
+    return swept_of(found).grid
 
 
 def ranked(grid: Grid, incomplete: str = "", remaining: Any = None, **objective: Any) -> Ranking:
@@ -120,35 +124,9 @@ def test_cells_that_miss_a_constraint_are_not_ranked(grid: Grid) -> None:
     assert 0 < (~made.allowed).sum() == 100 - len(made.order) < 100
 
 
-def test_without_a_cell_left_the_nearest_are_named_unless_not_everything_was_judged(grid: Grid) -> None:
-    never = {"scope/false_answer": "< 0", "ranking/recall_at_10": ">= 0.2"}
-    with pytest.raises(ExperimentError) as raised:
-        ranked(grid, constraints=never)
-    said = str(raised.value)
-    assert said.startswith("objective.constraints: none of 100 cells has scope/false_answer < 0 and")
-    recall = grid.metrics["ranking/recall_at_10"].mean
-    first, near = int((grid.metrics["scope/false_answer"].mean == 0).argmax()), int(np.abs(recall - 0.2).argmin())
-    nearest = f"scope/false_answer 0.000 in {describe(grid, first)}, ranking/recall_at_10 {recall[near]:.3f} in "
-    assert f"; the nearest: {nearest}{describe(grid, near)}; relax a constraint, or widen the sweep" in said
-    made = ranked(grid, incomplete="spent", constraints=never)
+def test_without_a_cell_left_none_is_ranked_unless_all_was_judged(grid: Grid) -> None:
+    made = ranked(grid, incomplete="spent", constraints={"scope/false_answer": "< 0"})
     assert (made.order, made.reason) == ((), "no cell meets the constraints by what was judged")
-
-
-def test_a_metric_that_some_cells_cannot_score_does_not_rank_them(bench: Bench, world: Experiment) -> None:
-    """Metadata of nothing has no score, and high thresholds return nothing; the first cell is shown."""
-    made = bench.grid(experiment(world, objective__metrics={"metadata/completeness": 1.0}))
-    reason = (
-        "metadata/completeness scores 11 of 11 queries in some cells and not in all, over 5%: means over different "
-        "queries do not compare"
-    )
-    assert swept_of(made).chosen is None
-    assert (swept_of(made).ranking.order, swept_of(made).ranking.reason) == ((), reason)
-    first = swept_of(made).grid.settings(0)
-    # The report names the fields that were required, where the settings leave them to the collection.
-    assert made.config.retriever == first.model_copy(update={"metadata": made.config.retriever.metadata})
-    assert any(f"the cells are not ranked ({reason})" in note for note in made.notes)
-    assert "The cells are not ranked: metadata/completeness scores" in render(report(made), width=200, color=False)
-    assert report(made).next_flags == ""
 
 
 @pytest.mark.parametrize(("dropped", "is_ranked"), [(1, True), (2, False)])

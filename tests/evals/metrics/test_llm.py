@@ -1,7 +1,6 @@
-"""LLM-graded metrics through a server and the real client, beside ragas' own classes on the same lists."""
+"""LLM-graded metrics beside ragas' own classes on the same lists, and what goes with them and costs nothing."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,13 +8,15 @@ import pytest
 from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.judge.budget import Usage
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
-from evals.judge.verdicts import ChunkVerdict, Judging
-from evals.metrics import METRICS
-from evals.metrics.declaration import Context, summarise
+from evals.judge.verdicts import ChunkVerdict, Judging, average_precision
+from evals.metrics import METRICS, RunMetric
+from evals.metrics.declaration import NO_VALUE, Context, QueryMetric, summarise
+from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
 from evals.sampling.order import NOT_DRAWN, judging_order
 from tests.support.chat_server import ChatServer
 from tests.support.judged import ALL, PROTOCOLS, by_ragas, judge_of, judging, observe, oracle, random_observations
-from tests.support.observed import metric_of, results_of, scored
+from tests.support.observed import make_case, make_chunk, metric_of, results, results_of, scored
+from tests.support.observed import observe as observed
 from tests.support.results import observation
 
 MANY = [*random_observations(24, seed=0)]
@@ -73,17 +74,6 @@ def test_a_verdict_that_fails_makes_its_query_fail_and_is_no_zero(metric: str, s
     assert summary.bound_low == sound[1] / 2 and summary.bound_high == (sound[1] + 1) / 2  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "score"),
-    [([YES, LATE], LATE), ([YES, SPENT, NO], SPENT), ([YES, None], Unscored(reason="not judged")), ([YES, NO], 1.0)],
-)
-def test_precision_without_a_verdict_on_every_chunk_has_no_value(verdicts: list[Any], score: Score) -> None:
-    names = ("topic", "forward", "inverse")[: len(verdicts)]
-    given = {("pose", name): one for name, one in zip(names, verdicts, strict=True) if one is not None}
-    [found] = scores(PRECISION, [observe("pose", names)], judging(verdicts=given))
-    assert found == (pytest.approx(score) if isinstance(score, float) else score)
-
-
 @pytest.mark.parametrize("metric", [PRECISION, RECALL])
 def test_when_judging_ends_early_no_empty_result_behind_counts(metric: str) -> None:
     """Else the mean would be of what was judged and of all that is empty, and sink with every query not judged."""
@@ -114,19 +104,70 @@ def test_what_no_judge_was_asked_about_is_not_scored(metric: str) -> None:
     assert np.isnan(values.values).all() and isinstance(values[1], Unscored)
 
 
-def figure(name: str, said: Judging | None) -> Summary:
-    how: Any = METRICS[name]
-    summary: Summary = how.summarise(Observed(observations=()), context(said))
-    return summary
-
-
 def test_costs_are_those_of_the_whole_run() -> None:
+    def figure(name: str, said: Judging | None) -> Summary:
+        metric = METRICS[name]
+        assert isinstance(metric, RunMetric)
+        return metric.summarise(Observed(observations=()), context(said))
+
     paid = judging(usage=Usage(calls=7, hits=3, tokens_in=1000, tokens_out=50, usd=0.25))
     expected = {"calls": 7, "cache_hits": 3, "tokens": 1050, "usd": 0.25}
     assert {name: figure(f"cost/judge_{name}", paid).value for name in expected} == expected
     unpriced = figure("cost/judge_usd", judging())
     assert unpriced.value is None and unpriced.note == "no price for cohere:command in judge.prices"
-    of_the_judge = [
-        name for name in METRICS if name.startswith(("judge/", "cost/judge_")) or name.endswith("corrected")
-    ]
-    assert {(figure(name, None).value, figure(name, None).note) for name in of_the_judge} == {(None, NO_JUDGE)}
+    for name in METRICS:
+        if name.startswith(("judge/", "cost/judge_")) or name.endswith("corrected"):
+            assert (figure(name, None).value, figure(name, None).note) == (None, NO_JUDGE)
+
+
+# Six distinct words, so that a useful chunk holds at least two of them.
+ANSWER = "Motors turn slowly; motors stop at night."
+# "Motors turn slowly" has 3 words, "they stop at night" 4: "two" holds 2 of the first, "four" 1 of it.
+SENTENCES = "Motors turn slowly. They stop at night."
+TEXTS = {
+    "two": "Slowly, the MOTORS warm up.",
+    "one": "No night train.",
+    "none": "Cables.",
+    "four": "They turn at night, stop.",
+}
+
+
+def asked(*ids: str, answer: str | None = ANSWER, labels: dict[str, int] | None = None) -> Observation:
+    case = make_case(relevant_ids=labels or {}, reference_answer=answer)
+    return observed(results(*(make_chunk(key, TEXTS[key]) for key in ids)), labels or {}, case=case)
+
+
+def useful(*verdicts: int) -> float:
+    return float(average_precision(np.array([verdicts]))[0])
+
+
+LABELLED = asked("two", labels={"two": 1})
+
+
+@pytest.mark.parametrize(
+    ("proxy", "observations", "expected"),
+    [
+        # A chunk is useful from a third of the answer's words on.
+        (PRECISION_PROXY, [asked("two", "none")], [useful(1, 0)]),
+        (PRECISION_PROXY, [asked("one", "four", "none", "two")], [useful(0, 1, 0, 1)]),
+        (PRECISION_PROXY, [asked("one", "none")], [0.0]),
+        (PRECISION_PROXY, [asked()], [0.0]),
+        # Labels decide where there are any.
+        (PRECISION_PROXY, [asked("two", "none", labels={"none": 1}), asked("two")], [useful(0, 1), useful(1)]),
+        (PRECISION_PROXY, [asked("two", answer=None)], [NO_REFERENCE]),
+        # Without labels it is the share of the answer's sentences of which the result holds enough words.
+        (RECALL_PROXY, [asked("two", answer=SENTENCES)], [0.0]),
+        (RECALL_PROXY, [asked("two", "four", answer=SENTENCES)], [1.0]),
+        (RECALL_PROXY, [asked("four", answer=SENTENCES)], [0.5]),
+        (RECALL_PROXY, [asked(answer=SENTENCES)], [0.0]),
+        # One scale for all queries.
+        (RECALL_PROXY, [LABELLED], [1.0]),
+        (RECALL_PROXY, [LABELLED, asked("two")], [0.0, 0.0]),
+        # What needs a reference is not asked about queries without.
+        (RECALL_PROXY, [LABELLED, asked("two", answer=None)], [1.0, NO_REFERENCE]),
+        (RELEVANCE_PROXY, [LABELLED, asked("two", labels={"four": 1}, answer=None)], [1.0, 0.0]),
+        (RELEVANCE_PROXY, [asked("two"), asked("two", answer=None)], [NO_VALUE, NO_VALUE]),
+    ],
+)
+def test_scores_by_hand(proxy: QueryMetric, observations: list[Observation], expected: list[Score]) -> None:
+    assert scored(proxy, observations) == expected

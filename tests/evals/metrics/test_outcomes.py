@@ -1,16 +1,24 @@
-"""Whether each query was answered as it should be, and why not."""
+"""Whether each query was answered as it should be, and why not; notes that qualify the figures of a run."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
-from evals.cases.pages import SourcePages
-from evals.collect.observations import LatencyPass, Observation, Validation
+from evals.cases.pages import SourcePageError, SourcePages
+from evals.cases.relevance import Relevance
+from evals.collect.observations import LatencyPass, Observation, Observed, Validation
+from evals.judge.budget import Usage
+from evals.judge.verdicts import Judging
+from evals.metrics import notes as subject
 from evals.metrics.declaration import NO_LABELS, Context
 from evals.metrics.outcomes import FIRST, validate
+from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, StageTimings
 from tests.support.observed import (
+    PAGE,
     candidates_of,
     make_case,
     make_chunk,
@@ -35,31 +43,19 @@ def asked(*returned: Chunk | str, relevant: str = "", candidates: tuple[Any, ...
     return observe(found, grades, candidates=results(*candidates) if candidates else found, case=make_case(**fields))
 
 
-class Verdict(NamedTuple):
-    """The verdict on one query."""
-
-    outcome: str
-    reasons: tuple[str, ...]
-    metadata_accuracy: float | None
-    content_relevance: float | None
-    accuracy_score: float | None
-
-
-def verdict(observation: Observation, context: Context | None = None, top_k: int = FIRST) -> Verdict:
+def verdict(observation: Observation, context: Context | None = None, top_k: int = FIRST) -> tuple[Any, ...]:
+    """Return outcome, reasons, metadata accuracy, content relevance and accuracy score of one query."""
     made = validate(results_of([observation]), None, context or make_context(), top_k)
     columns = (made.outcomes, made.reasons, made.metadata_accuracy, made.content_relevance, made.accuracy_scores)
-    [(outcome, reasons, metadata, relevance, accuracy)] = zip(*columns, strict=True)
-    return Verdict(outcome, reasons, metadata, relevance, accuracy)
+    return tuple(value for [value] in columns)
 
 
 @pytest.mark.parametrize(
     ("change", "fields", "reason"),
     [
-        ({}, {}, ""),
         ({}, {"expected_topics": ["publisher"], "source_url_pattern": "topics$"}, ""),
         ({"title": None}, {}, "rank 1: title: missing"),
         ({"title": "Services"}, {}, "rank 1: title: expected 'Topics' as in the page, got 'Services'"),
-        ({"heading": "Topics"}, {}, "rank 1: heading: expected 'Publishers' as in the page, got 'Topics'"),
         ({"chunk_index": None, "problems": ("chunk_index: expected a whole number from 0, got 'x'",)}, {},
          "rank 1: chunk_index: expected a whole number from 0, got 'x'"),
         ({"file_path": "gone.md", "source_url": "/gone"}, {}, "rank 1: source page: 'gone.md' does not exist"),
@@ -71,18 +67,19 @@ def verdict(observation: Observation, context: Context | None = None, top_k: int
 def test_a_relevant_result_is_a_success_where_metadata_topics_and_pattern_hold_and_a_partial_one_else(
     chunk: Chunk, context: Context, change: dict[str, Any], fields: dict[str, Any], reason: str
 ) -> None:
-    found = verdict(asked(replace(chunk, **change), relevant=chunk.chunk_id, **fields), context)
+    found = asked(replace(chunk, **change), relevant=chunk.chunk_id, **fields)
+    outcome, reasons, _, relevance, _ = verdict(found, context)
     expected = ("PARTIAL_SUCCESS", (reason,)) if reason else ("SUCCESS", ())
-    assert (found.outcome, found.reasons, found.content_relevance) == (*expected, 1.0)
+    assert (outcome, reasons, relevance) == (*expected, 1.0)
 
 
 def test_metadata_of_any_returned_chunk_counts_with_its_rank(chunk: Chunk, context: Context) -> None:
-    found = verdict(asked(chunk, replace(chunk, chunk_id="bad", title="Services"), relevant=chunk.chunk_id), context)
-    assert [reason.partition(":")[0] for reason in found.reasons] == ["rank 2"]
-    assert found.metadata_accuracy == 0.75  # two of two comparable fields, then one of two
-    assert found.accuracy_score == (0.75 + 0.5) / 2
+    found = asked(chunk, replace(chunk, chunk_id="bad", title="Services"), relevant=chunk.chunk_id)
+    _, reasons, accuracy, _, score = verdict(found, context)
+    assert [reason.partition(":")[0] for reason in reasons] == ["rank 2"]
+    assert (accuracy, score) == (0.75, (0.75 + 0.5) / 2)  # two of two comparable fields, then one of two
     bare = verdict(asked(make_chunk("c"), relevant="c"), make_context(required=("title", "module", "chapter", "tags")))
-    assert len(bare.reasons) == 3, "a chunk has at most three reasons"
+    assert len(bare[1]) == 3, "a chunk has at most three reasons"
 
 
 BARE = candidates_of([replace(hit, score=None, scores={}) for hit in results("x")], no_cosine="it gives none")
@@ -96,7 +93,6 @@ UNSCORED = replace(asked("x", in_scope=False), candidates=BARE, selection=BARE)
         (asked("x", "y", in_scope=False), 5, "FAILURE",
          ("out of scope, but 2 chunks were returned (best cosine 0.900)",), 0.0),
         (UNSCORED, 5, "FAILURE", ("out of scope, but 1 chunks were returned",), 0.0),
-        (asked(relevant="a"), 5, "FAILURE", ("returned 0 chunks, expected at least 1",), 0.0),
         (asked("a", relevant="a", min_results=2), 5, "FAILURE", ("returned 1 chunks, expected at least 2",), 1.0),
         (asked("a", "x", relevant="a", min_results=2), 5, "SUCCESS", (), 0.5),
         (asked("x", relevant="a", candidates=("x", "y", "a")), 1, "FAILURE",
@@ -107,8 +103,6 @@ UNSCORED = replace(asked("x", in_scope=False), candidates=BARE, selection=BARE)
          ("no relevant chunk among the first 5; the first relevant one is candidate 6",), 0.0),
         (asked("x", relevant="a", candidates=("x", "y")), 3, "FAILURE",
          ("no relevant chunk among the first 5; none among the 2 candidates either",), 0.0),
-        (asked(*"xyzwva", relevant="a"), 9, "FAILURE",
-         ("no relevant chunk among the first 5; the first relevant one is candidate 6",), 0.0),
         (asked(*"xyzwa", relevant="a"), 9, "SUCCESS", (), 0.2),
         (asked(*"aa", relevant="a"), 9, "SUCCESS", (), 1.0),
         (asked("x", relevant_ids={}), 5, "UNLABELLED", (NO_LABELS.reason,), None),
@@ -118,7 +112,7 @@ def test_a_query_fails_for_what_it_returned_or_did_not(
     found: Observation, top_k: int, outcome: str, reasons: tuple[str, ...], relevance: float | None
 ) -> None:
     """Without metadata that are required, relevance alone is the score."""
-    assert verdict(found, top_k=top_k) == Verdict(outcome, reasons, None, relevance, relevance)
+    assert verdict(found, top_k=top_k) == (outcome, reasons, None, relevance, relevance)
 
 
 RUN = (
@@ -145,3 +139,75 @@ def test_times_are_those_of_the_serial_calls() -> None:
     times = [StageTimings(embed_ms=0.5, total_ms=totals[query][repeat]) for repeat in range(2) for query in totals]
     calls = LatencyPass(concurrency=1, query_ids=(*totals, *totals), timings=tuple(times))
     assert validate(results_of(RUN[:4]), calls, make_context(), 5).times_ms == (2.0, 5.0, 15.0, 2.0)
+
+
+JUDGED = Judging(model="cohere:c", verdicts={}, scores={}, claims={})
+STOPPED = replace(JUDGED, usage=Usage(stopped="the budget is spent"))
+OUTSIDE = observe(results("a"), case=make_case("out", in_scope=False))
+SILENT = observe((), case=make_case("out", in_scope=False))
+
+
+def seen(*ids: str, **case: Any) -> Observation:
+    return observe(results(*ids), {"a": 1}, case=make_case(**case))
+
+
+def graded(found: Observation, **relevance: Any) -> Observation:
+    return replace(found, relevance=Relevance(**relevance))
+
+
+def unlisted() -> Observation:
+    """One whose relevance was resolved in what was returned."""
+    found = observe(results("a"), case=make_case(evidence=[{"source_url": PAGE, "quote": "text of a"}]))
+    return graded(found, grades={"a": 1}, items=(frozenset("a"),), incomplete="cannot be listed")
+
+
+def asked_in(*queries: str) -> list[Observation]:
+    english = "A topic is a named bus over which nodes exchange messages without knowing one another. " * 2
+    found = results(make_chunk("x", english))
+    return [observe(found, {"a": 1}, case=make_case(f"q{n}", query=query)) for n, query in enumerate(queries)]
+
+
+SETTINGS, DEEPER = RetrieverConfig(top_k=1, candidates=50), RetrieverConfig(top_k=3)
+CUT = observe(results("b"), {"a": 1}, candidates=results("b", "a"))
+OPEN, ANSWERED = seen("a", relevant_ids={}), seen("a", relevant_ids={}, reference_answer="So.")
+USELESS = graded(seen("a", "b", "c"), grades={"a": 1}, irrelevant=frozenset("b"))
+DEEP = ("ranking/hit_rate_at_1", "ranking/recall_at_10", "candidates/recall_at_100", "latency/total_p95_ms_c8")
+LACKING = [
+    graded(seen("a", case_id=f"q{n}"), grades={f"x{n}": 1, "a": 1}, missing=frozenset([f"x{n}"])) for n in range(4)
+]
+
+
+UNREADABLE = SourcePages({f"{n}.md": SourcePageError(f"{n}.md: not UTF-8") for n in range(7)})
+FOREIGN = asked_in("How does it work?", "Was ist ein Topic und wozu brauche ich es?", "什么是话题？")
+RUNS: Mapping[str, tuple[Sequence[Observation], Mapping[str, Any]]] = {
+    "nothing to say": ([seen("a", "b", "c"), OUTSIDE], {"settings": DEEPER}),
+    "none in scope": ([OUTSIDE], {}),
+    "none out of scope": ([seen("a")], {}),
+    "some without labels": ([seen("a"), ANSWERED, OUTSIDE], {}),
+    "all without labels": ([OPEN, ANSWERED, OUTSIDE], {}),
+    "of the retriever": ([seen("a"), OUTSIDE], {"retriever_notes": ("one", "two")}),
+    "another language": ([*FOREIGN, OUTSIDE], {}),
+    "never judged": ([USELESS, seen("x", "y"), OUTSIDE], {}),
+    "all judged": ([replace(USELESS, selection=candidates_of(results("b", "a"))), OUTSIDE], {}),
+    "lacking": ([*LACKING, OUTSIDE], {}),
+    "deeper metrics": ([seen("a"), OUTSIDE], {"metrics": DEEP}),
+    "cut by the threshold": ([CUT, seen("a"), SILENT], {"settings": RetrieverConfig(top_k=2, threshold=0.5)}),
+    "cut by something else": ([CUT, seen("a"), SILENT], {"settings": RetrieverConfig(top_k=2)}),
+    "unlisted": ([unlisted(), OUTSIDE], {"listed": False}),
+    "ids of none": ([seen("b", "c", relevant_ids={"x": 1, "y": 1, "z": 0}), OUTSIDE], {"listed": False}),
+    "ids of some": ([seen("b", "x", relevant_ids={"x": 1}), OUTSIDE], {"listed": False}),
+    "unreadable pages": ([seen("a"), OUTSIDE], {"sources": UNREADABLE}),
+    "no judge": ([seen("a"), OUTSIDE], {"judging": None}),
+    "a spent budget": ([seen("a"), OUTSIDE], {"judging": STOPPED}),
+}
+
+
+def notes_of(observations: Sequence[Observation], others: Mapping[str, Any]) -> list[str]:
+    given = {"settings": SETTINGS, "metrics": (), "judging": JUDGED, "sources": None, **others}
+    read = [given.pop(name) for name in ("settings", "metrics", "judging", "sources")]
+    observed = Observed(observations=tuple(observations), **given)
+    return [*subject.notes(observed, results_of(observations).lists.pool, *read)]
+
+
+def test_a_run_has_the_notes_that_its_figures_need(snapshot: SnapshotAssertion) -> None:
+    assert {name: notes_of(*run) for name, run in RUNS.items()} == snapshot

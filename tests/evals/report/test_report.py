@@ -1,33 +1,44 @@
-"""A result to its report: rows, columns, slices, judge, grid; whether the run passed, and what to run next."""
+"""A result to its report: rows, judge, cells of a grid, did it pass; and its file: its schema says what is read."""
 
+import copy
 import json
+import runpy
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from importlib.resources import files
-from math import nan
-from typing import get_args
+from math import isnan
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from syrupy.assertion import SnapshotAssertion
 
 from evals.collect.observations import Failure, Gate, LatencyPass, Summary, Unscored
+from evals.errors import ReportError
 from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict, Claim
-from evals.report.head import FLAGS, conclusion, criteria_line, decided, deepest, headline, next_flags, tone
-from evals.report.model import Cause, Facts, RagasCheck
-from evals.report.parsing import parse
+from evals.metrics import PASS_RATE, metric_named
+from evals.metrics.declaration import QueryMetric
+from evals.report.grid import distinct
+from evals.report.head import FLAGS, conclusion, criteria_line, decided, next_flags, tone
+from evals.report.model import Cause, Facts, GridSection, RagasCheck, ResultsByCell
+from evals.report.parsing import cell_report, parse
 from evals.report.sections import worst
 from evals.run import load_config, parser
 from retrievers.records import StageTimings
-from retrievers.text.shown import json_text
 from tests.support import reports
 from tests.support.grid_world import choice_of, swept_of
 from tests.support.judged import judging
+from tests.support.recipes import follow, run
+from tests.support.reports import closed, objects
 from tests.support.results import FACTS, UNLISTED, config, report, result, sampled_result, without_scores
 
-VALIDATOR = Draft202012Validator(json.loads(files("evals.report").joinpath("schema.json").read_text(encoding="utf-8")))
+ROOT = Path(__file__).parents[3]
+PUBLISHED: dict[str, Any] = json.loads((ROOT / "evals" / "report" / "schema.json").read_text(encoding="utf-8"))
+VALIDATOR = Draft202012Validator(PUBLISHED)
 HIT_RATE = "ranking/hit_rate_at_5"
 LLM = "ragas/llm_context_precision"
 
@@ -74,12 +85,6 @@ def test_every_report_follows_the_schema_and_is_read_back_the_same(grid: Measure
         assert parse(json.dumps(plain), "r").plain() == plain and (plain["grid"] is None) == (made.grid is None)
 
 
-def test_a_value_that_is_no_number_never_reaches_a_file() -> None:
-    made = report(result(summaries=(Summary(metric=HIT_RATE, value=nan),)))
-    with pytest.raises(ValueError, match="JSON compliant"):
-        json_text(made.plain())
-
-
 def test_the_worst_are_failures_first_then_by_what_was_right_then_the_most_confident() -> None:
     unlabelled = {"outcome": "UNLABELLED", "content_relevance": None}
     rows = [
@@ -113,7 +118,6 @@ def test_met_criteria_alone_are_no_praise_and_a_run_that_is_incomplete_never_pas
     ("own", "baseline", "incomplete", "said"),
     [
         ([], [], "", "No criteria to meet."),
-        ([True, True], [], "", "All 2 criteria are met."),
         ([True, False], [], "", "1 of 2 criteria is not met."),
         ([], [True] * 3, "", "No worse than the baseline in 3 metrics."),
         ([True], [True, False], "", "Worse than the baseline in 1 of 2 metrics. The criterion is met."),
@@ -146,8 +150,168 @@ def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_re
     assert set(FLAGS) <= set(get_args(Cause))
 
 
-def test_the_headline_has_a_ranking_metric_at_the_deepest_that_all_runs_have() -> None:
-    names = ["ranking/hit_rate_at_1", HIT_RATE, "ranking/hit_rate_at_10", "scope/false_answer"]
-    assert "ranking/hit_rate_at_10" in headline(names) and HIT_RATE not in headline(names)
-    assert HIT_RATE in headline(names, names[:2])
-    assert deepest("ranking/hit_rate_at_K", names, names[:2]) == HIT_RATE
+def section_of(made: Measured) -> tuple[GridSection, ResultsByCell]:
+    """Return what the report of a grid has of its cells, and of their results."""
+    section = report(made).grid
+    assert section is not None and section.results is not None
+    return section, section.results
+
+
+def test_every_cell_returns_what_it_would_alone(grid: Measured) -> None:
+    """Oracle: the results of each cell by itself, and its metrics on them."""
+    (_, found), cells = section_of(grid), swept_of(grid).grid
+    ids, [name] = list(found.chunks), found.metrics
+    metric = metric_named(name)
+    assert isinstance(metric, QueryMetric)
+    for number in range(len(cells)):
+        cell, results = cells.cell(number), cells.results(number)
+        threshold = number % cells.size // len(cells.top_ks)
+        gains, passes = (each.values(results, grid.context).values for each in (metric, PASS_RATE))
+        for query, observation in enumerate(results.observations()):
+            which = found.list_of[cell.variant][threshold][query]
+            length = min(cell.top_k, len(found.lists[which]))
+            assert tuple(ids[code] for code in found.lists[which][:length]) == observation.ranked_ids
+            score = found.found[which][length]
+            assert (None if score < 0 else found.scores[score]) == (gains[query] if observation.case.in_scope else None)
+            passed = found.passes[which][length]
+            assert passed == passes[query] if passed >= 0 else passes[query] != passes[query]
+
+
+def test_a_cell_of_a_saved_grid_is_a_run_of_its_own(grid: Measured) -> None:
+    made, (section, _), cells = report(grid), section_of(grid), swept_of(grid).grid
+    names = section.addresses
+    assert len({*names}) == len(names) == len(section.cells)
+    for name, scores in cells.metrics.items():
+        assert section.metrics[name].mean == [None if isnan(mean) else mean for mean in scores.mean.tolist()]
+    for number in (0, 7, len(cells) - 1):
+        alone, results = cell_report(made, names[number]), cells.results(number)
+        passes = PASS_RATE.values(results, grid.context).values
+        for row, observation, passed in zip(alone.queries, results.observations(), passes, strict=True):
+            assert tuple(hit.chunk_id for hit in row.retrieved) == observation.ranked_ids
+            assert all(hit.source for hit in row.retrieved)
+            assert (row.outcome == "SUCCESS") == (passed == 1)
+        for name, metric in alone.metrics.items():
+            assert metric.value == pytest.approx(section.metrics[name].mean[number], abs=1e-12)
+        cell, settings = cells.cell(number), alone.config["retriever"]
+        assert (settings["top_k"], settings["threshold"]) == (cell.top_k, cell.threshold)
+
+
+@pytest.mark.parametrize("name", ["", "k99-t0.3", "semantic"])
+def test_a_cell_that_is_not_there_is_refused_with_one_that_is(grid: Measured, name: str) -> None:
+    with pytest.raises(ReportError, match="expected one such as"):
+        cell_report(report(grid), name)
+    with pytest.raises(ReportError, match="no results by cell"):
+        cell_report(report(), name)
+
+
+def test_bands_hold_the_figures_and_open_with_fewer_queries(grid: Measured) -> None:
+    section, found = section_of(grid)
+    shown = {"found": found.gain} | {
+        name: section.metrics[name].mean for name in ("scope/false_answer", "scope/false_abstention")
+    }
+    assert found.bands.keys() == shown.keys()
+    for name, (low, high) in found.bands.items():
+        for least, figure, most in zip(low, shown[name], high, strict=True):
+            assert figure is not None and 0 <= least <= figure + 1e-12 and figure - 1e-12 <= most <= 1
+            assert most - least > 0.2  # eleven queries say little of all cells at once
+
+
+def test_weights_at_which_the_choice_turns_are_told_apart() -> None:
+    assert distinct([0.0, 0.3]) == ["0.00", "0.30"]
+    assert distinct([0.0, 0.105, 0.319, 0.323]) == ["0.000", "0.105", "0.319", "0.323"]
+
+
+# A report's file
+
+
+GENERATE_AND_BUILD = """
+import json, runpy
+from tests.support.results import report
+runpy.run_path(".ci/schema.py", run_name="__main__")
+print(json.dumps(report().plain()))
+"""
+SMALL = json.loads(json.dumps(reports.document({reports.NDCG: [0.5, "failed"]}, {reports.P95: 1.5})))
+
+
+def test_schema_and_documentation_are_what_the_model_says() -> None:
+    files = runpy.run_path(str(ROOT / ".ci" / "schema.py"))["written"]()
+    assert {file.name for file in files} == {"schema.json", "report.md", "metrics.md"}
+    for file, text in files.items():
+        assert file.read_text(encoding="utf-8") == text, "run make schema"
+    Draft202012Validator.check_schema(PUBLISHED)
+
+
+def test_every_object_and_property_is_described_and_a_run_writes_nothing_else() -> None:
+    found = list(objects(PUBLISHED))
+    assert len(found) == 1 + sum("properties" in one for one in PUBLISHED["$defs"].values()) >= 10
+    for one in (PUBLISHED, *PUBLISHED["$defs"].values()):
+        assert one["description"]
+    for one in found:
+        assert [name for name, inner in one["properties"].items() if not inner.get("description")] == []
+    Draft202012Validator(closed(PUBLISHED)).validate(report().plain())
+
+
+def test_a_reader_ignores_what_it_does_not_know_and_does_without_what_may_be_absent() -> None:
+    later = {**SMALL, "pages": {"seen": 400}, "facts": {**SMALL["facts"], "mood": "good"}}
+    VALIDATOR.validate(later)
+    assert parse(json.dumps(later), "r") == parse(json.dumps(SMALL), "r")
+    without = copy.deepcopy(SMALL)
+    del without["facts"]["collection"], without["facts"]["duration_s"], without["queries"][0]["fingerprint"]
+    VALIDATOR.validate(without)
+    assert parse(json.dumps(without), "r").facts.collection is None
+
+
+def paths(node: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    for key, inner in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        yield (*place, key)
+        yield from paths(inner, (*place, key))
+
+
+@given(
+    st.sampled_from([path for path in paths(SMALL) if path[0] not in ("schema_version", "config")]),
+    st.sampled_from(["delete", None, "x", -1, 0.5, True, [], {}, [1], {"a": 1}, {"unscored": "why"}]),
+)
+def test_schema_and_reader_refuse_the_same(path: tuple[Any, ...], value: Any) -> None:
+    changed = copy.deepcopy(SMALL)
+    *parents, last = path
+    node = changed
+    for key in parents:
+        node = node[key]
+    if value == "delete":
+        del node[last]
+    else:
+        node[last] = value
+    try:
+        parse(json.dumps(changed), "r")
+        accepted = True
+    except ReportError:
+        accepted = False
+    assert VALIDATOR.is_valid(changed) == accepted
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("null", "which has a schema_version"),
+        ('{"schema_version": 1}', "expected a report of schema version 2, found version 1; make it again"),
+        ('{"schema_version": true}', "found version True"),
+        ('{"schema_version": 2}', "not a report of schema version 2:"),
+        (json.dumps(SMALL | {"config": {"tracking": "x"}}), "tracking: expected a table of settings"),
+    ],
+)
+def test_what_is_no_report_is_refused_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(ReportError, match=said):
+        parse(text, "r.json")
+
+
+@pytest.mark.slow
+def test_a_field_that_is_added_by_the_recipe_of_contributing_is_in_report_and_schema(tmp_path: Path) -> None:
+    """The recipe is followed to the letter in a copy of the code."""
+    assert len(follow("Add a report field", tmp_path, ("evals", "tests/support", "docs", ".ci"))) == 2
+    done = run(tmp_path, "-c", GENERATE_AND_BUILD)
+    assert done.returncode == 0, done.stderr
+    first = json.loads(done.stdout)["queries"][0]
+    assert (first["query"], first["words"]) == ("query right", 2)
+    schema = json.loads((tmp_path / "evals/report/schema.json").read_text(encoding="utf-8"))
+    words = schema["$defs"]["QueryRow"]["properties"]["words"]
+    assert (words["type"], words["description"]) == ("integer", "number of words of the query")

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import fromstring
 
 import pytest
@@ -23,7 +24,6 @@ from evals.report.grid_sections import best_cells, columns
 from evals.report.html import render_page
 from evals.report.junit import junit
 from evals.report.parsing import parse
-from evals.report.section import Section, Styled, line, markdown, terminal
 from evals.report.sections import disagreements
 from evals.report.terminal import description, render
 from retrievers.text.shown import json_text
@@ -41,57 +41,50 @@ def test_on_a_terminal(name: str, width: int, snapshot: SnapshotAssertion) -> No
 
 
 def test_differences_from_the_labels_that_a_terminal_leaves_out_are_told() -> None:
-    differing = Differing(query_id="q", chunk_id="c", label=0, reason="It says so.")
-    of = [stored(name) for name in NAMES if stored(name).judge]
-    assert of and of[0].judge is not None
-    many = of[0].model_copy(update={"judge": of[0].judge.model_copy(update={"disagreements": (differing,) * 5})})
+    judged: Any = stored("judged")
+    differing = (Differing(query_id="q", chunk_id="c", label=0, reason="It says so."),) * 5
+    many = judged.model_copy(update={"judge": judged.judge.model_copy(update={"disagreements": differing})})
     assert "; the first 3, all with --verbose" in " ".join(render(many, width=120, color=False).split())
     section = disagreements(many)
     assert section is not None and len(section.rows) == 5 and "first 3" not in str(section.title)
 
 
+def grid_on_a_terminal(width: int, level: int, **changes: Any) -> str:
+    """Show the grid with another level in its decision, the cell before the best recommended."""
+    made: Any = stored("grid")
+    levels = list(made.grid.decision.levels)
+    levels[level] = replace(levels[level], **changes)
+    choice = made.grid.choice.model_copy(update={"recommended": made.grid.choice.standings[3]})
+    changed = {"decision": made.grid.decision.model_copy(update={"levels": tuple(levels)}), "choice": choice}
+    return render(made.model_copy(update={"grid": made.grid.model_copy(update=changed)}), width=width, color=False)
+
+
 def test_the_cell_to_take_stands_in_80_columns_whatever_retrieved_it() -> None:
     """Cells below 50 are semantic, those from 50 hybrid."""
-    report = stored("grid")
-    assert report.grid is not None and report.grid.decision is not None
-    first, *others = report.grid.decision.levels
-    levels = (first, replace(others[0], cell=50), *others[1:])
-    decision = report.grid.decision.model_copy(update={"levels": levels})
-    shown = render(
-        report.model_copy(update={"grid": report.grid.model_copy(update={"decision": decision})}), width=80, color=False
-    ).splitlines()
+    shown = grid_on_a_terminal(80, 1, cell=50).splitlines()
     assert [line.split()[2] for line in shown[1:3]] == ["take", "t0"] and max(map(len, shown[:7])) <= 80
     assert any(line.startswith("at most 50%    k1 t0 ") for line in shown)
     assert " ".join(shown).count("Retrieved by semantic (any, at most 25%, at most 10%, ★ recommended) · hybrid") == 1
 
 
-def test_a_level_without_a_cell_and_a_cheaper_cell_are_told_below_the_table_and_nothing_is_cut() -> None:
-    report = stored("grid")
-    assert report.grid is not None and report.grid.decision is not None and report.grid.choice is not None
-    first, *others = report.grid.decision.levels
-    levels = (first, *others[:-1], replace(others[-1], cell=None, figures=()))
-    decision = report.grid.decision.model_copy(update={"levels": levels})
-    choice = report.grid.choice.model_copy(update={"recommended": report.grid.choice.standings[3]})
-    grid = report.grid.model_copy(update={"decision": decision, "choice": choice})
-    for width in (60, 80):
-        shown = render(report.model_copy(update={"grid": grid}), width=width, color=False)
-        assert "…" not in re.sub(r"\d…\d", "", shown.partition("\nGrid of")[0])
-        told = " ".join(shown.split())
-        assert "at most 10% none" in told
-        assert f"at most 10%: none, as every cell wrongly answers {first.nearest:.0%} or more" in told
-        assert ": it is cheaper, and at most 0.02 below the best;" in told
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_level_without_a_cell_and_a_cheaper_cell_are_told_below_the_table_and_nothing_is_cut(width: int) -> None:
+    shown = grid_on_a_terminal(width, -1, cell=None, figures=())
+    assert "…" not in re.sub(r"\d…\d", "", shown.partition("\nGrid of")[0])
+    told = " ".join(shown.split())
+    assert "at most 10% none" in told
+    assert "at most 10%: none, as every cell wrongly answers 0% or more" in told
+    assert ": it is cheaper, and at most 0.02 below the best;" in told
 
 
 def test_of_a_cell_whose_scores_failed_the_worse_bound_is_shown() -> None:
     """As many failed as were scored: with these as 0 half of the mean is left."""
-    made = stored("grid").grid
-    assert made is not None and made.choice is not None
+    made: Any = stored("grid").grid
     name = columns(made)[0]
-    known = made.metrics[name]
-    halved = made.model_copy(update={"metrics": {**made.metrics, name: known.model_copy(update={"n_failed": known.n})}})
-    shown, less = (best_cells(one, made.choice, 1) for one in (made, halved))
-    at = [column.name for column in shown.columns].index(name)
-    before, after = (float(section.rows[0][at].text) for section in (shown, less))
+    failed = {name: made.metrics[name].model_copy(update={"n_failed": made.metrics[name].n})}
+    halved = made.model_copy(update={"metrics": made.metrics | failed})
+    at = [column.name for column in best_cells(made, made.choice, 1).columns].index(name)
+    before, after = (float(best_cells(one, made.choice, 1).rows[0][at].text) for one in (made, halved))
     assert before > 0 and after == pytest.approx(before / 2, abs=1e-3)
 
 
@@ -169,11 +162,3 @@ def test_whatever_a_reason_holds_the_junit_file_is_valid_utf_8_xml(case: tuple[s
     JUNIT.validate(text)
     found = fromstring(text.encode("utf-8")).find("testsuite[@name='queries']/testcase/skipped")
     assert found is not None and (shown is None or found.get("message") == f"FAILURE: {shown}")
-
-
-def test_cells_are_harmless_and_what_is_bad_is_bold_in_markdown() -> None:
-    cell = Styled("\x1b[31m[bold]x[/bold]\u202e")
-    assert cell.text == r"\x1b[31m[bold]x[/bold]\u202e"
-    section = Section(title="\x07t", lines=[line(cell)], columns=[], rows=[[Styled("1", "bad"), Styled("")]])
-    assert "\x1b" not in terminal([Section(title="\x07t", lines=[line(cell)])], width=80, color=False)
-    assert list(markdown(section))[-1] == "| **1** |  |"

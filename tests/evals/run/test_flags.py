@@ -1,6 +1,5 @@
 """The commands under one name, and the flags of a run: what they show, and what changes an experiment."""
 
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -52,11 +51,6 @@ def test_the_exit_code_is_that_of_the_command(
 ) -> None:
     done = call(main, arguments, capsys)
     assert done.code == code and said in (done.err if code else done.out)
-
-
-def test_arguments_come_from_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["retrieval-evals", "run", "--list-metrics"])
-    assert main() == 0
 
 
 # The flags of a run

@@ -1,12 +1,16 @@
-"""Judging in rounds: what is asked, what each look rests on, and what is true of all verdicts."""
+"""Judging in rounds of a random order: what is asked, what each look rests on, and what is true of all verdicts."""
 
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from evals.cases.case import Case
+from evals.config.judge import JudgeConfig
 from evals.sampling.corrected import corrected, shrunk_weight, weight_of_differences
+from evals.sampling.order import judging_order, sample_size, uniform
 from evals.sampling.rounds import Rounds, Unjudged, judge_in_rounds, queries_needed
 from evals.stats.best import compare_with_best, planned_looks
 
@@ -167,3 +171,29 @@ def test_so_many_queries_are_needed_that_the_interval_is_at_most_a_quarter_wider
 
     assert queries_needed(scores, labels) == next(n for n in range(1, 201) if width(n) <= 1.25 * width(200))
     assert queries_needed(np.where(np.arange(200)[:, None] < 40, labels, np.nan), labels) == 0
+
+
+def test_a_name_has_a_number_of_its_own_from_0_to_1() -> None:
+    found = [uniform(seed, "case", str(number)) for seed in (0, 1) for number in range(1_000)]
+    assert 0 <= min(found) and max(found) < 1 and len(set(found)) == 2_000
+    assert found != [uniform(0, "other", str(number)) for number in range(2_000)]
+    assert fmean(found) == pytest.approx(0.5, abs=0.03)
+
+
+def test_the_order_is_that_of_the_cases_whatever_theirs_and_how_often_they_come() -> None:
+    """That each is as likely to be drawn: tests/numbers/test_samples.py."""
+    inside = [Case(id=f"q{number}", query="q", relevant_ids={"a": 1}) for number in range(30)]
+    cases = [*inside, Case(id="soup", query="q", in_scope=False)]
+    assert judging_order(cases, 7) == judging_order([*reversed(cases), *cases], 7) != judging_order(cases, 8)
+    assert sorted(judging_order(cases, 7)) == sorted(case.id for case in inside)
+
+
+@pytest.mark.parametrize(
+    ("written", "queries", "size"),
+    [
+        ("all", 66, 66), ("0.1", 230, 23), (0.1, 66, 10), (0.5, 66, 33), (0.1, 8, 8), ("40", 66, 40), (400, 66, 66),
+        ("auto", 66, 20), ("auto", 12, 12),
+    ],
+)  # fmt: skip
+def test_the_size_of_the_sample(written: object, queries: int, size: int) -> None:
+    assert sample_size(JudgeConfig.model_validate({"sample": written}).sample, queries) == size

@@ -1,6 +1,5 @@
-"""Intervals against scipy, scikit-learn, exact binomial sums, and their definitions solved numerically."""
+"""Intervals and promises against scipy, scikit-learn, exact binomial sums, and their definitions solved numerically."""
 
-import warnings
 from math import sqrt
 from typing import Any, Literal
 
@@ -11,8 +10,11 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binom, binomtest, moment, norm
 from scipy.stats import t as student_t
+from sklearn.metrics import roc_auc_score
 
 from evals.stats import intervals as stats
+from evals.stats.abstention import promise, queries_that_promise, shortest_between, signal
+from evals.stats.intervals import auroc_interval
 
 SHARES = st.lists(st.floats(0, 1), min_size=1, max_size=40)
 
@@ -24,9 +26,6 @@ def test_of_a_proportion_it_is_scipys_and_ends_at_exactly_0_and_1_where_none_or_
         found = stats.wilson(successes, n)
         assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
     assert (stats.wilson(0, n).low, stats.wilson(n, n).high) == (0.0, 1.0)
-
-
-# Means
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -46,13 +45,6 @@ def test_of_amounts_of_one_sign_it_solves_the_score_equation(seed: int, sign: in
     assert (found.low, found.high) == pytest.approx(expected, rel=1e-10)
 
 
-def test_of_differences_it_is_students() -> None:
-    values = np.random.default_rng(1).exponential(1, 40) - 0.5
-    expected = student_t.interval(0.95, 39, loc=values.mean(), scale=values.std(ddof=1) / sqrt(40))
-    found = stats.mean_interval(values.tolist(), shares=False)
-    assert (found.low, found.high) == pytest.approx(expected, rel=1e-9)
-
-
 @pytest.mark.parametrize("remainder", [1e-10, 1e-8], ids=["average precision", "entity recall"])
 @pytest.mark.parametrize("times", [1, 10])
 def test_rounding_noise_of_perfect_scores_is_no_spread(remainder: float, times: int) -> None:
@@ -60,13 +52,6 @@ def test_rounding_noise_of_perfect_scores_is_no_spread(remainder: float, times: 
     found = stats.mean_interval([k / (k + remainder) for k in (1, 2, 3, 5)] * times, shares=True)
     expected = stats.wilson(4 * times, 4 * times).low, 1.0
     assert (found.low, found.high) == pytest.approx(expected, abs=2 * remainder)
-
-
-def test_other_constants_have_what_the_bounds_allow() -> None:
-    """As if z² of 40 + z² values were 0, or 1."""
-    found = stats.mean_interval([0.25] * 40, shares=True)
-    share = SQUARE / (40 + SQUARE)
-    assert (found.low, found.high) == pytest.approx((0.25 * (1 - share), 0.25 + 0.75 * share), abs=1e-12)
 
 
 @given(st.lists(SHARES.filter(lambda v: len(v) >= 12).map(lambda v: v[:12]), min_size=1, max_size=4), st.booleans())
@@ -81,26 +66,7 @@ def test_many_columns_have_the_intervals_of_each(columns: list[list[float]], sha
             assert [low[at], high[at]] == pytest.approx(expected, nan_ok=True)
 
 
-def test_nothing_warns_on_awkward_values() -> None:
-    awkward = [[0.0] * 11 + [1e-300], [0.0] * 39 + [1.0], [0.1] * 20 + [0.1 + 1e-17], [1e-12 * k for k in range(20)]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        intervals = [stats.mean_interval(values, shares=True) for values in awkward]
-    assert all(interval.low is not None for interval in intervals)
-
-
-# Percentiles
-
-
-@pytest.mark.parametrize(("share", "needed"), [(0.5, 6), (0.95, 72), (0.99, 368)])
-def test_a_percentile_needs_6_calls_for_the_median_72_for_p95_and_368_for_p99(share: float, needed: int) -> None:
-    assert stats.percentile_interval(list(range(needed)), share).low is not None
-    short = stats.percentile_interval(list(range(needed - 1)), share)
-    assert (short.low, short.high) == (None, None)
-    assert short.note == f"not computable: {needed - 1} values are too few, {needed} are needed"
-
-
-@pytest.mark.parametrize(("share", "n"), [(0.5, 6), (0.5, 7), (0.5, 100), (0.95, 72), (0.95, 176), (0.99, 500)])
+@pytest.mark.parametrize(("share", "n"), [(0.5, 6), (0.5, 100), (0.95, 72), (0.95, 176), (0.99, 368)])
 def test_of_a_percentile_it_is_the_shortest_that_leaves_a_fortieth_on_either_side(share: float, n: int) -> None:
     """By exact binomial sums: the percentile lies below the low end iff fewer than `low` values lie below it."""
     found = stats.percentile_interval([float(place) for place in range(1, n + 1)], share)
@@ -108,9 +74,6 @@ def test_of_a_percentile_it_is_the_shortest_that_leaves_a_fortieth_on_either_sid
     low, high = int(found.low), int(found.high)
     assert binom.cdf(low - 1, n, share) <= 0.025 < binom.cdf(low, n, share)
     assert binom.sf(high - 1, n, share) <= 0.025 < binom.sf(high - 2, n, share)
-
-
-# AUROC
 
 
 def _newcombe_end(area: float, m: int, n: int, side: Literal["low", "high"]) -> float:
@@ -140,16 +103,15 @@ def test_of_the_auroc_it_is_an_independent_numerical_solution(area: float, m: in
     [
         (stats.wilson(0, 0), "nothing was scored"),
         (stats.mean_interval([], shares=True), "nothing was scored"),
-        *(
-            (stats.mean_interval([n / 10] * n + [0.9], shares=True), f"{n + 1} values are too few, 10 are needed")
-            for n in (1, 4, 8)
-        ),
+        (stats.mean_interval([0.8] * 8 + [0.9], shares=True), "9 values are too few, 10 are needed"),
         # No tokens for each of 40 queries does not make 0.09 tokens likely.
         *((stats.mean_interval([value] * 40, shares=False), "all values are equal") for value in (0.0, 1.0)),
         (stats.percentile_interval([], 0.5), "no values"),
+        *((stats.percentile_interval([1.0] * (n - 1), share), f"{n - 1} values are too few, {n} are needed")
+          for share, n in ((0.5, 6), (0.95, 72), (0.99, 368))),
         *((stats.auroc_interval(0.5, m, n), "fewer than two queries on one side") for m, n in ((1, 40), (40, 1))),
     ],
-)
+)  # fmt: skip
 def test_what_has_no_interval_says_why(found: stats.Interval, note: str) -> None:
     assert (found.low, found.high) == (None, None) and found.note == f"not computable: {note}"
 
@@ -225,3 +187,90 @@ def test_it_holds_the_mean_within_the_bounds_and_mirrors(values: list[float], al
     assert -1e-12 <= low <= mean + 1e-9
     assert mean - 1e-9 <= high <= 1 + 1e-12
     assert ends([1 - value for value in values], alpha=alpha) == pytest.approx((1 - high, 1 - low), abs=1e-7)
+
+
+# Promises of a threshold
+
+
+SCORE = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.75, 1.0]) | st.floats(0, 1, width=32)
+SOME = st.lists(SCORE, min_size=1, max_size=12)
+
+
+@given(inside=SOME, outside=SOME)
+def test_the_area_of_a_signal_is_that_of_scikit_learn(inside: list[float], outside: list[float]) -> None:
+    truth, scores = [1] * len(inside) + [0] * len(outside), [*inside, *outside]
+    found, area = signal("m", inside, outside), roc_auc_score(truth, scores)
+    ends = auroc_interval(found.auroc, len(inside), len(outside))
+    assert found.auroc == pytest.approx(area) and (found.low, found.high) == (ends.low, ends.high)
+    assert found.separates == ((found.auroc if found.low is None else found.low) > 0.5)
+
+
+def exact_limit(answered: int, n: int) -> float:
+    """Upper 95% limit of a share, by scipy."""
+    return float(binomtest(answered, n, alternative="less").proportion_ci(0.95).high)
+
+
+@given(
+    inside=SOME, outside=st.lists(SCORE, min_size=1, max_size=40), rate=st.sampled_from([0.1, 0.2, 0.34, 0.5, 0.9, 1.0])
+)
+def test_a_promise_is_the_lowest_threshold_whose_exact_limit_is_within_the_rate(
+    inside: list[float], outside: list[float], rate: float
+) -> None:
+    found, n = promise(inside, outside, rate, scale="cosine", among=1), len(outside)
+    every = [0.0, *sorted({*inside, *outside})]
+    keeping = [t for t in every if exact_limit(sum(score >= t for score in outside), n) <= rate + 1e-9]
+    useful = [t for t in keeping if any(score >= t for score in inside)]
+    wanted = f"at most {100 * rate:.3g}% wrong answers"
+    assert (found.rate, found.queries) == (rate, queries_that_promise(rate, among=1))
+    if found.threshold is None:
+        assert not useful and found.silent is None
+        can = rate == 1 or exact_limit(0, n) <= rate + 1e-9
+        few = f"{n} out-of-scope queries cannot promise {wanted}; {found.queries}, all of them silent, could"
+        assert found.statement == (f"no threshold promises {wanted} and answers an in-scope query" if can else few)
+        return
+    wrong = sum(score >= found.threshold for score in outside)
+    assert exact_limit(wrong, n) <= rate + 1e-9
+    assert found.silent == min(sum(score < t for score in inside) / len(inside) for t in keeping)
+    assert found.statement == (
+        f"threshold {found.threshold} promises {wanted} of questions like these (95%): it answers {wrong} "
+        f"of {n} out of scope, and gives up {100 * found.silent:.1f}% of {len(inside)} in scope"
+    )
+
+
+@pytest.mark.parametrize(("rate", "needed"), [(0.5, 5), (0.25, 11), (0.1, 29), (0.05, 59), (0.01, 299), (1.0, 1)])
+def test_silent_queries_promise_the_exact_limit(rate: float, needed: int) -> None:
+    assert queries_that_promise(rate, among=1) == needed
+    assert exact_limit(0, needed) <= rate
+    assert needed == 1 or exact_limit(0, needed - 1) > rate
+
+
+def test_the_best_of_eight_retrievals_keeps_its_promise_with_an_eighth_of_the_doubt_for_each() -> None:
+    """Of 100 out-of-scope queries so many may be answered as Clopper and Pearson's limit at 1 − 0.05 / 8 allows."""
+    outside = [number / 100 for number in range(100)]
+    answered = [
+        max(n for n in range(40) if binomtest(n, 100, alternative="less").proportion_ci(1 - 0.05 / among).high <= 0.25)
+        for among in (1, 8)
+    ]
+    found = [promise([1.0], outside, 0.25, among=among, scale="cosine") for among in (1, 8)]
+    assert [round(100 - 100 * (one.threshold or 0)) for one in found] == answered == [17, 14]
+    assert [one.queries for one in found] == [11, 18] == [queries_that_promise(0.25, among) for among in (1, 8)]
+
+
+@given(low=st.floats(0, 1), high=st.floats(0, 1))
+def test_between_two_numbers_lies_one_of_few_digits(low: float, high: float) -> None:
+    if low >= high:
+        return
+    found = shortest_between(low, high)
+    assert low < found <= high
+    digits = len(repr(found).partition(".")[2])
+    shorter = [n / 10 ** (digits - 1) for n in range(10 ** (digits - 1) + 1)] if 1 < digits < 4 else []
+    assert not [value for value in shorter if low < value <= high]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "between"),
+    [(float("-inf"), 0.3, 0.3), (0.3, 0.36, 0.31), (-0.25, -0.1, -0.2), (0.5, 3.0, 1.0), (0.99, 1, 1),
+     (0.3, 0.30000000000000004, 0.30000000000000004)],
+)  # fmt: skip
+def test_of_these_it_is_the_least(low: float, high: float, between: float) -> None:
+    assert shortest_between(low, high) == between

@@ -26,11 +26,6 @@ const probes = {
   background: () => getComputedStyle(document.body).backgroundColor,
   without_focus: () => [...document.querySelectorAll(".wide, pre")]
     .filter(one => one.tabIndex !== 0 || (one.matches(".wide") && !one.getAttribute("aria-label"))).length,
-  inject: () => {
-    const script = document.createElement("script");
-    script.textContent = "document.title = 'owned'";
-    document.body.append(script, Object.assign(new Image(), {src: "http://127.0.0.1:9/x.png"}));
-  },
   // Its queries
   verdict_edges: () => all("#criteria tbody tr, #queries-table tbody tr",
     row => box(row.cells[row.closest("#criteria") ? 0 : 1]).right),

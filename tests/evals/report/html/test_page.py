@@ -17,12 +17,10 @@ from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.html import render_page
 from evals.report.html.render import embedded, figure_data
 from evals.report.model import Report
-from evals.stats.intervals import Interval
-from retrievers.text.shown import printable
-from tests.support.grid_world import choice_of, swept_of, with_swept
+from retrievers.text.printable import printable
+from tests.support.grid_world import with_swept
 from tests.support.judged import judging
 from tests.support.results import (
-    RIGHT,
     UNLISTED,
     config,
     facts,
@@ -102,13 +100,6 @@ def test_what_is_quoted_is_text() -> None:
     assert printable(page) == page and page.count(r"\x1b[2J\u202e") >= 9
 
 
-def test_a_judges_verdicts_stand_beside_the_chunks_and_the_claims() -> None:
-    verdicts = {("right", "a"): ChunkVerdict(verdict=1, reason="it says so")}
-    claims = {("right", RIGHT.ranked_ids): (Claim(statement="A thing.", attributed=1, reason="read it"),)}
-    page = render_page(report(result(judging=judging(verdicts=verdicts, claims=claims))))
-    assert "Judge: <b>useful</b>. it says so" in page and '<b class="good">supported</b> A thing.' in page
-
-
 def test_what_figures_quote_cannot_end_their_data() -> None:
     name = "</script><!--<script>"
     data = embedded({"moved": [[name, 0.5]]})
@@ -136,6 +127,7 @@ def test_what_is_known_query_by_query_is_zipped_and_is_missed_aloud(grid: Measur
     assert [text in page for text in (left_out, marks)] == [False, True]
     assert [text in without for text in (left_out, marks)] == [True, False]
     assert page.casefold().count(NO_OUT_OF_SCOPE.casefold()) == 1
+    assert figure_data(report(with_swept(grid, choice=None)))["grid"] is None
 
 
 # Figures; what they draw of it is tested in a browser
@@ -146,31 +138,15 @@ def drawn(made: Measured, **changes: Any) -> Any:
     return figure_data(report(with_swept(made, **changes)))["grid"]
 
 
-def test_cells_have_the_interval_of_their_standing_and_what_the_choice_says_of_them(grid: Measured) -> None:
-    choice, ranking = choice_of(grid), swept_of(grid).ranking
-    first, *rest = choice.standings
-    known = replace(first, interval=Interval(low=0.25, high=0.1234567))
-    intervals = drawn(grid, choice=replace(choice, standings=(known, *rest)))["intervals"]
-    assert {tuple(intervals[cell]) for cell in first.members} == {(0.25, 0.1234567)}
-    assert drawn(grid, ranking=replace(ranking, order=ranking.order[:7]))["allowed"] == sorted(ranking.order[:7])
-    best = sorted(cell for one in choice.best_set for cell in one.members)
-    for note, wanted in (("too few", []), ("", best)):
-        assert drawn(grid, choice=replace(choice, note=note))["may_be_best"] == wanted
-    assert drawn(grid, choice=None) is None
-
-
 def test_best_scores_are_those_before_the_threshold_and_ranks_those_of_labelled_queries() -> None:
     """The threshold is drawn on its own scale alone."""
     made = report()
     found = figure_data(made)["scores"]
-    assert found == {
-        "scale": "cosine similarity", "threshold": 0.3, "in_scope": [0.9, 0.29], "out_of_scope": [0.8],
-    }  # fmt: skip
+    scores = {"scale": "cosine similarity", "in_scope": [0.9, 0.29], "out_of_scope": [0.8]}
+    assert found == {**scores, "threshold": 0.3}
     final = config(mode="hybrid", fusion="weighted", threshold=0.3, threshold_on="final")
-    assert figure_data(report(result(config=final)))["scores"] == found | {"threshold": None}
-    nothing = [row.model_copy(update={"top_score": None, "retrieved": []}) for row in made.queries]
-    for without in (report(without_scores(), UNLISTED), made.model_copy(update={"queries": nothing})):
-        assert figure_data(without)["scores"] is None
+    assert figure_data(report(result(config=final)))["scores"] == {**scores, "threshold": None}
+    assert figure_data(report(without_scores(), UNLISTED))["scores"] is None
     assert figure_data(made)["ranks"] == {"ranks": [1, 5], "top_k": 3, "depth": 5}
     unlabelled = [row.model_copy(update={"relevant": {}}) for row in made.queries]
     assert figure_data(made.model_copy(update={"queries": unlabelled}))["ranks"] is None

@@ -1,26 +1,109 @@
-"""A threshold that reads another score than the cosine: in the grid, in a run, in the exported retriever."""
+"""What a threshold reads, and thresholds that promise a rate of wrong answers: in a sweep, in a run, exported."""
 
+import json
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from pydantic import ValidationError
+import yaml
+from langchain_core.documents import Document
 
+from evals import sweep
 from evals.config.experiment import ExperimentConfig
 from evals.report.grid_sections import decision_section
 from evals.report.html import render_page
 from evals.run import main
 from evals.stats.abstention import FINAL as FINAL_SCORE
-from evals.stats.abstention import Signal
-from retrievers import QdrantRetriever, RetrieverConfig
+from evals.stats.abstention import Signal, promise
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
-from tests.support.experiment import Experiment, settings
+from tests.support.experiment import Experiment, make_experiment, settings
 from tests.support.grid_world import METRICS, Bench, swept_of
 from tests.support.stored_reports import stored
+
+DOCUMENTS = [Document(page_content=f"chunk number {n}", metadata={"chunk_id": f"c{n}"}) for n in range(20)]
+
+
+def scores(query: str) -> list[float]:
+    """Scores of two digits, so that some are tied; those of `o…` are lower."""
+    drawn, mean = random.Random(query), 0.4 if query.startswith("o") else 0.7
+    made = (round(min(1, max(0, drawn.gauss(mean, 0.12))), 2) for _ in DOCUMENTS)
+    return sorted((float(np.float32(score)) for score in made), reverse=True)  # as they are kept
+
+
+def find(query: str) -> list[Any]:
+    return list(zip(DOCUMENTS, scores(query), strict=True))
+
+
+def golden(outside: int) -> list[dict[str, Any]]:
+    inside = ({"id": f"i{n}", "query": f"in {n}", "relevant_ids": ["c1", "c3"]} for n in range(30))
+    return [*inside, *({"id": f"o{n}", "query": f"out {n}", "in_scope": False} for n in range(outside))]
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.1])
+def test_every_cell_has_the_threshold_that_the_best_scores_promise(rate: float) -> None:
+    """That it is the lowest whose exact limit is within the rate: tests/evals/stats/test_intervals.py."""
+    experiment = ExperimentConfig.load(None, {"threshold.false_answer": rate, "metrics": ["scope/*", "ranking/*"]})
+    found = sweep(find, golden(40), top_k=[1, 5], experiment=experiment)
+    inside, outside = ([scores(f"{kind} {n}")[0] for n in range(count)] for kind, count in (("in", 30), ("out", 40)))
+    expected, grid = promise(inside, outside, rate, scale="cosine", among=1), found.report.grid
+    assert grid is not None and expected.threshold is not None
+    assert grid.cells.threshold == [expected.threshold] * 2
+    wrong = sum(each >= expected.threshold for each in outside) / 40
+    assert grid.metrics["scope/false_answer"].mean == [wrong] * 2
+    assert any(expected.statement in note for note in found.report.notes)
+    assert found.report.config["retriever"]["threshold"] == expected.threshold
+
+
+# The promise of a run, as a command
+
+OUTSIDE = [{"id": f"o{n}", "query": f"recipe number {n}", "in_scope": False} for n in range(12)]
+QUIET = ("--tracking.enabled", "false", "--no-gate", "--metrics", "scope/*")
+
+
+def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again_on_it_unless_flags_name_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = make_experiment(tmp_path)
+    lines = [json.loads(text) for text in made.golden.read_text(encoding="utf-8").splitlines()]
+    made.write_golden([{**case, "split": "dev"} for case in [*lines, *OUTSIDE]] + [{**OUTSIDE[0], "id": "other"}])
+    flags = ["--config", str(made.config), *QUIET]
+    fit = ["--dataset.split", "dev", "--threshold.false-answer", "0.5", "--export", "r.yaml", "--quiet"]
+    assert main([*flags, *fit]) == 0
+    file, first = tmp_path / "r.yaml", (tmp_path / "r.yaml").read_text(encoding="utf-8")
+    fit = json.loads(first.splitlines()[0].removeprefix("# fitted: "))
+    assert fit["dataset"] == {"path": str(tmp_path / "golden.jsonl"), "split": "dev"}
+    assert fit["false_answer"] == 0.5 and fit["threshold"] == yaml.safe_load(first)["threshold"]
+    capsys.readouterr()
+    # The experiment names all splits.
+    for experiment in (QUIET, flags):
+        assert main([*experiment, "--refit", "r.yaml"]) == 0
+        out = capsys.readouterr().out
+        assert f"r.yaml: threshold {fit['threshold']} as before" in out
+        assert "--refit r.yaml" in out.partition("Next: ")[2]
+        assert file.read_text(encoding="utf-8") == first
+    assert main([*QUIET, "--refit", "r.yaml", "--retriever.top-k", "2", "--limit", "17", "--export", "b.yaml"]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said.startswith("b.yaml: threshold")
+    assert "dataset.limit None → 17" in said and "retriever.top_k 3 → 2" in said
+    assert file.read_text(encoding="utf-8") == first
+    assert yaml.safe_load((tmp_path / "b.yaml").read_text(encoding="utf-8"))["top_k"] == 2
+    failing = ["--refit", "r.yaml", "--retriever.top-k", "2", "--criteria", "{scope/false_answer: '< 0'}"]
+    assert main([one for one in QUIET if one != "--no-gate"] + failing) == 1
+    assert "r.yaml: left as it was, as the run did not pass" in capsys.readouterr().out
+    assert file.read_text(encoding="utf-8") == first
+    assert main([*QUIET, "--refit", "r.yaml", "--retriever.threshold", "0.3"]) == 2
+    assert "retriever.threshold" in capsys.readouterr().err
+    file.write_text(first.split("\n", 1)[1], encoding="utf-8")
+    assert main([*QUIET, "--refit", "r.yaml"]) == 2
+    assert "# fitted:" in capsys.readouterr().err
+
 
 THRESHOLDS = {"bm25": [0, 0.2, 0.5, 1, 2], "known_words": [0, 0.4, 0.5, 0.75, 1], "rerank": [0, 0.2, 0.4, 0.6, 0.9]}
 SCORER = {"model": "python:tests.support.rerankers:Scorer"}
@@ -33,7 +116,7 @@ def experiment(world: Experiment, signal: str, on: str = "each", **changes: Any)
     return settings(world, **{"metrics": METRICS, **{f"retriever__{k}": v for k, v in retriever.items()}, **changes})
 
 
-def scores(signal: str, query: str, hits: tuple[RetrievedChunk, ...], corpus: set[int]) -> Iterator[float]:
+def readings(signal: str, query: str, hits: tuple[RetrievedChunk, ...], corpus: set[int]) -> Iterator[float]:
     """Yield what the threshold reads of each candidate, by the words of query and corpus."""
     words = Bm25Encoder().query(query)
     for hit in hits:
@@ -54,47 +137,12 @@ def test_a_cell_keeps_what_reaches_its_threshold(world: Experiment, bench: Bench
         found = [tuple(retriever.candidates([case.query])[0]) for case in bench.golden.cases]
     for cell in map(grid.cell, range(len(grid))):
         for observed, hits in zip(grid.results(cell.index).observations(), found, strict=True):
-            read = list(scores(signal, observed.case.query, hits, corpus))
+            read = list(readings(signal, observed.case.query, hits, corpus))
             read = [max(read, default=0.0)] * len(read) if on == "best" else read
             kept = [hit.chunk.chunk_id for hit, score in zip(hits, read, strict=True) if score >= (cell.threshold or 0)]
             assert list(observed.selection.chunk_ids) == kept[: cell.top_k]
             sizes.add(len(kept))
     assert len(sizes) > 1
-
-
-@pytest.mark.parametrize("signal", THRESHOLDS)
-def test_an_exported_retriever_gives_what_was_evaluated(
-    world: Experiment, bench: Bench, signal: str, tmp_path: Path
-) -> None:
-    config = experiment(world, signal, retriever__threshold=THRESHOLDS[signal][2])
-    made = bench.run(config, config.retriever)
-    Experiment(tmp_path).write_config(config.model_dump(mode="json", exclude_unset=True))
-    exported = tmp_path / "r.yaml"
-    assert main(["--config", str(tmp_path / "experiment.yaml"), "--export", str(exported), "--no-gate", "--quiet"]) == 0
-    with QdrantRetriever.from_config(exported, env={}) as retriever:
-        assert retriever.settings.threshold_signal == signal
-        for observed in made.observed.observations:
-            found = [document.metadata for document in retriever.invoke(observed.case.query)]
-            assert [one["chunk_id"] for one in found] == list(observed.selection.chunk_ids)
-            assert [one["score"] for one in found] == observed.selection.column("score").tolist()
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"threshold_signal": "bm25"}, "use mode: hybrid"),
-        ({"threshold_signal": "known_words"}, "use mode: hybrid"),
-        ({"threshold_signal": "rerank"}, "use rerank: cross-encoder"),
-        ({"threshold_signal": "rerank", "rerank": "cross-encoder", "threshold_on": "final"}, "leave out one of them"),
-        ({"threshold_signal": "known_words", "mode": "hybrid", "threshold": 1.5}, "expected a number from 0 to 1"),
-        ({"threshold_signal": "known_words", "mode": "keyword", "keyword": {"encoder": "python:m:f"}}, "needs words"),
-        ({"threshold_signal": "words"}, "'cosine', 'bm25', 'known_words' or 'rerank'"),
-    ],
-)
-def test_a_signal_that_the_search_does_not_hold_is_refused(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
-        RetrieverConfig.model_validate(changes)
-    assert RetrieverConfig(mode="hybrid", threshold_signal="bm25", threshold=3.5).threshold_scale == "bm25"
 
 
 @pytest.mark.parametrize("signal", ["cosine", "bm25", "rerank"])
@@ -108,7 +156,7 @@ def test_every_score_that_the_search_holds_says_how_far_it_separates(
     assert [other.auroc for other in others] == sorted((other.auroc for other in others), reverse=True)
     best: dict[bool, list[float]] = {True: [], False: []}
     for observed in swept_of(made).grid.results(0).observations():
-        read = scores(signal, observed.case.query, tuple(observed.candidates), set())
+        read = readings(signal, observed.case.query, tuple(observed.candidates), set())
         top = observed.top_score or 0.0 if signal == "cosine" else max(read, default=0.0)
         best[observed.case.in_scope].append(top)
     pairs = [(inside > outside) + (inside == outside) / 2 for inside in best[True] for outside in best[False]]

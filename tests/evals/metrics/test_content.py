@@ -1,14 +1,14 @@
-"""Metrics that read texts: ragas' own against its classes, and whether results are true, say nothing twice, and fit."""
+"""Metrics that read texts and metadata: ragas' own against its classes; are results true, complete, not said twice?"""
 
 import random
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from math import isnan
 from statistics import fmean
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,8 +17,20 @@ from rapidfuzz.distance import Levenshtein
 from evals.cases.pages import SourcePages
 from evals.collect.observations import Observation, Unscored
 from evals.metrics.declaration import summarise
+from evals.metrics.metadata import SAMPLE, usual_in, wrong_fields
+from evals.metrics.results import NO_CHUNKS
 from retrievers.records import Chunk
-from tests.support.observed import make_case, make_chunk, make_context, metric_of, observe, results, scored, scorer
+from tests.support.observed import (
+    make_case,
+    make_chunk,
+    make_context,
+    metric_of,
+    observe,
+    results,
+    results_of,
+    scored,
+    scorer,
+)
 
 CLASSES: Mapping[str, str] = {
     "ragas/id_context_precision": "IDBasedContextPrecision",
@@ -28,31 +40,6 @@ CLASSES: Mapping[str, str] = {
 }
 WORDS = "robot joint torque sensor frame topic service action plan grasp camera depth wheel motor gain".split()
 FORTY = "0123456789 abcdefghij 0123456789 abcdefg"
-"""Forty characters."""
-
-
-@cache
-def ragas_class(name: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of the very classes we use
-        from ragas import metrics
-
-        return getattr(metrics, name)
-
-
-def ragas_samples(observations: Sequence[Observation], texts: Mapping[str, str]) -> list[Any]:
-    """Samples as a user of ragas would make them, by hand."""
-    from ragas.dataset_schema import SingleTurnSample
-
-    return [
-        SingleTurnSample(
-            retrieved_context_ids=[found.chunk.chunk_id for found in o.selection],
-            retrieved_contexts=[found.chunk.text for found in o.selection],
-            reference_context_ids=list(o.relevance.grades),
-            reference_contexts=[texts[chunk_id] for chunk_id in o.relevance.grades],
-        )
-        for o in observations
-    ]
 
 
 def random_observations(count: int = 20) -> tuple[list[Observation], dict[str, str]]:
@@ -69,16 +56,26 @@ def random_observations(count: int = 20) -> tuple[list[Observation], dict[str, s
 
 
 def test_equals_ragas_which_drops_empty_results_from_two_means_where_ours_count_0() -> None:
-    from ragas import EvaluationDataset, evaluate
+    from ragas import EvaluationDataset, SingleTurnSample, evaluate
 
     observations, texts = random_observations()
     run = [*observations, observe((), {"c0": 1})]
-    classes = {name: ragas_class(class_name)() for name, class_name in CLASSES.items()}
+    samples = [
+        SingleTurnSample(
+            retrieved_context_ids=[found.chunk.chunk_id for found in o.selection],
+            retrieved_contexts=[found.chunk.text for found in o.selection],
+            reference_context_ids=list(o.relevance.grades),
+            reference_contexts=[texts[chunk_id] for chunk_id in o.relevance.grades],
+        )
+        for o in run
+    ]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # evaluate() is deprecated as a whole
+        warnings.simplefilter("ignore", DeprecationWarning)  # evaluate() is deprecated, and so are the very classes
         warnings.simplefilter("ignore", ResourceWarning)  # it leaves a file of its own open
-        data = EvaluationDataset(samples=ragas_samples(run, texts))
-        found = evaluate(data, metrics=list(classes.values()), show_progress=False)
+        from ragas import metrics
+
+        classes = {name: getattr(metrics, class_name)() for name, class_name in CLASSES.items()}
+        found = evaluate(EvaluationDataset(samples=samples), metrics=list(classes.values()), show_progress=False)
     for name, metric in classes.items():
         ours, theirs = scored(name, run, make_context(texts=texts)), [row[metric.name] for row in found.scores]
         assert len(set(theirs[:-1])) > 3, "the results must differ in score"
@@ -138,7 +135,7 @@ def test_where_the_chunks_cannot_be_listed_texts_have_no_score_nor_what_divides_
 
 
 def beside(other: Chunk, *returned: Chunk, **case: Any) -> Observation:
-    """Return a query with another candidate, so that some chunk found carries the metadata that are asked for."""
+    """A query with another candidate, so that some chunk found carries the metadata that are asked for."""
     return observe(results(*returned), candidates=results(*returned, other), case=make_case(**case))
 
 
@@ -176,7 +173,6 @@ def test_text_and_heading_must_stand_in_the_page(
         (f"{FORTY} and {FORTY}", FORTY + " tail", True),  # not from the first place where it occurs
         ("head " + FORTY[1:], FORTY[1:] + " tail", False),  # 39 characters are chance
         ("head " + FORTY, "head " + FORTY[:-1] + "! tail", False),
-        ("quite", "different", False),
     ],
 )
 def test_chunks_of_a_page_overlap_when_one_holds_the_other_or_forty_characters_are_shared_at_the_ends(
@@ -192,8 +188,6 @@ def test_chunks_of_a_page_overlap_when_one_holds_the_other_or_forty_characters_a
 
 OTHER = make_chunk("other", heading="Other", section_path="Other")
 TOPICS = make_chunk("a", "A Publisher\nsends messages.", section_path="Topics > Queues", tags=("ros2", "QoS"))
-UNTOPICAL, UNNAMED = Unscored(reason="the case names no topics"), Unscored(reason="the case names no sections")
-NO_PATTERN = Unscored(reason="the case names no source pattern")
 SECTIONS = [
     {"source_url": "/docs/page", "heading": "Publishers"},
     {"source_url": "/docs/page", "heading": "Publishers", "quote": "said twice"},
@@ -202,7 +196,7 @@ SECTIONS = [
 QUOTED = [{"source_url": "/docs/page", "quote": "some words"}]
 
 
-def at(*addresses: str | None) -> list[Chunk]:
+def at(*addresses: str) -> list[Chunk]:
     return [make_chunk(f"c{n}", source_url=address) for n, address in enumerate(addresses)]
 
 
@@ -217,7 +211,6 @@ def in_section(**fields: Any) -> list[Chunk]:
 @pytest.mark.parametrize(
     ("name", "returned", "case", "expected"),
     [
-        ("duplicate_rate", of(("a", "x"), ("b", "y")), {}, 0.0),
         ("duplicate_rate", of(("a", "x"), ("a", "y")), {}, 0.5),  # the same id
         ("duplicate_rate", of(("a", "one two"), ("b", "one\n two")), {}, 0.5),  # the same text
         ("duplicate_rate", of(*[("a", "x")] * 4), {}, 0.75),
@@ -228,27 +221,22 @@ def in_section(**fields: Any) -> list[Chunk]:
         ("topic_match", [TOPICS], {"expected_topics": ["queues", "qos"]}, 1.0),  # headings and tags count
         ("topic_match", [TOPICS], {"expected_topics": ["ublisher", "message"]}, 0.5),  # from the beginning of a word
         ("topic_match", [TOPICS], {"expected_topics": ["publisher", "subscriber"]}, 0.5),
-        ("topic_match", [TOPICS], {"expected_topics": ["subscriber"]}, 0.0),
         ("topic_match", [], {"expected_topics": ["publisher"]}, 0.0),
-        ("topic_match", [TOPICS], {}, UNTOPICAL),
-        ("topic_match", [], {}, UNTOPICAL),
+        ("topic_match", [TOPICS], {}, Unscored(reason="the case names no topics")),
         ("section_match", in_section(heading="Publishers", section_path="Topics > Publishers"), SECTIONS, 0.5),
         ("section_match", in_section(heading="Queue", section_path="Topics > Publishers > Queue"), SECTIONS, 0.5),
         ("section_match", in_section(heading="Publishers"), SECTIONS, 0.5),
         ("section_match", in_section(heading="Topics", section_path="Topics"), SECTIONS, 0.0),  # above the section
         ("section_match", in_section(heading="Publishers", source_url="/docs/other"), SECTIONS, 0.0),
         ("section_match", in_section(heading="Calls", source_url="/docs/other"), SECTIONS, 0.5),
-        ("section_match", in_section(), SECTIONS, 0.0),
         ("section_match", [], SECTIONS, 0.0),
-        ("section_match", [TOPICS], QUOTED, UNNAMED),
+        ("section_match", [TOPICS], QUOTED, Unscored(reason="the case names no sections")),
         ("source_match", at("/docs/a/topics"), {"source_url_pattern": "topics$"}, 1.0),
         ("source_match", at("/docs/a/services", "/docs/a/topics"), {"source_url_pattern": "topics$"}, 1.0),  # one does
         ("source_match", at("/docs/a/topics-2"), {"source_url_pattern": "topics$"}, 0.0),
-        ("source_match", at("/docs/a/topics"), {"source_url_pattern": "^/docs/(a|b)/"}, 1.0),
         ("source_match", at("/docs/A/topics"), {"source_url_pattern": "^/docs/a/"}, 0.0),
-        ("source_match", at(None), {"source_url_pattern": "topics"}, 0.0),
         ("source_match", [], {"source_url_pattern": "topics"}, 0.0),
-        ("source_match", at("/docs/a/topics"), {}, NO_PATTERN),
+        ("source_match", at("/docs/a/topics"), {}, Unscored(reason="the case names no source pattern")),
     ],
 )
 def test_content_by_hand(name: str, returned: list[Chunk], case: Any, expected: Any) -> None:
@@ -279,3 +267,73 @@ def test_metadata_that_no_chunk_found_carries_tell_nothing_of_the_content(
     first, *_ = scored(name, [without, empty, unreturned], context)
     assert isinstance(first, float), "one chunk that carries it is enough for the others to count as wrong"
     assert scored(name, [empty], context) != [reason]
+
+
+# Metadata
+
+PAGE_FIELDS = ("source_url", "title", "tags", "sidebar_position", "file_path", "source_document_id", "module",
+               "chapter", "heading", "section_path", "start_line", "end_line", "content_hash")  # fmt: skip
+
+
+UNTITLED, LAST = {"source_url": "/a", "title": ""}, {"source_url": None, "chunk_index": 0}
+
+
+@pytest.mark.parametrize(
+    ("found", "usual"),
+    [
+        ([[{"source_url": "/a"}, {"source_url": "/b", "title": "T"}]], ("source_url", "title")),
+        ([[UNTITLED, {"source_url": "/b"}, LAST]], ("source_url",)),
+        ([[UNTITLED, UNTITLED, UNTITLED, LAST]], ("source_url",)),  # the fourth of a query is not read
+        ([*[[UNTITLED]] * SAMPLE, *[[LAST]] * 2 * SAMPLE], ("source_url",)),  # nor are more than so many in all
+    ],
+)
+def test_usual_fields_are_those_that_half_of_the_best_chunks_have(
+    found: list[list[dict[str, Any]]], usual: tuple[str, ...]
+) -> None:
+    """Of the first of several ways to retrieve, as all read one collection."""
+    chunks = [[make_chunk(f"c{number}", **fields) for number, fields in enumerate(each)] for each in found]
+    pool = results_of([observe(results(*each)) for each in chunks]).lists.pool
+    assert usual_in(replace(pool, tables=(*pool.tables, replace(pool.tables[0], codes=np.full((1, 1), -1))))) == usual
+
+
+def test_completeness_is_the_share_of_required_fields_over_all_returned_chunks(chunk: Chunk) -> None:
+    returned = results(make_chunk("a", title="T", chunk_index=0), make_chunk("b", title="T"), make_chunk("c", title=""))
+    completeness, context = scorer("metadata/completeness"), make_context(required=["title", "chunk_index"])
+    assert completeness(observe(returned), context) == 0.5
+    assert completeness(observe(results(chunk)), make_context(required=PAGE_FIELDS)) == 1.0
+    assert completeness(observe(), context) == NO_CHUNKS
+    assert completeness(observe(returned)) == Unscored(reason="no metadata field is required")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("source_url", "/docs/module-1/services"),
+        ("title", "Services"),
+        ("start_line", 14),
+        *(("content_hash", "0" * length) for length in (32, 40, 64)),
+        ("file_path", "moved.md"),  # the page is known by its address then
+    ],
+)
+def test_every_wrong_value_is_named_with_what_the_page_gives(
+    chunk: Chunk, sources: SourcePages, name: str, value: Any
+) -> None:
+    assert wrong_fields(chunk, PAGE_FIELDS, sources) == ([], len(PAGE_FIELDS)), "as indexed it is right in all of them"
+    [fault], compared = wrong_fields(replace(chunk, **{name: value}), PAGE_FIELDS, sources)
+    assert fault.startswith(f"{name}: expected ") and fault.endswith(f" as in the page, got {value!r}")
+    assert compared == len(PAGE_FIELDS)
+    assert repr(getattr(chunk, name)) in fault or name == "content_hash"
+
+
+def test_accuracy_is_the_mean_over_chunks(chunk: Chunk, sources: SourcePages) -> None:
+    """Right in both fields, in one of two, in none; a chunk without a page weighs as much as any other."""
+    half = replace(chunk, title="Services")
+    none, lost = replace(half, module="module-2"), replace(chunk, file_path="gone.md", source_url="/docs/gone")
+    accuracy, context = scorer("metadata/accuracy"), make_context(required=["title", "module"], sources=sources)
+    assert accuracy(observe(results(chunk, half, none)), context) == 0.5
+    assert accuracy(observe(results(chunk, chunk, chunk, chunk, lost)), context) == 0.8
+    assert accuracy(observe(results(chunk)), make_context(required=["title"])) == Unscored(reason="no sources")
+    assert accuracy(observe(), context) == NO_CHUNKS
+    for required in (["chunk_index"], []):
+        found = accuracy(observe(results(chunk)), make_context(required=required, sources=sources))
+        assert found == Unscored(reason="no required field can be compared with the source pages")

@@ -1,0 +1,203 @@
+"""Judged grids, a judge on the loopback that errs: what a proof asks and says, and what a sample of queries tells."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evals.collect.observations import Failure, Score, Summary, Unscored
+from evals.config.sweep import ObjectiveConfig
+from evals.grid.judging import CellProof
+from evals.grid.measure import Measured
+from evals.grid.sampled import sampled_summary
+from evals.report.build import slices
+from evals.report.grid import grid_section
+from evals.sampling.corrected import corrected
+from evals.sampling.order import NOT_DRAWN, judging_order
+from tests.support.chat_server import MODEL, CohereChatServer, OpenAIChatServer
+from tests.support.grid_world import choice_of, proof_of, swept_of
+from tests.support.judged_experiment import PRECISION, QUERIES, JudgedRounds
+from tests.support.judging import Flaws, Oracle
+from tests.support.observed import metric_of
+
+SMALL, LARGE = f"cohere:{MODEL}", f"openai:{MODEL}"
+Servers = tuple[CohereChatServer, OpenAIChatServer]
+# The judges agree with each other, and less with the labels.
+STRONG = Flaws(false_useful=0.1, false_useless=0.35, seed=3)
+
+
+@pytest.fixture
+def server(judged_world: JudgedRounds) -> Iterator[CohereChatServer]:
+    with judged_world.server() as running:
+        yield running
+
+
+@pytest.fixture
+def servers(judged_world: JudgedRounds, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
+    with (
+        CohereChatServer(Oracle(judged_world.labels, flaws=STRONG)) as small,
+        OpenAIChatServer(Oracle(judged_world.labels, flaws=STRONG)) as large,
+    ):
+        monkeypatch.setenv("OPENAI_BASE_URL", large.base_url)
+        yield small, large
+
+
+def by_both(world: JudgedRounds, servers: Servers, **changes: Any) -> Measured:
+    env = {"COHERE_API_KEY": CohereChatServer.key, "OPENAI_API_KEY": OpenAIChatServer.key}
+    return world.grid(servers[0], env=env, second={"model": LARGE}, stop={"margin": 0.03}, **changes)
+
+
+def holds(result: Measured, everything: Measured, margin: float) -> CellProof:
+    """Return a proof that is true of all verdicts."""
+    proof, means = proof_of(result), swept_of(everything).ranking.values
+    assert swept_of(result).chosen is not None and proof.within[swept_of(result).chosen] <= margin
+    below, known = means.max() - means, np.isfinite(proof.within)
+    assert (below[known] <= proof.within[known] + 1e-9).all()
+    assert not proof.remaining[below > 0.15].any() and proof.remaining[int(means.argmax())]
+    return proof
+
+
+def test_a_proof_is_true_of_all_verdicts_and_takes_fewer_of_them_where_labels_have_a_part_in_the_objective(
+    judged_world: JudgedRounds, server: CohereChatServer
+) -> None:
+    objective = ObjectiveConfig(metrics={PRECISION: 0.5, "ranking/ndcg_at_3": 0.5})
+    config = judged_world.config.model_copy(update={"objective": objective})
+    everything = judged_world.grid(server, config)
+    calls = len(server.chats)
+    proof = holds(judged_world.grid(server, config, stop={"margin": 0.05}), everything, 0.05)
+    # Of two chunks with the same text the model is asked once.
+    assert proof.verdicts - 2 <= len(server.chats) - calls <= proof.verdicts < proof.all_questions * 0.75
+    assert calls <= proof.all_questions <= calls + 2
+
+
+def test_a_dropped_cell_buys_nothing_further(judged_world: JudgedRounds, server: CohereChatServer) -> None:
+    result = judged_world.grid(server, stop={"margin": 0.0})
+    proof, grid = proof_of(result), swept_of(result).grid
+    prompts = {chat.prompt for chat in server.chats}
+    texts = {case.id: case.query for case in judged_world.bench.golden.cases}
+    drawn, inside = proof.judged, [case.in_scope for case in grid.pool.cases]
+    dropped = drawn.sum(axis=0) < proof.n
+    assert dropped.any() and not dropped[proof.remaining].any()
+    for cell in np.flatnonzero(dropped).tolist():
+        scores = grid.matrix(metric_of(PRECISION), result.context)[:, cell]
+        assert not np.isnan(scores[drawn[inside, cell]]).any()
+    # On a query that none of these was judged on, the judge saw what the others return, and nothing else.
+    late = np.flatnonzero(~drawn[:, dropped].any(axis=1) & drawn[:, ~dropped].all(axis=1)).tolist()
+    for row in late:
+        own = [list(grid.results(cell).observations())[row] for cell in np.flatnonzero(~dropped).tolist()]
+        returned = {chunk.text for observation in own for chunk in observation.selection.chunks}
+        assert sum(texts[grid.pool.cases[row].id] in prompt for prompt in prompts) == len(returned)
+    assert late
+
+
+def test_what_the_cheap_judge_foretells_is_proved_with_fewer_verdicts_of_the_strong_one(
+    judged_world: JudgedRounds, servers: Servers
+) -> None:
+    result = by_both(judged_world, servers)
+    asked = [len(server.chats) for server in servers]
+    with CohereChatServer(servers[1].oracle) as alone:
+        proof = holds(result, judged_world.grid(alone), 0.03)
+        by_labels = proof_of(judged_world.grid(alone, stop={"margin": 0.03}))
+    # Of two chunks with the same text the model is asked once.
+    assert proof.all_questions - 2 <= asked[0] <= proof.all_questions
+    assert proof.verdicts - 2 <= asked[1] <= proof.verdicts < 0.85 * by_labels.verdicts
+    assert result.judging is not None and [tier.usage.calls for tier in result.judging.tiers] == asked
+    sample = swept_of(result).grid.metrics[PRECISION].sample
+    assert sample is not None and sample.name == f"{PRECISION} by {SMALL}"
+
+
+@pytest.mark.parametrize("calls", [6, 60])
+def test_a_budget_that_ends_in_the_first_round_or_with_the_cheap_judge_proves_nothing(
+    judged_world: JudgedRounds, servers: Servers, calls: int
+) -> None:
+    """Of one judge, and of two."""
+    budget: dict[str, Any] = {"budget": {"calls": calls}, "max_concurrency": 1}
+    one_judge = {"stop": {"margin": 0.05}, **budget}
+    result = judged_world.grid(servers[0], **one_judge) if calls == 6 else by_both(judged_world, servers, **budget)
+    assert sum(len(server.chats) for server in servers) == calls
+    proof, told = proof_of(result), grid_section(swept_of(result)).proof
+    assert proof.chosen is None and proof.remaining.all() and not np.isfinite(proof.within).any()
+    assert f"the budget of {calls} calls is spent" in "".join(result.notes)
+    assert f"cannot be compared, as the budget of {calls} calls is spent, with" in told
+    assert (f"with 6 of {proof.all_questions} verdicts" in told) == (calls == 6)  # where a call is a verdict
+
+
+# A sample of the queries is judged
+
+DRAWN = 24
+
+
+def test_all_cells_are_judged_on_the_beginning_of_the_order_and_corrected_with_one_weight(
+    judged_world: JudgedRounds, server: CohereChatServer
+) -> None:
+    sampled, whole = judged_world.grid(server, sample=DRAWN), judged_world.grid(server)
+    drawn = set(judging_order(judged_world.bench.golden.cases, judged_world.config.seed)[:DRAWN])
+    assert sampled.judging is not None and sampled.judging.drawn == frozenset(drawn)
+    metric, grid = metric_of(PRECISION), swept_of(sampled).grid
+    assert metric.proxy is not None
+    verdicts, labelled = (grid.matrix(each, sampled.context) for each in (metric, metric.proxy))
+    ids = [case.id for case in grid.pool.cases if case.in_scope]
+    for column in verdicts.T:
+        assert {key for key, score in zip(ids, column.tolist(), strict=True) if not np.isnan(score)} == drawn
+    expected, found = corrected(verdicts, labelled), grid.metrics[PRECISION]
+    assert 0.3 < expected.weight <= 1 and expected.n == DRAWN
+    assert found.sample is not None and (set(found.n.tolist()), found.n_common) == ({DRAWN}, DRAWN)
+    assert found.mean == pytest.approx(expected.means)
+    assert np.array(found.sample.ends) == pytest.approx(np.array(expected.interval()))
+    # What compares cells has their means, and equal columns where they return the same.
+    values = found.sample.comparable
+    assert values.shape == (QUERIES, len(grid)) and np.isfinite(values).all()
+    assert values.mean(axis=0) == pytest.approx(found.mean)
+    both = np.nan_to_num(np.vstack([verdicts, labelled]), nan=-1.0)
+    alike = [(a, b) for a in range(len(grid)) for b in range(a) if np.array_equal(both[:, a], both[:, b])]
+    assert alike and all(values[:, a] == pytest.approx(values[:, b]) for a, b in alike)
+    # The best of them is near the best by all verdicts, and a run of the recommended cell has its mean.
+    means, choice = swept_of(whole).grid.metrics[PRECISION].mean, choice_of(sampled)
+    assert (choice.best.cell, choice.judged, choice_of(whole).judged) == (int(found.mean.argmax()), DRAWN, None)
+    assert means[choice.best.cell] > means.max() - 0.03
+    [summary] = (summary for summary in sampled.summaries if summary.metric == PRECISION)
+    assert summary.value == pytest.approx(found.mean[swept_of(sampled).chosen or 0])
+    assert summary.sampled is not None and (summary.n, summary.sampled.queries) == (DRAWN, QUERIES)
+
+
+@pytest.mark.parametrize("changes", [{"sample": DRAWN}, {"stop": {"margin": 0.05}}])
+def test_the_run_of_a_cell_has_all_that_its_report_needs(
+    judged_world: JudgedRounds, server: CohereChatServer, changes: dict[str, Any]
+) -> None:
+    inside = [case for case in judged_world.bench.golden.cases if case.in_scope]
+    typed = [case.model_copy(update={"query_type": ("even", "odd")[place % 2]}) for place, case in enumerate(inside)]
+    result = judged_world.grid(server, cases=typed, **changes)
+    of_types = {entry.name: entry.metrics[PRECISION] for entry in slices(result)}
+    [summary] = (summary for summary in result.summaries if summary.metric == PRECISION)
+    assert set(of_types) == {"even", "odd"} and sum(entry.n for entry in of_types.values()) == summary.n
+    values = [entry.value for entry in of_types.values() if entry.value is not None]
+    assert summary.value is not None and min(values) - 0.05 <= summary.value <= max(values) + 0.05
+
+
+def test_auto_judges_until_the_interval_is_nearly_that_of_all(
+    judged_world: JudgedRounds, server: CohereChatServer
+) -> None:
+    judging = judged_world.grid(server, sample="auto").judging
+    assert judging is not None and judging.drawn is not None and 20 <= len(judging.drawn) <= QUERIES
+    order = judging_order(judged_world.bench.golden.cases, judged_world.config.seed)
+    assert judging.drawn == frozenset(order[: len(judging.drawn)])
+
+
+def test_of_a_failed_query_the_bounds_are_those_where_it_counts_0_and_1() -> None:
+    """Of 60 queries 20 are judged, and labels mostly agree with the verdicts; another query has no reference."""
+    rng = np.random.default_rng(0)
+    labels = rng.choice([0.0, 0.5, 1.0], 60).tolist()
+    scores: list[Score] = [*np.clip(labels + rng.normal(0, 0.1, 60), 0, 1).tolist()[1:20], *[NOT_DRAWN] * 40]
+
+    def summary(first: Score, *more: Score) -> Summary:
+        return sampled_summary(
+            metric_of(PRECISION), [first, *scores, *more], [*labels, *[0.0] * len(more)], "labels", weight=None
+        )
+
+    found = summary(Failure(type="Timeout", message=""), Unscored(reason="the case has no reference answer"))
+    assert (found.n, found.n_failed, found.n_unscored) == (19, 1, 1)
+    assert found.sampled is not None and found.sampled.queries == 60
+    lost, won = summary(0.0), summary(1.0)
+    assert (found.bound_low, found.bound_high) == pytest.approx((lost.bound_low, won.bound_high))
+    assert lost.bound_high is not None and won.bound_high is not None and lost.bound_high < won.bound_high
