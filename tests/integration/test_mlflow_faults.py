@@ -19,8 +19,8 @@ from mlflow.tracing.client import TracingClient
 from evals.report.model import ChunkEntry
 from evals.run import main as evaluate
 from evals.tracking.__main__ import main as complete
-from tests.support.command import Done, call, environment
-from tests.support.experiment import CASES, Experiment, make_experiment
+from tests.support.command import call, environment
+from tests.support.experiment import CASES, make_experiment
 from tests.support.loopback import free_port
 from tests.support.results import report
 from tests.support.tracking import run_of, traces_of, written
@@ -28,7 +28,6 @@ from tests.support.tracking import run_of, traces_of, written
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 EXPERIMENT = "new one"
 SECONDS = 180
-Capsys = pytest.CaptureFixture[str]
 
 
 class MlflowProcess:
@@ -70,21 +69,10 @@ class MlflowProcess:
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
-    monkeypatch.chdir(tmp_path)
-    return make_experiment(tmp_path)
-
-
-@pytest.fixture
 def server(tmp_path: Path) -> Iterator[MlflowProcess]:
     with closing(MlflowProcess(tmp_path)) as running:
         running.start()
         yield running
-
-
-def flags(made: Experiment, server: MlflowProcess) -> list[str]:
-    tracking = ["--tracking.enabled", "true", "--tracking.uri", server.url, "--tracking.experiment", EXPERIMENT]
-    return ["--config", str(made.config), "--no-gate", "--output", "r.json", *tracking]
 
 
 def runs(server: MlflowProcess) -> list[Run]:
@@ -93,31 +81,12 @@ def runs(server: MlflowProcess) -> list[Run]:
     return list(client.search_runs([experiment.experiment_id])) if experiment else []
 
 
-def assert_kept(done: Done) -> None:
-    """The run was told as incomplete, with the command that completes it; its report is there."""
-    assert done.code == 3 and "Traceback" not in done.err
-    assert "incomplete: MLflow" in done.err and "python -m evals.tracking r.json --tracking.uri http://" in done.err
-    assert Path("r.json").is_file()
-
-
-def assert_completed(server: MlflowProcess, capsys: Capsys) -> None:
-    """The report brings all of the run, once."""
-    late = ["r.json", "--tracking.uri", server.url, "--tracking.experiment", EXPERIMENT]
-    done = call(complete, late, capsys)
-    assert (done.code, done.err) == (0, "") and "was written" in done.out
-    [run] = runs(server)
-    assert run.info.status == "FINISHED" and len(run.data.metrics) >= 10
-    traces = traces_of(run, server.url)
-    assert sorted(str(trace.info.client_request_id) for trace in traces) == sorted(str(case["id"]) for case in CASES)
-    assert all(trace.data.spans and trace.info.assessments for trace in traces)
-    assert "report.json" in {file.path for file in MlflowClient(server.url).list_artifacts(run.info.run_id)}
-    assert "is there already" in call(complete, late, capsys).out
-
-
-@pytest.mark.parametrize("moment", ["before the run", "while traces are written"])
-def test_a_server_that_is_killed_costs_no_result(
-    made: Experiment, server: MlflowProcess, moment: str, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+def test_a_server_that_is_killed_while_traces_are_written_costs_no_result(
+    server: MlflowProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    tracked = ["--tracking.uri", server.url, "--tracking.experiment", EXPERIMENT]
+    flags = ["--config", make_experiment(tmp_path).config, "--no-gate", "--output", "r.json", *tracked]
     logs, calls = TracingClient.log_spans, list[object]()
 
     def killed_at_the_second(*arguments: Any, **named: Any) -> Any:
@@ -127,15 +96,22 @@ def test_a_server_that_is_killed_costs_no_result(
         return logs(*arguments, **named)
 
     with monkeypatch.context() as patch:
-        if moment == "before the run":
-            server.close()
-        else:
-            patch.setattr("evals.tracking.runs.BATCH", 2)
-            patch.setattr(TracingClient, "log_spans", killed_at_the_second)
-        assert_kept(call(evaluate, flags(made, server), capsys))
+        patch.setattr("evals.tracking.runs.BATCH", 2)
+        patch.setattr(TracingClient, "log_spans", killed_at_the_second)
+        done = call(evaluate, [*flags, "--tracking.enabled", "true"], capsys)
+    assert done.code == 3 and "Traceback" not in done.err
+    assert "incomplete: MLflow" in done.err and "python -m evals.tracking r.json --tracking.uri http://" in done.err
     server.start()
-    assert [run.info.status for run in runs(server)] == ([] if moment == "before the run" else ["FAILED"])
-    assert_completed(server, capsys)
+    assert [run.info.status for run in runs(server)] == ["FAILED"]
+    done = call(complete, ["r.json", *tracked], capsys)
+    assert (done.code, done.err) == (0, "") and "was written" in done.out
+    [run] = runs(server)
+    assert run.info.status == "FINISHED" and len(run.data.metrics) >= 10
+    traces = traces_of(run, server.url)
+    assert sorted(str(trace.info.client_request_id) for trace in traces) == sorted(str(case["id"]) for case in CASES)
+    assert all(trace.data.spans and trace.info.assessments for trace in traces)
+    assert "report.json" in {file.path for file in MlflowClient(server.url).list_artifacts(run.info.run_id)}
+    assert "is there already" in call(complete, ["r.json", *tracked], capsys).out
 
 
 def test_queries_with_a_hundred_long_chunks_are_whole_traces(server: MlflowProcess) -> None:
