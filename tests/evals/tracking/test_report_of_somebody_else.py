@@ -42,21 +42,15 @@ def evil(folder: Path, tmp_path: Path, server: MlflowServer, monkeypatch: pytest
     shutil.rmtree(tmp_path)
 
 
-def test_it_imports_nothing_and_sends_nothing(evil: Path, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    assert main([str(evil), "--tracking.experiment", "tests"]) == 0
-    done = capsys.readouterr()
-    run = client().get_run(done.out.split()[2])
-    assert run.info.status == "FINISHED" and run.data.params["retriever.embedding.model"] == "python:evilmod:make"
-    assert TOKEN.encode() not in (folder / "mlruns" / "mlflow.db").read_bytes()
-
-
-def test_the_store_is_that_of_a_run_whatever_the_environment_names_and_the_experiment_that_of_the_report(
-    evil: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_it_imports_nothing_sends_nothing_and_is_kept_where_runs_are_in_the_experiment_that_it_names(
+    evil: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
     done = call(main, [evil], capsys)
     run = client().get_run(done.out.split()[2])
     assert done.code == 0 and client().get_experiment(run.info.experiment_id).name == "theirs"
+    assert run.info.status == "FINISHED" and run.data.params["retriever.embedding.model"] == "python:evilmod:make"
+    assert TOKEN.encode() not in (folder / "mlruns" / "mlflow.db").read_bytes()
 
 
 def test_compared_and_as_a_baseline_it_is_data_and_a_saved_retrieval_is_read_without_a_pickle(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from evals.comparison.records import Run
 from evals.errors import TrackingError
 from evals.run import main as evaluate
 from evals.tracking.__main__ import main
@@ -51,9 +50,8 @@ def everything(folder: Path) -> tuple[list[Path], list[bytes]]:
     return sorted(folder.rglob("*")), [file.read_bytes() for file in sorted(folder.rglob("mlflow.db"))]
 
 
-@pytest.mark.parametrize("how", ["copied", "moved"])
-def test_a_checkout_that_was_copied_or_moved_says_so_before_it_writes(
-    how: str, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_checkout_that_was_copied_says_so_before_it_writes(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """MLflow has the folder of the artifacts in its database: a copy would write them into the first checkout."""
     first = tmp_path / "first's checkout"
@@ -65,8 +63,7 @@ def test_a_checkout_that_was_copied_or_moved_says_so_before_it_writes(
     flags = ["--config", made.config, "--quiet", "--no-gate", *tracked]
     written(report())
     (first / "late.json").write_text(text_of(report().model_copy(update={"run": "late"})), encoding="utf-8")
-    other = tmp_path / "other"
-    (shutil.copytree if how == "copied" else shutil.move)(first, other)
+    other = shutil.copytree(first, tmp_path / "other")
     monkeypatch.chdir(other)
     before, late = everything(tmp_path), ["late.json", "--tracking.experiment", "tests"]
     for command, given in ((evaluate, flags), (main, late)):
@@ -91,69 +88,53 @@ def test_artifacts_that_were_put_elsewhere_stay_there(
 @pytest.fixture(scope="module")
 def runs(folder: Path) -> list[str]:
     """Ids of five runs, in the order of NAMES; the report of each holds its place as its name, the last has none."""
-    ids = [log(place, name) for place, name in enumerate(NAMES[:-1])]
+    ids = []
+    for place, name in enumerate(NAMES[:-1]):
+        facts = report().facts.model_copy(update={"started_at": f"2026-01-02T03:04:0{place}+00:00"})
+        changes = {"run": name, "name": f"place {place}", "facts": facts}
+        ids.append(written(report().model_copy(update=changes)).run_id)
     killed = str(client().create_run("1", run_name=NAMES[-1], tags={"role": "run"}).info.run_id)
     client().set_terminated(killed, "KILLED")
     return [*ids, killed]
 
 
-def log(place: int, name: str) -> str:
-    facts = report().facts.model_copy(update={"started_at": f"2026-01-02T03:04:0{place}+00:00"})
-    return written(report().model_copy(update={"run": name, "name": f"place {place}", "facts": facts})).run_id
-
-
-def read(reference: str, uri: str | None = None, experiment: str = "tests") -> Run:
-    return open_run(reference, uri, experiment)
-
-
 def refused(reference: str, uri: str | None = None, experiment: str = "tests") -> str:
     with pytest.raises(TrackingError) as caught:
-        read(reference, uri, experiment)
+        open_run(reference, uri, experiment)
     return str(caught.value)
 
 
-def test_by_id_in_whatever_experiment_and_by_name(runs: list[str]) -> None:
-    found = read(runs[2], experiment="another that there is not")
+def test_by_id_in_whatever_experiment_and_by_name(runs: list[str], tmp_path: Path) -> None:
+    found = open_run(runs[2], None, "another that there is not")
     assert (found.name, found.report.name, found.origin) == ("twice", "place 2", f"MLflow run {runs[2]}")
-    assert read(NAMES[3]).report.name == "place 3"
+    assert open_run(NAMES[3], None, "tests").report.name == "place 3"
+    file = tmp_path / "report"  # a file comes first, whatever its name
+    file.write_text(report().model_dump_json(), encoding="utf-8")
+    assert open_run(str(file), None, "tests").origin == str(file)
 
 
-def test_a_name_of_several_runs_lists_them_with_their_times(runs: list[str]) -> None:
+def test_a_reference_to_several_runs_or_none_is_refused_with_what_to_write(runs: list[str]) -> None:
     first, *listed = refused("twice").splitlines()
     assert first == "2 runs are called 'twice'; give an id:"
     assert [line.split()[0] for line in listed] == [runs[2], runs[1]]
     assert all("UTC  FINISHED" in line for line in listed)
-
-
-def test_what_is_not_there_names_the_nearest(runs: list[str]) -> None:
     said = refused("frist")
     assert "no run has the id or name 'frist' in experiment 'tests'" in said
     assert said.endswith("and no file is called so; did you mean 'first'?")
     said = refused("first", experiment="test")
     assert said.endswith("mlflow.db has no experiment 'test'; did you mean 'tests'?")
-
-
-def test_a_run_without_a_report_says_how_it_ended(runs: list[str]) -> None:
     said = f"run {runs[4]} (unreported) has no report, so no scores: its status is KILLED"
     assert refused("unreported") == refused(runs[4]) == said
     client().set_tag(runs[4], "mlflow.parentRunId", "abc")
     assert refused("unreported").endswith("no scores: it is a part of run abc, and has values only")
 
 
-@pytest.mark.usefixtures("runs")
-def test_an_existing_file_comes_first_whatever_its_name(tmp_path: Path) -> None:
-    file = tmp_path / "report"
-    file.write_text(report().model_dump_json(), encoding="utf-8")
-    assert read(str(file)).origin == str(file)
-
-
-@pytest.mark.parametrize("uri", [None, "sqlite:///elsewhere.db"])
-def test_no_database_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str | None) -> None:
+def test_no_database_is_made_and_a_server_that_does_not_answer_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    said = r"'first': no such file, and no MLflow runs either: .*\.db does not exist.*--tracking\.uri"
-    assert re.match(said, refused("first", uri)) and list(tmp_path.iterdir()) == []
-
-
-def test_a_server_that_does_not_answer() -> None:
+    for uri in (None, "sqlite:///elsewhere.db"):
+        said = r"'first': no such file, and no MLflow runs either: .*\.db does not exist.*--tracking\.uri"
+        assert re.match(said, refused("first", uri)) and list(tmp_path.iterdir()) == []
     said = refused("first", f"http://me:s3cret@127.0.0.1:{free_port()}")
     assert re.match(r"MLflow at http://\*\*\*@127.0.0.1:\d+ failed: MlflowException", said) and "s3cret" not in said
