@@ -84,13 +84,6 @@ def test_every_cell_of_a_grid_is_a_run_of_its_own(store: Store, tmp_path: Path) 
     assert "distance dot" in grid.save(tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_a_row_tells_what_was_judged_irrelevant_and_what_the_collection_lacks(store: Store) -> None:
-    judged = {"gone": 3, chunk_id(30): -1, chunk_id(31): 0, **{chunk_id(number): 1 for number in range(20)}}
-    golden: list[dict[str, Any]] = [{"id": "q", "query": QUERIES[0], "relevant_ids": judged}]
-    [row] = evaluate(golden=golden, experiment=experiment(store)).report.queries
-    assert (row.missing, row.irrelevant) == (["gone"], [chunk_id(30), chunk_id(31)])
-
-
 def test_among_equal_cells_the_laxest_threshold_is_recommended(store: Store) -> None:
     grid = sweep(experiment(store, sweep={"threshold": [-60.0, -50.0], "top_k": [3]}), golden=GOLDEN)
     assert grid.recommended is not None and grid.recommended.threshold == -60.0
@@ -137,13 +130,10 @@ def of_ones_own(name: str, **others: Any) -> Experiment:
     return Experiment.model_validate({"retriever": own, "metrics": METRICS, **others})
 
 
-def test_a_promised_threshold_is_of_the_stores_distance() -> None:
+def test_a_promised_threshold_is_of_the_stores_distance_and_no_axis() -> None:
     made = evaluate(golden=FEW, experiment=of_ones_own("dot", threshold={"false_answer": 0.1}))
     threshold = made.report.config["retriever"]["threshold"]
     assert threshold > SCORES[2].max() > 1 and made.report.run.startswith(f"dot k5 t{threshold:g} ")
-
-
-def test_a_promised_threshold_is_no_axis() -> None:
     with pytest.raises(ConfigError, match=r"expected it or sweep\.threshold, not both"):
         sweep(of_ones_own("dot", threshold={"false_answer": 0.1}), golden=FEW, threshold=[0.1, 0.2])
 

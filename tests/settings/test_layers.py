@@ -22,7 +22,6 @@ from retrievers.config.layers import (
     environment_layer,
     file_layer,
     flag_layer,
-    leaves,
     nest,
 )
 from retrievers.errors import ConfigError
@@ -61,8 +60,8 @@ TABLES: dict[str, Any] = {
     "abbreviations": {"e.g.": "for example", "R&D": "research"},
     "keyword": {"synonyms": {"node.js": ["javascript"], "C++": ["cpp"]}},
 }
-OWN = {"base_url": "http://localhost:8000/v1", "query_prefix": "query: ", "options": {"a": 8}}
-E5 = {"embedding": {"model": "openai:e5", **OWN}}
+ADDRESS = {"base_url": "http://localhost:8000/v1"}
+E5 = {"embedding": {"model": "openai:e5", **ADDRESS, "query_prefix": "query: ", "options": {"a": 8}}}
 COHERE, OTHER = {"model": "cohere:embed-v4.0"}, {"model": "openai:other"}
 
 
@@ -72,23 +71,16 @@ COHERE, OTHER = {"model": "cohere:embed-v4.0"}, {"model": "openai:other"}
         # One choice of a store replaces the other; without one the lower choice stays.
         ({"store": {"url": "http://h"}}, {"store": {"path": "/p"}}, "store.url", None),
         ({"store": {"path": "/p"}}, {"store": {"url": "http://h"}}, "store.path", None),
-        ({"store": {"url": "http://h"}}, {"store": {"path": None}}, "store.url", "http://h"),
         ({"store": {"url": "http://h"}}, {"store": {"timeout_s": 3}}, "store.url", "http://h"),
         ({"store": {"path": "/p"}}, {"store": {"url": None, "path": "/q"}}, "store.path", "/q"),
         # A mapping of the user's own keys is replaced as a whole.
         ({"metadata__map": {"title": "t"}}, {"metadata__map": {}}, "metadata.map", {}),
-        ({"metadata__map": {}}, {"metadata__map": {"title": "t"}}, "metadata.map", {"title": "t"}),
         (TABLES, {"filters": {"tags": "a"}}, "filters", {"tags": "a"}),
         ({"filters": "tags = a"}, TABLES, "filters", TABLES["filters"]),
         (TABLES, {"keyword__synonyms": {}}, "keyword.synonyms", {}),
         # Another model gets of the one below the address alone, and only where their provider is asked.
         (E5, {"embedding": COHERE}, "embedding", dump(EmbeddingConfig.model_validate(COHERE))),
-        (
-            E5,
-            {"embedding": OTHER},
-            "embedding",
-            dump(EmbeddingConfig.model_validate({**OTHER, "base_url": OWN["base_url"]})),
-        ),
+        (E5, {"embedding": OTHER}, "embedding", dump(EmbeddingConfig.model_validate(OTHER | ADDRESS))),
     ],
 )
 def test_what_of_a_lower_layer_a_higher_one_replaces(
@@ -197,17 +189,6 @@ def test_a_flag_that_is_not_yaml_is_named_and_an_empty_variable_or_one_of_anothe
     assert faults(flags("--metadata.map", "title"))[0].startswith("metadata.map: Input should be a valid")
     env = environment({"QDRANT_URL": "", "TOP_K": "9", "RAG_RERANK": "mmr"}, file)
     assert environment_layer(env).values == {}
-
-
-@pytest.mark.parametrize("model", [RetrieverConfig, ExperimentConfig])
-def test_every_setting_has_a_flag_with_its_default(model: Any) -> None:
-    parser = argparse.ArgumentParser()
-    add_flags(parser, model)
-    shown = parser.format_help().split()
-    assert {f"--{name.replace('_', '-')}" for name in leaves(model)} <= {*shown}
-    assert "most chunks to return (default: 5)" in " ".join(shown)
-    assert all(info.description for info in leaves(model).values())
-    assert vars(parser.parse_args([])) == {}
 
 
 # Faults

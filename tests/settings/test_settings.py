@@ -56,13 +56,7 @@ def test_a_value_that_cannot_be_is_refused_with_what_is_expected(snapshot: Snaps
     assert "s3cret" not in "".join(told)
 
 
-def test_defaults_and_what_is_in_force() -> None:
-    config = RetrieverConfig()
-    assert (config.top_k, config.threshold, config.candidates, config.mode) == (5, None, 100, "semantic")
-    assert (config.fusion, config.semantic_weight, config.rerank) == ("weighted", 0.7, "none")
-    assert (config.embedding.model, config.cross_encoder.model) == ("wordllama:l2_supercat_256", "cohere:rerank-v3.5")
-    assert len(leaves(RetrieverConfig)) + len(leaves(IndexSettings)) <= 50
-    assert len(leaves(ExperimentConfig)) - len(leaves(RetrieverConfig)) - len(leaves(IndexSettings)) <= 60
+def test_what_is_in_force_of_a_retriever_of_the_users_own_and_of_another_distance() -> None:
     own = RetrieverConfig(python="m:f", top_k=3)
     assert own.model_dump(exclude_unset=True) == {"python": "m:f", "top_k": 3}
     assert {"python", "top_k", "candidates", "metadata"} == own.model_dump().keys()
@@ -74,12 +68,8 @@ def test_defaults_and_what_is_in_force() -> None:
 
 def test_a_second_judge_takes_over_what_fits_its_provider() -> None:
     where = {"base_url": "http://localhost:1/v1", "api_key_env": "KEY"}
-    config = {
-        "model": "cohere:small",
-        "second": {"model": "cohere:large", "sample": 0.1},
-        "max_output_tokens": 100,
-        **where,
-    }
+    second = {"model": "cohere:large", "sample": 0.1}
+    config = {"model": "cohere:small", "second": second, "max_output_tokens": 100, **where}
     first, second = JudgeConfig.model_validate(config).by_tier
     assert (first.model, first.sample, first.second.model) == ("cohere:small", "all", None)
     assert (second.model, second.sample, second.max_output_tokens) == ("cohere:large", 0.1, 100)

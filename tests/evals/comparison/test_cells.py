@@ -8,7 +8,7 @@ import pytest
 from evals.compare import main
 from evals.errors import ReportError
 from evals.report.model import Report
-from evals.report.parsing import cell_report, parse
+from evals.report.parsing import cell_report
 from evals.report.section import escaped
 from tests.support.grid_world import make_grid
 from tests.support.results import report
@@ -43,23 +43,18 @@ def test_a_name_of_several_cells_or_none_is_refused(made: Report, name: str, whi
 
 
 def test_several_metrics_of_an_objective_are_compared_as_what_is_found(made: Report, tmp_path: Path) -> None:
-    plain = made.plain()
+    plain, file, cells = made.plain(), tmp_path / "grid.json", ("semantic-k5-t0", "semantic-k1-t0.5")
     for row in plain["queries"]:
         row["id"] += "\x1b[2J`|"
-    file = tmp_path / "grid.json"
     file.write_text(json.dumps(plain), encoding="utf-8")
-    grid, text = parse(file.read_text(encoding="utf-8"), "grid.json"), tmp_path / "c.md"
-    first, second = (f"{file}#{name}" for name in ("semantic-k5-t0", "semantic-k1-t0.5"))
-    assert main([first, second, "--output", str(tmp_path / "c.json"), "--markdown", str(text)]) == 0
+    flags = ["--output", str(tmp_path / "c.json"), "--markdown", str(tmp_path / "c.md")]
+    assert main([*(f"{file}#{name}" for name in cells), *flags]) == 0
     [compared] = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))["comparisons"]
-    assert grid.grid is not None
-    names = grid.grid.addresses
-    means = [
-        sum(own * (grid.grid.metrics[name].mean[names.index(cell)] or 0) for name, own in BOTH.items()) / 4
-        for cell in ("semantic-k5-t0", "semantic-k1-t0.5")
-    ]
+    assert made.grid is not None
+    places = [made.grid.addresses.index(cell) for cell in cells]
+    means = [sum(own * (made.grid.metrics[name].mean[n] or 0) for name, own in BOTH.items()) / 4 for n in places]
     assert [compared["metrics"]["found"][side] for side in ("baseline", "other")] == pytest.approx(means)
-    written = text.read_text(encoding="utf-8")
+    written = (tmp_path / "c.md").read_text(encoding="utf-8")
     assert "\x1b" not in written and "\\x1b[2J'¦`" in written
 
 

@@ -85,10 +85,10 @@ def test_the_exit_code_says_whether_every_drop_is_tolerated(compare: Compare, to
     assert ("FAIL" in done.out) == bool(code)
 
 
-def test_one_run_of_several_that_is_worse_fails(compare: Compare, folder: Path) -> None:
-    done = compare("a.json", "c.json", "b.json", "--fail-on-regression", f"{NDCG}:0.1", "--output", "x.json", "--quiet")
-    assert done == Done(1, "", "")
-    made = json.loads((folder / "x.json").read_text())
+def test_one_run_of_several_that_is_worse_fails(compare: Compare) -> None:
+    done = compare("a.json", "c.json", "b.json", "--fail-on-regression", f"{NDCG}:0.1", "--json", "--quiet")
+    assert (done.code, done.err) == (1, "")
+    made = json.loads(done.out)
     assert made["passed"] is False
     assert [one["regressions"][0]["passed"] for one in made["comparisons"]] == [True, False]
 
@@ -117,29 +117,22 @@ def test_two_runs_on_different_golden_sets(compare: Compare, folder: Path) -> No
     assert "Only the 1 queries that are the same in both runs are compared" in restricted.out
 
 
-A_TOLERANCE = "expected METRIC:TOLERANCE"
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["a.json"], "expected a baseline and at least one run to compare, got 'a.json' alone"),
         (["a.json", "broken.json"], "broken.json: not valid JSON"),
         (["a.json", "b.json", "--queries", "-1"], "argument --queries: expected a whole number of 0 or more, got '-1'"),
-        (["a.json", "b.json", "--queries", "9" * 5_000], "expected a whole number of 0 or more, got '99"),
         (["a.json", "later.json"], "later.json: expected a report of schema version 2, found version 3"),
         (["a.json", "queries.json"], "queries.json: expected a report of evals.run, which has a schema_version"),
         (["a.json", "d.json"], "d.json: cannot be read: No such file or directory"),
         (["a.json", "quries.json"], "did you mean 'queries.json'"),
-        (["a.json", "gone/a.json"], "gone/a.json: cannot be read: No such file or directory"),
         (["a.json", "some-run"], "'some-run': no such file, and no MLflow runs either"),
         (["a.json", "b.json", "--metrics", "rankng/*"], "no metric 'rankng/*' in these runs; did you mean"),
-        (["a.json", "b.json", "--metrics", ",,"], "no metric '' in these runs"),
         (["a.json", "b.json", "--by", f"{NDCG},"], "no metric '' in these runs"),
         (["a.json", "b.json", "--fail-on-regression", "0.02"], "no metric ''"),
-        (["a.json", "b.json", "--fail-on-regression", f"{NDCG}:x"], A_TOLERANCE),
+        (["a.json", "b.json", "--fail-on-regression", f"{NDCG}:x"], "expected METRIC:TOLERANCE"),
         (["a.json", "b.json", *(f"--fail-on-regression={NDCG}:{drop}" for drop in (0.1, 0.2))], "once a metric"),
-        (["a.json", "b.json", "--fail-on-regression", f"{NDCG}:-1"], "expected a number of 0 or more, got -1.0"),
         (["a.json", "b.json", "--fail-on-regression", f"{NDCG}:inf"], "expected a number of 0 or more, got inf"),
         (["a.json", "b.json", "--fail-on-regression", "ranking/ndcg:0"], "no metric 'ranking/ndcg'; did you mean"),
         (["a.json", "b.json", "--output", "a.json/x.json"], "a.json/x.json: cannot be written"),
@@ -149,7 +142,6 @@ A_TOLERANCE = "expected METRIC:TOLERANCE"
 )
 def test_bad_input(compare: Compare, folder: Path, arguments: list[str], said: str) -> None:
     (folder / "broken.json").write_text('{"a"')
-    (folder / "copy.json").write_bytes((folder / "a.json").read_bytes())
     (folder / "later.json").write_text('{"schema_version": 3}')
     (folder / "queries.json").write_text('{"columns": []}')
     before = everything(folder)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from evals.collect.observations import Failure, Unscored
+from evals.collect.observations import Failure
 from evals.errors import JudgeError
 from evals.judge.asking import FAILURES_IN_A_ROW
 from evals.judge.budget import Usage
@@ -160,14 +160,6 @@ def test_usage_is_what_the_server_counted_of_answers_of_any_kind(server: ChatSer
     read, usage = sum(tokens(chat.prompt) for chat in run.sent), run.usage
     assert (usage.calls, usage.tokens_in) == (3, read) and usage.tokens_out > 30
     assert usage.usd == pytest.approx((read * 2 + usage.tokens_out * 8) / 1e6)
-
-
-def test_calls_are_spent_to_the_last_and_attempts_count(server: ChatServer) -> None:
-    run = asked(server, TEXTS[:20], fault="500", when=FIRST, budget={"calls": 5})
-    spent = "the budget of 5 calls is spent"
-    assert len(run.sent) == run.usage.calls == 5 and run.verdicts.count(0) == 4 and run.fatal is None
-    assert [why for why in run.said if isinstance(why, Unscored)] == [Unscored(reason=spent, missing=True)] * 16
-    assert run.usage.stopped == spent
 
 
 def test_sixteen_at_once_spend_it_up_to_less_than_one_call_and_never_more(server: ChatServer) -> None:

@@ -132,17 +132,9 @@ def test_a_question_without_an_answer_says_why_also_where_ragas_averages_the_oth
     assert value == (swallowed if metric == RELEVANCE else Failure(type="ValueError", message="of ragas"))
 
 
-@pytest.mark.parametrize(
-    ("reference", "expected"),
-    [
-        ("One is here. Two is there!", ["One is here.", "Two is there!"]),
-        ("It costs 3.5 m. 1. Open it. 2. Shut it.", ["It costs 3.5 m.", "1. Open it.", "2. Shut it."]),
-        ("no stop\nanother line", ["no stop", "another line"]),
-        ("Dr. Smith said so, e.g. here.", ["Dr. Smith said so, e.g. here."]),
-    ],
-)
-def test_sentences(reference: str, expected: list[str]) -> None:
-    assert sentences(reference) == expected
+def test_sentences_end_at_no_number_and_no_abbreviation() -> None:
+    parts = ["It costs 3.5 m.", "1. Open it!", "Dr. Smith said so, e.g. here.", "no stop"]
+    assert sentences(f"{' '.join(parts[:-1])}\n{parts[-1]}") == parts
 
 
 # The plan; `tests/evals/run/test_judged.py` has the command's, which counts what the run asks
