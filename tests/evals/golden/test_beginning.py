@@ -81,25 +81,15 @@ def test_other_sources_and_ids_and_what_only_a_judge_can_score(imported: Command
 
 def test_what_ragas_reads_comes_back_with_its_pages(imported: Command, handbook: Path, tmp_path: Path) -> None:
     before = {case.query: case for case in golden_set(handbook / "golden.jsonl").cases if case.in_scope}
-    dataset = EvaluationDataset.from_list(
-        [
-            {"user_input": query, "reference_contexts": [item.quote for item in case.evidence if item.quote]}
-            for query, case in before.items()
-        ]
-    )
-    dataset.to_jsonl(tmp_path / "ragas.jsonl")
+    rows = [
+        {"user_input": query, "reference_contexts": [item.quote for item in case.evidence if item.quote]}
+        for query, case in before.items()
+    ]
+    EvaluationDataset.from_list(rows).to_jsonl(tmp_path / "ragas.jsonl")
     assert imported(tmp_path / "ragas.jsonl", "--docs", handbook / "docs").code == 0
     for case in golden_set(tmp_path / "out.jsonl").cases:
         places = {(e.source_url, e.quote) for e in before[case.query].evidence}
         assert {(e.source_url, e.quote) for e in case.evidence} == places, case.query
-
-
-def test_an_import_that_leaves_no_case_writes_nothing(imported: Command, tmp_path: Path, docs: Path) -> None:
-    row = {"user_input": "How?", "reference_contexts": ["Zebras have stripes on all of their legs."]}
-    (tmp_path / "ragas.jsonl").write_text(json.dumps(row) + "\n")
-    done = imported(tmp_path / "ragas.jsonl", "--docs", docs)
-    assert done.code == 2 and "no case is left" in done.err and "Zebras" in done.err
-    assert not (tmp_path / "out.jsonl").exists()
 
 
 @pytest.mark.parametrize(
@@ -150,9 +140,11 @@ def test_a_passage_longer_than_a_chunk_is_found_in_its_page_whole(
 
 
 def test_faults_are_named_and_nothing_is_written(
-    imported: Command, tmp_path: Path, snapshot: SnapshotAssertion
+    imported: Command, docs: Path, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
-    told = [imported("someone/data")]
+    row = {"user_input": "How?", "reference_contexts": ["Zebras have stripes on all of their legs."]}
+    (tmp_path / "ragas.jsonl").write_text(json.dumps(row) + "\n")
+    told = [imported("someone/data"), imported(tmp_path / "ragas.jsonl", "--docs", docs)]
     for text, *columns in (
         ("question\nhow?\n",),
         ("query\nhow?\n", "query=questions"),
@@ -226,7 +218,6 @@ SENTENCE = "An encoder counts the turns of a joint, and a resolver gives its ang
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        (f"---\ntitle: Encoders\ntags: [a, b]\n---\n\n# Encoders\n\n{SENTENCE}", SENTENCE),
         (f"```python\nx = 1\n```\n\n{SENTENCE}\n```python\nangle of the joint\n", SENTENCE),
         (f"x = read(port)[0]\nreturn x\n```\n\n{SENTENCE}", SENTENCE),  # cut inside a block of code
         (f"| a | b |\n|---|---|\n\n- [Encoders](/a.md)\n- [Joints](/b.md)\n\nShort one.\n\n{SENTENCE}", SENTENCE),
