@@ -5,6 +5,8 @@ before a release.
 """
 
 import os
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -26,6 +28,7 @@ from tests.support.collections import PAGES, index_pages, settings, write_pages
 from tests.support.distances import DISTANCES, EMBEDDINGS, chunk_id, make, semantic
 from tests.support.distances import QUERIES as DISTANT
 from tests.support.distances import ranked as by_brute_force
+from tests.support.qdrant_server import QdrantServer
 
 URL = os.environ.get("QDRANT_TEST_URL", "")
 KEY = os.environ.get("QDRANT_TEST_API_KEY", "")
@@ -233,3 +236,16 @@ def test_a_collection_that_changes_is_noticed(
         after = collection_facts(retriever)
     assert before and after
     assert differences(before, after) == "points 9 → 7, content of 9 sampled points"
+
+
+# The doubles do what a real server is asked for: else one of the two is wrong
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_the_doubles_do_what_a_real_server_is_asked_for() -> None:
+    with QdrantServer() as server:
+        command = [sys.executable, "-m", "pytest", "-q", "tests/live", "-m", "not slow", "-p", "no:cacheprovider"]
+        env = {**os.environ, "QDRANT_TEST_URL": server.url}
+        done = subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 and "skipped" not in done.stdout, done.stdout[-3_000:]

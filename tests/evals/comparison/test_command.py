@@ -11,10 +11,13 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from evals.compare import main
+from evals.errors import ReportError
 from evals.grid.measure import Measured
 from evals.report.model import Report
 from evals.report.parsing import cell_report, parse
+from evals.report.section import escaped
 from tests.support.command import Done, call
+from tests.support.grid_world import make_grid
 from tests.support.reports import HIT, NDCG, P95, TOKENS, document, row
 from tests.support.results import report
 
@@ -86,7 +89,7 @@ def test_the_exit_code_says_whether_every_drop_is_tolerated(compare: Compare, to
 
 
 def test_one_run_of_several_that_is_worse_fails(compare: Compare) -> None:
-    done = compare("a.json", "c.json", "b.json", "--fail-on-regression", f"{NDCG}:0.1", "--json", "--quiet")
+    done = compare("a.json", "c.json", "b.json", "--fail-on-regression", f"{NDCG}:0.1", "--json")
     assert (done.code, done.err) == (1, "")
     made = json.loads(done.out)
     assert made["passed"] is False
@@ -227,3 +230,42 @@ def test_markdown_is_cut_before_github_refuses_it(tmp_path: Path, capsys: pytest
     written = (tmp_path / "c.md").read_text(encoding="utf-8")
     assert len(written) <= MOST and written.endswith("more than GitHub takes\n")
     assert all(f"{name} is worse by 1 (most: queries/pass_rate" in written for name in "12"), "every verdict is there"
+
+
+# Cells of a grid by their names
+
+BOTH = {"ranking/ndcg_at_10": 1, "ranking/recall_at_5": 3}
+SWEEP = {"mode": ["semantic", "hybrid"], "fusion": ["weighted", "rrf"], "top_k": [1, 5], "threshold": [0, 0.3, 0.5]}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return report(make_grid(tmp_path_factory.mktemp("grid"), objective={"metrics": BOTH}, sweep=SWEEP))
+
+
+def test_a_cell_is_found_by_its_numbers_and_the_part_that_one_retrieval_alone_has(made: Report) -> None:
+    assert cell_report(made, "semantic-k5-t0.30").name == cell_report(made, "sem-k5-t.3").name == "semantic-k5-t0.3"
+    assert cell_report(made, "hybrid-w-k1-t0").name == "hybrid-weighted-k1-t0"
+    for name, which in (("hybrid-k5-t0.3", "2 cells"), ("semantic-k5-t0.31", "no cell")):
+        with pytest.raises(ReportError, match=which):
+            cell_report(made, name)
+
+
+def test_several_metrics_of_an_objective_are_compared_as_what_is_found(made: Report, tmp_path: Path) -> None:
+    plain, file, cells = made.plain(), tmp_path / "grid.json", ("semantic-k5-t0", "semantic-k1-t0.5")
+    for query in plain["queries"]:
+        query["id"] += "\x1b[2J`|"
+    file.write_text(json.dumps(plain), encoding="utf-8")
+    flags = ["--output", str(tmp_path / "c.json"), "--markdown", str(tmp_path / "c.md")]
+    assert main([*(f"{file}#{name}" for name in cells), *flags]) == 0
+    [compared] = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))["comparisons"]
+    assert made.grid is not None
+    places = [made.grid.addresses.index(cell) for cell in cells]
+    means = [sum(own * (made.grid.metrics[name].mean[n] or 0) for name, own in BOTH.items()) / 4 for n in places]
+    assert [compared["metrics"]["found"][side] for side in ("baseline", "other")] == pytest.approx(means)
+    written = (tmp_path / "c.md").read_text(encoding="utf-8")
+    assert "\x1b" not in written and "\\x1b[2J'¦`" in written
+
+
+def test_a_comment_mentions_nobody_and_holds_no_formula() -> None:
+    assert not {"@user", "$x$", "#1"} & set(escaped("@user costs $x$ in #1").split())

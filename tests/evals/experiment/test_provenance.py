@@ -83,46 +83,44 @@ def test_the_facts_of_a_run_are_the_same_as_long_as_its_collection_is(made: Expe
     assert (collection["content"]["dimension"], collection["content"]["distance"]) == (256, "cosine")
     assert known["versions"]["ragas"] == version("ragas")
     again = run(made, server)[1]["facts"]
-    for same in ("collection", "dataset_fingerprint"):
-        assert known[same] == again[same]
+    assert again["collection"] == collection and again["dataset_fingerprint"] == known["dataset_fingerprint"]
+
+
+def deletes(server: Changing) -> None:
+    server.client.delete("robots", server.ids()[:2])
+
+
+def rewrites(server: Changing) -> None:
+    server.client.set_payload("robots", {"page_content": "x"}, server.ids()[:1])
+
+
+def becomes_another(server: Changing) -> None:
+    """The alias comes to stand for another collection."""
+    server.aliases.update(live="other")
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (
-            lambda server: server.client.delete("robots", server.ids()[:2]),
-            "points 5 → 3, content of 5 sampled points",
-        ),
-        (
-            lambda server: server.client.set_payload("robots", {"page_content": "x"}, server.ids()[:1]),
-            "content of 5 sampled points",
-        ),
+        (deletes, "points 5 → 3, content of 5 sampled points"),
+        (rewrites, "content of 5 sampled points"),
+        (becomes_another, "points 5 → 1, content of 5 sampled points"),
     ],
-    ids=["deleted points", "another text"],
 )
 def test_a_change_in_mid_run_leaves_every_criterion_undecided(
     made: Experiment, server: Changing, capsys: pytest.CaptureFixture[str], change: Callable[[Any], object], said: str
 ) -> None:
-    server.when(2, lambda: change(server))
-    code, report = run(made, server)
-    assert (code, report["facts"]["collection_changed"]) == (3, said)
-    assert not report["passed"] and report["criteria"]
-    assert all("the collection changed between" in criterion["reason"] for criterion in report["criteria"])
-    out, err = capsys.readouterr()
-    assert f"incomplete: the collection changed during the run: {said}" in err
-    assert "the collection changed between" in " ".join(out.split())
-    assert 'type="undecided"' in Path("junit.xml").read_text()
-
-
-def test_an_alias_that_comes_to_stand_for_another_collection_is_named(made: Experiment, server: Changing) -> None:
     other = write_pages(made.docs.parent / "other", {"a.md": "# Other\n\nAnother page.\n"})
     index_pages(settings(store={"url": server.url}, collection="other"), other)
     server.aliases["live"] = "robots"
-    server.when(1, lambda: server.aliases.update(live="other"))
+    server.when(2, lambda: change(server))
     code, report = run(made, server, "--retriever.collection", "live")
-    assert code == 3 and "points 5 → 1, " in report["facts"]["collection_changed"]
+    assert (code, report["facts"]["collection_changed"]) == (3, said)
     assert report["facts"]["collection"]["name"] == "live"
+    assert not report["passed"] and report["criteria"]
+    assert all("the collection changed between" in criterion["reason"] for criterion in report["criteria"])
+    assert f"incomplete: the collection changed during the run: {said}" in capsys.readouterr().err
+    assert 'type="undecided"' in Path("junit.xml").read_text()
 
 
 def test_a_collection_that_is_gone_does_not_lose_the_run(made: Experiment, server: Changing) -> None:
@@ -164,13 +162,8 @@ def test_a_judge_is_known_by_all_that_its_verdicts_depend_on() -> None:
     assert (found.provider, found.model) == ("openai", "local")
     assert (found.parameters["temperature"], found.parameters["base_url"]) == (0.0, "http://localhost:1/v1")
     assert judge() == found and judge(max_concurrency=2, timeout_s=9) == found
-    others = [
-        judge(temperature=0.5),
-        judge(model="openai:other"),
-        judge(max_output_tokens=100),
-        judge(base_url="http://localhost:2/v1"),
-    ]
-    assert len({one.fingerprint for one in (found, *others)}) == 5
+    changes = ("temperature", 0.5), ("model", "openai:other"), ("max_output_tokens", 100), ("base_url", "http://h:2/v1")
+    assert len({found.fingerprint, *(judge(**{name: value}).fingerprint for name, value in changes)}) == 5
     assert "SECRET" not in str(found)
 
 
