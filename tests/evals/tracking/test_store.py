@@ -1,21 +1,32 @@
 """The store of runs: whether it can be written to, and what a reference to a run in it leads to."""
 
+import json
+import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from evals.collect.saved import read
+from evals.compare import main as compare
 from evals.errors import TrackingError
 from evals.run import main as evaluate
+from evals.tracking import ui
 from evals.tracking.__main__ import main
 from evals.tracking.find import open_run
 from evals.tracking.store import mlflow_at
-from tests.support.command import call
+from evals.tracking.ui import main as show
+from tests.support.command import call, environment
 from tests.support.experiment import make_experiment
 from tests.support.loopback import free_port
 from tests.support.results import report
-from tests.support.tracking import client, run_of, text_of, written
+from tests.support.tracking import MlflowServer, client, run_of, text_of, written
 
 NAMES = ("first", "twice", "twice", 'it\'s "odd"', "unreported")
 
@@ -138,3 +149,155 @@ def test_no_database_is_made_and_a_server_that_does_not_answer_is_told(
         assert re.match(said, refused("first", uri)) and list(tmp_path.iterdir()) == []
     said = refused("first", f"http://me:s3cret@127.0.0.1:{free_port()}")
     assert re.match(r"MLflow at http://\*\*\*@127.0.0.1:\d+ failed: MlflowException", said) and "s3cret" not in said
+
+
+# A report of somebody else: written where the user says, and nothing in it acts
+
+TOKEN = "token-of-the-user-0123456789"
+
+
+@pytest.fixture
+def evil(folder: Path, tmp_path: Path, server: MlflowServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of a report that names a module, and the address of a server that is not the user's."""
+    (tmp_path / "evilmod.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w').close()\ndef make(): ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", TOKEN)
+    embedding = {"model": "python:evilmod:make"}
+    settings = {
+        **report().config,
+        "retriever": {**report().config["retriever"], "python": "evilmod:make", "embedding": embedding},
+        "dataset": {"hub": "somebody/else"},
+        "tracking": {"uri": server.url, "experiment": "theirs", "register_as": "robots"},
+    }
+    file = tmp_path / "last.json"
+    file.write_text(json.dumps(report().model_copy(update={"config": settings, "run": tmp_path.name}).plain()))
+    yield file
+    assert not (tmp_path / "imported").exists() and "evilmod" not in sys.modules
+    assert server.requests == []
+    shutil.rmtree(tmp_path)
+
+
+def test_it_imports_nothing_sends_nothing_and_is_kept_where_runs_are_in_the_experiment_that_it_names(
+    evil: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
+    done = call(main, [evil], capsys)
+    run = client().get_run(done.out.split()[2])
+    assert done.code == 0 and client().get_experiment(run.info.experiment_id).name == "theirs"
+    assert run.info.status == "FINISHED" and run.data.params["retriever.embedding.model"] == "python:evilmod:make"
+    assert TOKEN.encode() not in (folder / "mlruns" / "mlflow.db").read_bytes()
+
+
+def test_compared_and_as_a_baseline_it_is_data_and_a_saved_retrieval_is_read_without_a_pickle(
+    evil: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, mine, saved = make_experiment(evil.parent / "made"), evil.with_name("mine.json"), evil.with_name("retrieval")
+    flags = ["--config", made.config, "--quiet"]
+    call(evaluate, [*flags, "--output", mine, "--save-retrieval", saved], capsys)
+    for done in (call(compare, [evil, mine], capsys), call(evaluate, [*flags, "--baseline", evil], capsys)):
+        assert (done.code, "golden" in done.err) == (2, True)  # of other golden data
+    other = evil.with_name("other.json")
+    theirs = json.loads(mine.read_text()) | {"config": json.loads(evil.read_text())["config"], "run": "other"}
+    other.write_text(json.dumps(theirs))
+    assert call(compare, [other, mine], capsys).code == 0
+    classes: list[object] = []
+    reading = True
+    sys.addaudithook(lambda event, found: classes.append(found) if reading and event == "pickle.find_class" else None)
+    assert read(saved).lists
+    reading = False
+    assert classes == []
+
+
+# The user interface, from its command to its end
+
+ANSWERS = """
+import sys
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+server = HTTPServer(("127.0.0.1", int(sys.argv[1])), SimpleHTTPRequestHandler)
+for request in ("that all is well", "of the page"):
+    server.handle_request()
+"""
+Opened = list[str]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
+    """The pages that the browser was given."""
+    pages: Opened = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("webbrowser.open", pages.append)
+    return pages
+
+
+def test_without_runs_there_is_nothing_to_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for flags in ([], ["--tracking.uri", f"sqlite:///{tmp_path}/mlruns/mlflow.db"]):
+        assert show(flags) == 2
+        said = f"no runs to show: {tmp_path}/mlruns/mlflow.db does not exist; go where evals.run was started"
+        assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "said"),
+    [
+        (ANSWERS, 0, "Runs: {page} (Ctrl-C ends it)\n"),
+        ("exit(1)", 2, "MLflow's server did not start; where port {port} is taken"),
+    ],
+    ids=["answers", "ends"],
+)
+def test_the_page_is_told_and_opened_once_the_server_answers_and_its_end_is_waited_for(
+    program: str,
+    code: int,
+    said: str,
+    folder: Path,
+    opened: Opened,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    port = free_port()
+    page = f"http://127.0.0.1:{port}/#/experiments"
+    (folder / "health").touch()
+
+    def start(port: int, uri: str) -> subprocess.Popen[bytes]:
+        assert uri.startswith("sqlite:////") and Path(uri.removeprefix("sqlite:///")).is_file()
+        return subprocess.Popen([sys.executable, "-c", program, str(port)], stderr=subprocess.DEVNULL)
+
+    def visit(page: str) -> None:
+        opened.append(page)
+        urllib.request.urlopen(page).close()
+
+    monkeypatch.setattr(ui, "_start", start)
+    monkeypatch.setattr("webbrowser.open", visit)
+    assert show(["--port", str(port)]) == code
+    done = capsys.readouterr()
+    assert said.format(page=page, port=port) in done.out + done.err
+    assert opened == ([] if code else [page])
+
+
+def test_a_server_is_opened_at_its_page_and_nothing_is_started(
+    opened: Opened, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show(["--tracking.uri", "https://me:s3cret@mlflow.example/"]) == 0
+    assert capsys.readouterr().out == "Runs: https://***@mlflow.example/#/experiments\n"
+    assert show(["--tracking.uri", "https://mlflow.example/", "--no-browser"]) == 0
+    assert opened == ["https://***@mlflow.example/#/experiments"]
+
+
+@pytest.mark.slow
+def test_the_address_of_the_runs_is_printed_when_the_server_answers(folder: Path) -> None:
+    written(report())
+    port = free_port()
+    command = [sys.executable, "-m", "evals", "ui", "--port", str(port), "--no-browser"]
+    process = subprocess.Popen(command, cwd=folder, env=environment({}), stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == f"Runs: http://127.0.0.1:{port}/#/experiments (Ctrl-C ends it)\n"
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10) as answer:
+            assert answer.read() == b"OK"
+    finally:
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(30) == 0
+        process.stdout and process.stdout.close()
