@@ -1,6 +1,6 @@
 """Settings out of layers: which one wins, what a file and a flag may say, how faults are told.
 
-`tests/properties/test_precedence.py` has the order of the layers.
+`tests/properties` has the order of the layers.
 """
 
 import argparse
