@@ -157,9 +157,8 @@ def test_a_retriever_of_ours_and_a_vector_store_stay_open(made: OnDisk) -> None:
     assert store.similarity_search("forward kinematics")
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
+def test_what_cannot_be_is_an_error_of_its_kind() -> None:
+    for wanted, error, message in (
         (lambda: run(42), ConfigError, "expected a LangChain BaseRetriever or a QdrantVectorStore.*an object of int"),
         (lambda: run(lambda query: [3]), ForeignRetrieverError, "returned int 3 at place 1"),
         (lambda: run(golden=[{"query": "x"}]), DatasetError, "1 of 1 in-scope cases have no labels .*--judge.model"),
@@ -170,11 +169,9 @@ def test_a_retriever_of_ours_and_a_vector_store_stay_open(made: OnDisk) -> None:
         (lambda: sweep(texts, ROWS, top_k="1:2", threshold="0:1:0.3"), ConfigError, "^threshold: .* miss 1, got '0:1"),
         (lambda: run(outputs=Outputs(export=Path("x"))), ExperimentError, "texts was given as an object.*its factory"),
         (lambda: compare_runs("a.json"), ReportError, "at least one run to compare"),
-    ],
-)
-def test_what_cannot_be_is_an_error_of_its_kind(call: Callable[[], Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=f"(?s){message}"):
-        call()
+    ):
+        with pytest.raises(error, match=f"(?s){message}"):
+            wanted()
 
 
 # save

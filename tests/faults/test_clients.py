@@ -254,10 +254,6 @@ def ask(judge: Judge, server: LoopbackServer, chunk: str) -> Asked:
     return Asked(type(said), told, len(server.requests) - before)
 
 
-def timeout(row: Row) -> dict[str, float]:
-    return {"timeout_s": 0.5 if row.fault.slow else 10}
-
-
 chats = pytest.mark.parametrize("chat", [CohereChatServer, OpenAIChatServer], ids=["Cohere", "OpenAI"])
 Chat = type[CohereChatServer] | type[OpenAIChatServer]
 
@@ -265,7 +261,11 @@ Chat = type[CohereChatServer] | type[OpenAIChatServer]
 @chats
 @faults
 def test_a_judge_that_fails_at_the_first_call_ends_the_run(chat: Chat, row: Row) -> None:
-    with chat(oracle()) as server, judge_of(server, **timeout(row)) as judge, server.failing(row.fault):
+    with (
+        chat(oracle()) as server,
+        judge_of(server, timeout_s=0.5 if row.fault.slow else 10) as judge,
+        server.failing(row.fault),
+    ):
         asked = ask(judge, server, "topic")
     of_one_prompt = row is TABLE["413"]
     assert (asked.said, asked.requests) == (Failure if of_one_prompt else JudgeError, row.first)
@@ -276,7 +276,7 @@ def test_a_judge_that_fails_at_the_first_call_ends_the_run(chat: Chat, row: Row)
 @chats
 @faults
 def test_a_judge_that_fails_later_leaves_a_failure(chat: Chat, row: Row) -> None:
-    with chat(oracle()) as server, judge_of(server, **timeout(row)) as judge:
+    with chat(oracle()) as server, judge_of(server, timeout_s=0.5 if row.fault.slow else 10) as judge:
         assert ask(judge, server, "soup").said is ChunkVerdict
         with server.failing(row.fault):
             asked = ask(judge, server, "topic")

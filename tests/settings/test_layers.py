@@ -70,9 +70,8 @@ E5 = {"embedding": {"model": "openai:e5", **ADDRESS, "query_prefix": "query: ", 
 COHERE, OTHER = {"model": "cohere:embed-v4.0"}, {"model": "openai:other"}
 
 
-@pytest.mark.parametrize(
-    ("lower", "higher", "name", "value"),
-    [
+def test_what_of_a_lower_layer_a_higher_one_replaces() -> None:
+    for lower, higher, name, value in (
         # One choice of a store replaces the other; without one the lower choice stays.
         ({"store": {"url": "http://h"}}, {"store": {"path": "/p"}}, "store.url", None),
         ({"store": {"path": "/p"}}, {"store": {"url": "http://h"}}, "store.path", None),
@@ -86,15 +85,11 @@ COHERE, OTHER = {"model": "cohere:embed-v4.0"}, {"model": "openai:other"}
         # Another model gets of the one below the address alone, and only where their provider is asked.
         (E5, {"embedding": COHERE}, "embedding", dump(EmbeddingConfig.model_validate(COHERE))),
         (E5, {"embedding": OTHER}, "embedding", dump(EmbeddingConfig.model_validate(OTHER | ADDRESS))),
-    ],
-)
-def test_what_of_a_lower_layer_a_higher_one_replaces(
-    lower: dict[str, Any], higher: dict[str, Any], name: str, value: Any
-) -> None:
-    found: Any = dump(build(RetrieverConfig, [layer(**lower), layer(**higher)]))
-    for part in name.split("."):
-        found = found[part]
-    assert found == value
+    ):
+        found: Any = dump(build(RetrieverConfig, [layer(**lower), layer(**higher)]))
+        for part in name.split("."):
+            found = found[part]
+        assert found == value
 
 
 def test_a_retriever_of_the_users_own_replaces_all_but_how_much_is_read_and_what_it_is_called() -> None:
@@ -171,9 +166,8 @@ def test_a_file_that_is_none_of_settings_is_named_with_its_line(file: Path, snap
     assert told == snapshot
 
 
-@pytest.mark.parametrize(
-    ("flag", "raw", "value"),
-    [
+def test_a_flag_is_written_as_in_a_file() -> None:
+    for flag, raw, value in (
         ("metadata.required", "title, url", ["title", "url"]),
         ("metadata.required", "[title, '>= 1']", ["title", ">= 1"]),
         ("metadata.map", "{title: t, url: href}", {"title": "t", "url": "href"}),
@@ -182,10 +176,8 @@ def test_a_file_that_is_none_of_settings_is_named_with_its_line(file: Path, snap
         ("filters", "[module]", "[module]"),
         ("filters", "5", "5"),
         ("threshold", "null", None),
-    ],
-)
-def test_a_flag_is_written_as_in_a_file(flag: str, raw: str, value: Any) -> None:
-    assert flags(f"--{flag.replace('_', '-')}", raw).values == nest({flag: value})
+    ):
+        assert flags(f"--{flag.replace('_', '-')}", raw).values == nest({flag: value})
 
 
 def test_a_flag_that_is_not_yaml_is_named_and_an_empty_variable_or_one_of_another_name_sets_nothing(file: Path) -> None:
@@ -217,11 +209,16 @@ def test_every_fault_is_told_at_once_with_value_origin_and_nearest_name(file: Pa
     assert faults(layer("low", top_k=3), layer("high", top_k=0))[0].endswith("got 0 (set by high)")
 
 
-@pytest.mark.parametrize("setting", ["store__url", "embedding__base_url"])
-def test_a_secret_in_an_address_is_not_printed(setting: str) -> None:
-    for address in ("http://user:s3cret@h:6333", "http://s3cret@h", "http://h?key=s3cret", "http://user:pa/s3cret@h"):
-        (fault,) = faults(layer(**{setting: address}))
-        assert fault.startswith(setting.replace("__", ".")) and "s3cret" not in fault
+def test_a_secret_in_an_address_is_not_printed() -> None:
+    for setting in ("store__url", "embedding__base_url"):
+        for address in (
+            "http://user:s3cret@h:6333",
+            "http://s3cret@h",
+            "http://h?key=s3cret",
+            "http://user:pa/s3cret@h",
+        ):
+            (fault,) = faults(layer(**{setting: address}))
+            assert fault.startswith(setting.replace("__", ".")) and "s3cret" not in fault
 
 
 def test_a_key_in_place_of_its_variable_is_refused_unseen() -> None:

@@ -93,20 +93,15 @@ def test_failed_scores_count_at_their_end_that_is_worst_for_the_other_run(
     assert one.worst == (worst if worst is None else pytest.approx(worst))
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "metric", "note", "value"),
-    [
+def test_a_difference_without_pairs_says_why() -> None:
+    for first, second, metric, note, value in (
         (report({NDCG: NONE}), report({NDCG: [0.5]}), NDCG, "no query is scored in both: because", None),
         (report({NDCG: [0.5, 0.5]}), report(SCORES | {NDCG: [0.5, 0.5]}), HIT, "not measured in the baseline", None),
         (report({NDCG: [0.5]}, {P95: 1.0}), report({NDCG: [0.5]}, {P95: 3.0}), P95, WHOLE_RUN, 2.0),
         (report({NDCG: [1]}, {P95: 1.0}), report({NDCG: [1]}, {P95: None}), P95, "no value in the other run: ", None),
-    ],
-)
-def test_a_difference_without_pairs_says_why(
-    first: Report, second: Report, metric: str, note: str, value: float | None
-) -> None:
-    one = difference(first, second, metric)
-    assert one.note.startswith(note) and one.difference == value
+    ):
+        one = difference(first, second, metric)
+        assert one.note.startswith(note) and one.difference == value
 
 
 def test_p_values_are_adjusted_by_holm_over_all_runs_and_metrics_and_verdicts_follow_them() -> None:
@@ -146,22 +141,16 @@ def changed(made: Report, **changes: Any) -> Report:
     return Report.model_validate(dict(made) | changes)
 
 
-@pytest.mark.parametrize(
-    ("first", "value", "within", "note"),
-    [
+def test_samples_are_paired_on_the_queries_judged_in_both_and_corrected_by_the_scores_of_all() -> None:
+    for first, value, within, note in (
         (sampled(30), GAINS.mean(), 0.05, "60 queries, corrected by what foretells the judge, weight "),
         (sampled(60), GAINS.mean(), 0.05, "60 queries, corrected by what foretells the judge, weight "),
         (changed(sampled(60), proxies={}), GAINS[:20].mean(), 1e-9, "60 queries, the judged queries alone"),
-    ],
-    ids=["two samples", "a run that is judged in full", "an older report, without the scores of labels"],
-)
-def test_samples_are_paired_on_the_queries_judged_in_both_and_corrected_by_the_scores_of_all(
-    first: Report, value: float, within: float, note: str
-) -> None:
-    made = difference(first, sampled(20, 0.25), PRECISION)
-    assert (made.n, made.only_baseline, made.only_other, made.failed) == (20, (), (), ())
-    assert made.note.startswith(f"judged in both: 20 of {note}")
-    assert made.difference == pytest.approx(value, abs=within)
+    ):
+        made = difference(first, sampled(20, 0.25), PRECISION)
+        assert (made.n, made.only_baseline, made.only_other, made.failed) == (20, (), (), ())
+        assert made.note.startswith(f"judged in both: 20 of {note}")
+        assert made.difference == pytest.approx(value, abs=within)
 
 
 def test_queries_that_were_not_drawn_fail_no_tolerance_and_a_failed_score_counts_at_its_worst() -> None:
@@ -252,9 +241,8 @@ def test_a_moved_query_shows_both_results_and_what_was_best_below_the_threshold(
 # Tolerances
 
 
-@pytest.mark.parametrize(
-    ("metric", "tolerance", "baseline", "other", "passed", "reason"),
-    [
+def test_a_drop_beyond_the_tolerance_or_unknown_is_a_regression() -> None:
+    for metric, tolerance, baseline, other, passed, reason in (
         (NDCG, 0.1, [0.5, 0.5], [0.4, 0.4], True, "there is no interval"),
         (NDCG, 0.0999, [0.5, 0.5], [0.4, 0.4], False, "there is no interval"),
         (NDCG, 0, [0.5], [0.9], True, "there is no interval"),
@@ -269,13 +257,11 @@ def test_a_moved_query_shows_both_results_and_what_was_best_below_the_threshold(
         (NDCG, 0.02, [0.5] * 20, [0.5] * 18 + NONE * 2, False, "2 of 20 queries are scored in one of the runs"),
         (NDCG, 0, [0.5] + NONE * 9, [0.5] + NONE * 9, True, "there is no interval"),
         (NDCG, 1, NONE, [0.5], False, "no query is scored in both"),
-    ],
-)
-def test_a_drop_beyond_the_tolerance_or_unknown_is_a_regression(
-    metric: str, tolerance: float, baseline: Sequence[Score], other: Sequence[Score], passed: bool, reason: str
-) -> None:
-    [one] = compared(report({metric: baseline}), report({metric: other}), tolerances={metric: tolerance}).regressions
-    assert (one.passed, one.reason[: len(reason)]) == (passed, reason)
+    ):
+        [one] = compared(
+            report({metric: baseline}), report({metric: other}), tolerances={metric: tolerance}
+        ).regressions
+        assert (one.passed, one.reason[: len(reason)]) == (passed, reason)
 
 
 def test_a_metric_that_neither_run_has_fails_its_tolerance() -> None:

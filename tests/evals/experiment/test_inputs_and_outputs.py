@@ -35,9 +35,8 @@ def config(**settings: Any) -> ExperimentConfig:
     return ExperimentConfig.model_validate({"name": "x", "dataset": {"path": "x.jsonl"}, **settings})
 
 
-@pytest.mark.parametrize(
-    ("rows", "settings", "refused"),
-    [
+def test_something_must_score_every_query() -> None:
+    for rows, changes, refused in (
         ((LABELLED, OUTSIDE), {}, ""),
         ((ANSWERED, OUTSIDE), {"judge": JUDGE}, ""),
         ((BARE,), {"judge": JUDGE}, ""),
@@ -47,18 +46,14 @@ def config(**settings: Any) -> ExperimentConfig:
         ((ANSWERED,), {"judge": JUDGE, "metrics": ["ranking/*"]}, f"no metric such as {PRECISION}"),
         ((ANSWERED, BARE), {"judge": JUDGE, "metrics": [PRECISION]}, f"reference_answer that {PRECISION} needs: row 1"),
         (tuple({"query": f"how {n}?"} for n in range(5)), {}, r"5 of 5 .*: row 0, row 1, row 2, .*; add"),
-    ],
-)  # fmt: skip
-def test_something_must_score_every_query(
-    rows: tuple[dict[str, Any], ...], settings: dict[str, Any], refused: str
-) -> None:
-    try:
-        load_inputs(config(**settings), golden_set(rows))
-        said = ""
-    except DatasetError as error:
-        said = str(error)
-        assert "golden label" in said and "golden synthesize" in said
-    assert bool(said) == bool(refused) and re.search(refused, said)
+    ):
+        try:
+            load_inputs(config(**changes), golden_set(rows))
+            said = ""
+        except DatasetError as error:
+            said = str(error)
+            assert "golden label" in said and "golden synthesize" in said
+        assert bool(said) == bool(refused) and re.search(refused, said)
 
 
 def test_cells_are_compared_by_what_can_score_the_queries() -> None:
@@ -116,20 +111,17 @@ def test_a_file_that_cannot_be_written_is_named_before_any_work(tmp_path: Path, 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("retriever", "sweep", "label"),
-    [
+def test_a_run_is_named_by_its_settings() -> None:
+    for retriever, sweep, label in (
         ({"mode": "hybrid", "top_k": 8, "threshold": 0.25}, {}, "hybrid k8 t0.25"),
         ({"mode": "semantic", "rerank": "mmr", "threshold": 1 / 3}, {}, "semantic+mmr k5 t0.333"),
         ({"python": "package.module:make"}, {}, "make k5"),
         ({}, {"mode": ["semantic", "hybrid"], "top_k": [3, 8], "threshold": [0, 0.3]}, "grid 8 cells semantic,hybrid"),
-    ],
-)  # fmt: skip
-def test_a_run_is_named_by_its_settings(retriever: dict[str, Any], sweep: dict[str, Any], label: str) -> None:
-    made = config(retriever=retriever, sweep=sweep)
-    started = datetime(2026, 1, 2, 4, 4, 5, tzinfo=timezone(timedelta(hours=1)))
-    name, stem = run_names(made, plan(made.retriever, made.sweep) if sweep else None, started)
-    assert (name, stem) == (f"{label} x 20260102-030405", "x-20260102-030405")
+    ):
+        made = config(retriever=retriever, sweep=sweep)
+        started = datetime(2026, 1, 2, 4, 4, 5, tzinfo=timezone(timedelta(hours=1)))
+        name, stem = run_names(made, plan(made.retriever, made.sweep) if sweep else None, started)
+        assert (name, stem) == (f"{label} x 20260102-030405", "x-20260102-030405")
 
 
 # The collection that an experiment makes of its own pages: made, brought up to date, or left alone

@@ -207,9 +207,8 @@ RIGHT = DraftCase(
 )
 
 
-@pytest.mark.parametrize(
-    ("kind", "changes", "passages"),
-    [
+def test_each_fault_is_objected_to() -> None:
+    for kind, changes, passages in (
         ("", {}, [PASSAGE_IK]),
         (NO_QUERY, {"query": " "}, [PASSAGE_IK]),
         (NO_QUERY, {"query": "why " * 61}, [PASSAGE_IK]),
@@ -220,8 +219,6 @@ RIGHT = DraftCase(
         (UNSUPPORTED, {"reference_answer": " "}, [PASSAGE_IK]),
         (NO_QUOTE, {}, [PASSAGE_IK, OTHER]),
         ("", {"quotes": [*RIGHT.quotes, "a named channel between nodes"]}, [PASSAGE_IK, OTHER]),
-    ],
-)
-def test_each_fault_is_objected_to(kind: str, changes: dict[str, Any], passages: list[Chunk]) -> None:
-    given = text_objection(RIGHT.model_copy(update=changes), passages, len(passages))
-    assert (given[0] if given else "") == kind
+    ):
+        given = text_objection(RIGHT.model_copy(update=changes), passages, len(passages))
+        assert (given[0] if given else "") == kind

@@ -218,13 +218,13 @@ class Miscounting(OpenAIChatServer):
         return Reply.json(body)
 
 
-@pytest.mark.parametrize("count", [-5, 10**12, 1.5, math.nan, None, {"a": 1}], ids=str)
-def test_counts_that_no_server_can_mean_are_estimated_from_the_texts(count: Any) -> None:
-    with Miscounting(ORACLE, count) as server:
-        run = asked(server, [USEFUL, USELESS], **priced(server))
-    read = sum(count_tokens(chat.prompt) for chat in run.sent)
-    assert (run.verdicts, run.usage.tokens_in, run.usage.unanswered) == ([1, 0], read, 0)
-    assert 0 < run.usage.tokens_out < 100
+def test_counts_that_no_server_can_mean_are_estimated_from_the_texts() -> None:
+    for count in (-5, 10**12, 1.5, math.nan, None, {"a": 1}):
+        with Miscounting(ORACLE, count) as server:
+            run = asked(server, [USEFUL, USELESS], **priced(server))
+        read = sum(count_tokens(chat.prompt) for chat in run.sent)
+        assert (run.verdicts, run.usage.tokens_in, run.usage.unanswered) == ([1, 0], read, 0)
+        assert 0 < run.usage.tokens_out < 100
 
 
 def test_a_server_that_read_more_than_the_bytes_of_a_prompt_gets_as_much_reserved_from_then_on() -> None:

@@ -87,21 +87,18 @@ def test_a_model_that_cannot_be_had_is_refused_with_what_to_do(
 # Which models are the same
 
 
-@pytest.mark.parametrize(
-    ("values", "key"),
-    [
-        ({"model": "cohere:command-a"}, "8079ce6f7622293c"),
-        ({"model": "openai:gpt", "base_url": "http://localhost:1/v1"}, "1e34c6bf684d3913"),
-        ({"model": "openai:gpt", "temperature": None, "max_output_tokens": 99}, "043d4152ea525706"),
-    ],
-)
-def test_keys_are_those_under_which_verdicts_are_stored(values: dict[str, Any], key: str) -> None:
+def test_keys_are_those_under_which_verdicts_are_stored() -> None:
     """With another ragas, or others of these parts, verdicts are bought again.
 
     A server of one's own, at an address, needs no API key.
     """
-    env = {} if "base_url" in values else {"COHERE_API_KEY": "x", "OPENAI_API_KEY": "x"}
-    assert make(values.pop("model"), env, **values).key("prompt ü", Verdict).hex()[:16] == key
+    keys = {"COHERE_API_KEY": "x", "OPENAI_API_KEY": "x"}
+    for chat, key in (
+        (make("cohere:command-a", keys), "8079ce6f7622293c"),
+        (make("openai:gpt", base_url="http://localhost:1/v1"), "1e34c6bf684d3913"),
+        (make("openai:gpt", keys, temperature=None, max_output_tokens=99), "043d4152ea525706"),
+    ):
+        assert chat.key("prompt ü", Verdict).hex()[:16] == key
 
 
 def judged(file: Path, env: Mapping[str, str] | None = None, **values: Any) -> tuple[int, int]:
@@ -154,9 +151,8 @@ def claims(*attributed: int, statements: Sequence[str] = ("s",) * 9) -> str:
     return json.dumps({"classifications": [{"statement": s, "reason": "r", "attributed": a} for s, a in said]})
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_the_last_object_of_the_schema_is_the_verdict_whatever_stands_around_it() -> None:
+    for text in (
         RIGHT,
         f"Sure! Here it is:\n\n{RIGHT}\n\nAnything else?",
         f"I'm sorry, here it is again: ```json\n{RIGHT}\n```",
@@ -164,10 +160,8 @@ def claims(*attributed: int, statements: Sequence[str] = ("s",) * 9) -> str:
         f'<think>{{"verdict": 0, "reason": "at first"}}</think>{RIGHT}',
         '{"verdict": "1", "reason": "a number in quotes"}',
         '{"reason": "a brace } in a text {", "verdict": 1}',
-    ],
-)
-def test_the_last_object_of_the_schema_is_the_verdict_whatever_stands_around_it(text: str) -> None:
-    assert read_verdict(Answer(text=text), Verdict, "").verdict == 1
+    ):
+        assert read_verdict(Answer(text=text), Verdict, "").verdict == 1
 
 
 NO_VERDICTS: list[tuple[Any, str, str]] = [
@@ -197,18 +191,14 @@ def test_what_is_no_verdict_says_why(snapshot: SnapshotAssertion) -> None:
     assert max(map(len, told)) < 400
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_an_answer_that_echoes_its_prompt_is_no_verdict() -> None:
+    for text in (
         f"{prompt()}\n{RIGHT}",
         prompt().replace("\n", " ")[: len(prompt()) // 2],
         json.dumps({"reason": EXAMPLE, "verdict": 0}),
-    ],
-    ids=["before a verdict", "beginning", "example"],
-)
-def test_an_answer_that_echoes_its_prompt_is_no_verdict(text: str) -> None:
-    with pytest.raises(MalformedError, match="repeats its prompt, or an example in it"):
-        read_verdict(Answer(text=text), Verdict, prompt())
+    ):
+        with pytest.raises(MalformedError, match="repeats its prompt, or an example in it"):
+            read_verdict(Answer(text=text), Verdict, prompt())
 
 
 def test_what_quotes_the_passages_of_its_prompt_is_no_echo() -> None:
@@ -220,30 +210,25 @@ def test_what_quotes_the_passages_of_its_prompt_is_no_echo() -> None:
 EINSTEIN, NOBEL = "He published 4 papers in 1905", "he received the 1921 Nobel Prize in Physics"
 
 
-@pytest.mark.parametrize(
-    ("reference", "statements", "is_copied"),
-    [
+def test_statements_of_the_examples_are_no_verdict_and_those_in_other_words_or_another_language_are_one() -> None:
+    for reference, statements, is_copied in (
         ("Calibrate each encoder at the mark.", [EINSTEIN, NOBEL, "The encoder is calibrated."], True),
         ("Calibrate each encoder at the mark.", ["The encoder is calibrated.", "England"], False),
         ("England", ["England"], False),
         ("ROS 2 uses DDS.", ["DDS is the layer below ROS"], False),
         ("Die Batterie wird vor dem Ausbau getrennt.", ["You disconnect the pack first."], False),
         ("编码器需要校准", ["The encoder needs a calibration."], False),
-    ],
-)
-def test_statements_of_the_examples_are_no_verdict_and_those_in_other_words_or_another_language_are_one(
-    reference: str, statements: list[str], is_copied: bool
-) -> None:
-    asked = ContextRecallPrompt().to_string(ContextRecallInput(question="q", context="c", answer=reference))
-    answer = Answer(text=claims(1, 1, 1, statements=statements))
-    if is_copied:
-        with pytest.raises(MalformedError, match="most statements are of an example in the prompt, such as 'he"):
-            read_verdict(answer, Recall, asked)
-    else:
-        assert [one.statement for one in read_verdict(answer, Recall, asked).classifications] == statements
+    ):
+        asked = ContextRecallPrompt().to_string(ContextRecallInput(question="q", context="c", answer=reference))
+        answer = Answer(text=claims(1, 1, 1, statements=statements))
+        if is_copied:
+            with pytest.raises(MalformedError, match="most statements are of an example in the prompt, such as 'he"):
+                read_verdict(answer, Recall, asked)
+        else:
+            assert [one.statement for one in read_verdict(answer, Recall, asked).classifications] == statements
 
 
-@pytest.mark.parametrize("half", ["\\ud83d", "\ud83d"], ids=["escape", "character"])
-def test_half_a_character_is_replaced(half: str) -> None:
-    answer = Answer.of(AIMessage(f'{{"reason": "an {half}, \\ud83d\\ude00", "verdict": 1}}'))
-    assert read_verdict(answer, Verdict, prompt()).reason == "an ?, \U0001f600"
+def test_half_a_character_is_replaced() -> None:
+    for half in ("\\ud83d", "\ud83d"):
+        answer = Answer.of(AIMessage(f'{{"reason": "an {half}, \\ud83d\\ude00", "verdict": 1}}'))
+        assert read_verdict(answer, Verdict, prompt()).reason == "an ?, \U0001f600"

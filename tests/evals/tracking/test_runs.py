@@ -283,22 +283,20 @@ def test_a_deleted_experiment_is_named() -> None:
         written(named("again"), experiment="gone")
 
 
-@pytest.mark.parametrize(
-    ("settings", "command"),
-    [({}, LATE), ({"uri": "http://me:s3cret@host"}, f"{LATE} --tracking.uri 'http://***@host'")],
-)
-def test_the_command_that_is_named_writes_to_the_same_place(settings: dict[str, str], command: str) -> None:
-    assert late_command(Path("my report.json"), config(**settings)) == command
+def test_the_command_that_is_named_writes_to_the_same_place() -> None:
+    for settings, command in (
+        ({}, LATE),
+        ({"uri": "http://me:s3cret@host"}, f"{LATE} --tracking.uri 'http://***@host'"),
+    ):
+        assert late_command(Path("my report.json"), config(**settings)) == command
 
 
-@pytest.mark.parametrize(
-    ("condition", "comparators"), [(">= 0.5", ["GTE"]), ("<= 0.5", ["LTE"]), ("< 0.5", []), ("no worse", [])]
-)
-def test_criteria_are_told_as_far_as_mlflow_knows_them(condition: str, comparators: list[str]) -> None:
+def test_criteria_are_told_as_far_as_mlflow_knows_them() -> None:
     """What it is told of a run, and of a metric without a value, is in the snapshot."""
-    gate = Gate(metric="ranking/precision_at_3", condition=condition, figure=0.5, passed=True, reason="")
-    told = tags(report().model_copy(update={"criteria": [gate]})).get("mlflow.genaiEvaluate.qualityCriteria")
-    assert [rule["comparator"] for rule in (json.loads(told)["rules"] if told else [])] == comparators
+    for condition, comparators in ((">= 0.5", ["GTE"]), ("<= 0.5", ["LTE"]), ("< 0.5", []), ("no worse", [])):
+        gate = Gate(metric="ranking/precision_at_3", condition=condition, figure=0.5, passed=True, reason="")
+        told = tags(report().model_copy(update={"criteria": [gate]})).get("mlflow.genaiEvaluate.qualityCriteria")
+        assert [rule["comparator"] for rule in (json.loads(told)["rules"] if told else [])] == comparators
 
 
 @pytest.mark.usefixtures("folder")
