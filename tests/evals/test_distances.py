@@ -70,20 +70,6 @@ def test_a_run_scores_what_a_raw_threshold_keeps(store: Store, tmp_path: Path) -
     assert '<th class="num">best dot<' in page and "best cosine" not in page and '"scale": "dot product"' in page
 
 
-def test_every_cell_of_a_grid_is_a_run_of_its_own(store: Store, tmp_path: Path) -> None:
-    thresholds = [round(float(np.quantile(SCORES[0], share)), 3) for share in (0.05, 0.3, 0.6, 1)]
-    axes = {"mode": ["semantic", "keyword", "hybrid"], "top_k": [1, 4], "threshold": thresholds}
-    grid = sweep(experiment(store, {"fusion": "rrf"}, sweep=axes), golden=GOLDEN)
-    assert len(grid.cells) == 3 * 2 * 4
-    for _, cell in grid.cells.iterrows():
-        values = {"fusion": "rrf", "mode": cell["mode"], "top_k": int(cell["top_k"]), "threshold": cell["threshold"]}
-        for name, value in figures(run(store, values)).items():
-            if name in grid.cells and value is not None:
-                assert cell[name] == pytest.approx(value, abs=1e-12), (name, values)
-    assert grid.swept.signals[0].name == "cosine"
-    assert "distance dot" in grid.save(tmp_path / "page.html").read_text(encoding="utf-8")
-
-
 def test_among_equal_cells_the_laxest_threshold_is_recommended(store: Store) -> None:
     grid = sweep(experiment(store, sweep={"threshold": [-60.0, -50.0], "top_k": [3]}), golden=GOLDEN)
     assert grid.recommended is not None and grid.recommended.threshold == -60.0

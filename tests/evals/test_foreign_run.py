@@ -83,14 +83,6 @@ def test_of_a_retriever_without_list_and_scores_it_is_said_what_is_not_known(
     assert "a retriever whose chunks cannot be listed" in done.out
 
 
-@pytest.mark.parametrize("name", ["asynchronous", "with_ids"])
-def test_the_same_documents_give_the_same_scores(run: Run, name: str) -> None:
-    assert run("plain").code == 0
-    plain = metrics()
-    assert run(name).code == 0
-    assert metrics() == plain
-
-
 def test_golden_data_by_ids_needs_no_list_and_ids_that_are_not_known_are_noted(run: Run, made: Experiment) -> None:
     made.write_golden(BY_ID)
     assert run("with_ids", "--metrics", "ranking/*,ragas/id_*").code == 0
@@ -106,16 +98,6 @@ def test_addresses_written_otherwise_are_noted(run: Run, made: Experiment) -> No
     made.write_golden(json.loads(json.dumps(list(CASES)).replace("/docs/", "https://robots/docs/")))
     done = run("plain", "--sources.base-url", "https://robots/docs")
     assert "no returned chunk is from a page that evidence names" in flat(done)
-
-
-def test_repeated_documents_are_counted_once(run: Run) -> None:
-    assert run("plain", "--retriever.top-k", "3").code == 0
-    plain = metrics()
-    run("repeating", "--retriever.top-k", "3", "--metrics", "*")
-    found = metrics()
-    assert found["content/duplicate_rate"]["value"] > 0.3
-    assert found["ranking/mrr_at_3"]["value"] == plain["ranking/mrr_at_3"]["value"]
-    assert found["ranking/precision_at_3"]["value"] <= plain["ranking/precision_at_3"]["value"]
 
 
 # Those whose chunks can be listed

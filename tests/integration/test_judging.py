@@ -25,7 +25,6 @@ from tests.support.judged_experiment import (
 from tests.support.judging import Flaws
 
 pytestmark = pytest.mark.integration
-ON_RECALL = ("--objective.metrics", RECALL)
 OF_BOTH = ("--metrics", f"{PRECISION},ranking/hit_rate_at_5")
 
 
@@ -88,23 +87,6 @@ def test_exact_recall_buys_the_minimum_in_every_mode_and_a_cell_is_worth_what_it
     assert commands.run(*flags, name="again").code == 0
     assert len(server.chats) == planned, "nothing is asked again"
     assert commands.report("again")["grid"] == whole["grid"]
-
-
-@pytest.mark.slow
-def test_held_out_queries_are_bought_whole_and_counted(commands: Commands, server: CohereChatServer) -> None:
-    flags = (*SWEEP, *ON_RECALL, "--dataset.split", "dev", "--metrics", f"{RECALL},cost/*")
-    planned = planned_calls(commands.plan(*flags))
-    most = planned + 1
-    done = commands.run(*flags, "--judge.budget.calls", str(most))
-    assert done.code == 3 and f"the budget of {most} calls is spent" in done.err
-    assert commands.report()["grid"]["held_out"] is None, "no figure of a part"
-    done = commands.run(*flags)
-    assert (done.code, done.err) == (0, "")
-    whole = commands.report()
-    assert planned < len(server.chats)
-    calls = whole["judge"]["usage"]["calls"]
-    assert calls == whole["metrics"]["cost/judge_calls"]["value"] == len(server.chats) - most
-    assert whole["grid"]["held_out"]["n"] == 3
 
 
 @ERRING

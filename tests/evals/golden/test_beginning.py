@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 from datasets import Dataset
-from ragas import EvaluationDataset
 from syrupy.assertion import SnapshotAssertion
 
 from evals.cases.case import Case
-from evals.cases.reading import golden_set
 from evals.golden.beginning import skeletons
 from evals.golden.chunks import page_of, prose, spread
 from retrievers.__main__ import main as retrievers
@@ -77,19 +75,6 @@ def test_other_sources_and_ids_and_what_only_a_judge_can_score(imported: Command
     assert [case["relevant_ids"] for case in cases(tmp_path)] == [{"c1": 1, f"d{n}": 1} for n in range(3)]
     done = imported(place, "--column", "query=question")
     assert f"next: python -m evals.golden check {tmp_path / 'out.jsonl'}, and label what has no evidence" in done.out
-
-
-def test_what_ragas_reads_comes_back_with_its_pages(imported: Command, handbook: Path, tmp_path: Path) -> None:
-    before = {case.query: case for case in golden_set(handbook / "golden.jsonl").cases if case.in_scope}
-    rows = [
-        {"user_input": query, "reference_contexts": [item.quote for item in case.evidence if item.quote]}
-        for query, case in before.items()
-    ]
-    EvaluationDataset.from_list(rows).to_jsonl(tmp_path / "ragas.jsonl")
-    assert imported(tmp_path / "ragas.jsonl", "--docs", handbook / "docs").code == 0
-    for case in golden_set(tmp_path / "out.jsonl").cases:
-        places = {(e.source_url, e.quote) for e in before[case.query].evidence}
-        assert {(e.source_url, e.quote) for e in case.evidence} == places, case.query
 
 
 @pytest.mark.parametrize(

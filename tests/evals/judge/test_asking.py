@@ -408,17 +408,6 @@ def test_judging_again_is_bought_once_as_well_and_a_key_revoked_before_it_leaves
     assert all(isinstance(one, Failure | Unscored) for one in both.again.verdicts.values())
 
 
-# Its questions
-
-
-def test_questions_come_query_by_query_in_an_order_of_the_seed_and_each_once() -> None:
-    cases = [observe("pose", ["topic", "topic"], id=f"case {number}") for number in range(40)]
-    orders = [[task.case_id for task in tasks([PRECISION], [*cases, *cases], seed)] for seed in (0, 1)]
-    assert len(orders[0]) == 40 and orders[0] != [o.case.id for o in cases] != orders[1] != orders[0]
-    half = [task.case_id for task in tasks([PRECISION], cases[::2], 0)]
-    assert half == [case_id for case_id in orders[0] if case_id in half]
-
-
 @pytest.mark.parametrize("metric", ALL)
 @pytest.mark.parametrize("reason", [BROKEN, Unscored(reason="spent", missing=True)], ids=["failed", "spent"])
 def test_a_question_without_an_answer_says_why_also_where_ragas_averages_the_others(
