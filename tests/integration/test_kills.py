@@ -21,47 +21,39 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.tracing.client import TracingClient
+from pydantic import BaseModel
 from ragas.metrics.collections.context_entity_recall.util import EntitiesList
 from ragas.metrics.collections.context_precision.util import ContextPrecisionOutput
 from ragas.metrics.collections.context_recall.util import ContextRecallOutput
 from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput
 
-from evals.cases.reading import golden_set
 from evals.golden.command import main as golden
 from evals.judge.chat import make_chat
 from evals.run import load_config, main, parser
 from evals.run import main as evaluate
-from evals.sampling.order import judging_order
 from evals.tracking.__main__ import main as complete
 from tests.support.chat_server import ChatRequest, CohereChatServer
 from tests.support.command import ROOT, call, environment
 from tests.support.experiment import CASES, Experiment, load_report, make_experiment, settings
 from tests.support.judged_experiment import (
     PRECISION,
-    SWEEP,
-    Commands,
     calls_of,
     judge_flags,
     known_of,
     labelled_precision,
     make_judged,
-    make_judged_world,
-    oracle_of,
-    planned_calls,
 )
-from tests.support.judging import Flaws, Metric
+from tests.support.judging import Metric
 from tests.support.loopback import free_port
 from tests.support.tracking import traces_of
 from tests.support.writing_model import WritingModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 KILLS, AT_ONCE = 50, 4
-SCHEMAS = {
-    Metric.PRECISION: ContextPrecisionOutput,
-    Metric.RECALL: ContextRecallOutput,
-    Metric.RELEVANCE: ContextRelevanceOutput,
-    Metric.ENTITIES: EntitiesList,
-}
+ANSWERS: tuple[type[BaseModel], ...] = (
+    ContextPrecisionOutput, ContextRecallOutput, ContextRelevanceOutput, EntitiesList
+)  # fmt: skip
+SCHEMAS = {Metric(schema.__name__): schema for schema in ANSWERS}
 LIBRARIES = (
     "cohere.client", "evals.collect.passes", "evals.grid.measure", "evals.report.building", "evals.report.terminal",
     "evals.experiment.flow", "httpcore", "langchain.chat_models", "langchain_cohere", "ragas.metrics.collections",
@@ -207,38 +199,6 @@ def test_of_fifty_kills_none_loses_a_verdict_or_buys_one_again(
         assert wasted <= AT_ONCE, "what was in flight is asked again"
         lap.wasted += wasted
     assert len(laps) > 2
-
-
-def figures(report: dict[str, Any]) -> Any:
-    """Return what a report says of the judged metric, and of the cells."""
-    rows = [(row["id"], row["scores"].get(PRECISION), row["proxies"]) for row in report["queries"]]
-    grid = report.get("grid")
-    return report["metrics"][PRECISION], rows, report["judge"]["drawn"], grid and (grid["cells"], grid["choice"])
-
-
-@pytest.mark.parametrize("sweep", [(), SWEEP], ids=["run", "grid"])
-def test_after_a_kill_the_same_sample_goes_on(
-    tmp_path: Path, sweep: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: Capsys
-) -> None:
-    world = make_judged_world(tmp_path)
-    flags = ["--metrics", f"{PRECISION},ranking/hit_rate_at_5", "--judge.sample", "4", *sweep]
-    with CohereChatServer(oracle_of(world, Flaws(false_useful=0.1, false_useless=0.1)), latency=0.1) as server:
-        monkeypatch.setenv("COHERE_API_KEY", server.key)
-        commands = Commands(world, server, tmp_path, capsys)
-        planned = planned_calls(commands.plan(*flags))
-        first = [*commands.flags(), *flags, "--judge.max-concurrency", str(AT_ONCE)]
-        assert killed(first, tmp_path, {}, lambda: len(server.chats) >= planned // 2)
-        server.latency = 0.0
-        before, kept = len(server.chats), len(committed(tmp_path))
-        assert commands.run(*flags).code == 0
-        assert len(server.chats) - before == planned - kept and kept >= before - 2 * AT_ONCE
-        cases = golden_set(world.golden).cases
-        drawn = set(judging_order(cases, settings(world).seed)[:4])
-        asked = {chat.question.query for chat in server.chats if chat.question}
-        assert asked == {case.query for case in cases if case.id in drawn}
-        fresh = ("--judge.cache-path", str(tmp_path / "fresh.sqlite"))
-        assert commands.run(*flags, *fresh, name="unbroken").code == 0
-        assert figures(commands.report()) == figures(commands.report("unbroken"))
 
 
 def test_a_synthesis_killed_three_times_ends_as_if_it_had_never_been(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from langchain_qdrant import QdrantVectorStore
-from qdrant_client import QdrantClient, models
+from qdrant_client import models
 
 from evals.cases.reading import golden_set
 from retrievers import QdrantRetriever
@@ -186,7 +186,16 @@ def test_commands_with_a_judge(checkout: Path) -> None:
 @pytest.fixture(scope="module")
 def servers() -> Iterator[dict[str, str]]:
     with QdrantServer(api_key="q-key") as qdrant, CohereServer() as cohere:
-        fill(qdrant.client, cohere.url)
+        # A collection as somebody else would make it: no recorded model, other names for the fields.
+        config = EmbeddingConfig(base_url=cohere.url, model="cohere:embed-english-v3.0")
+        embeddings = make_embeddings(config, {"COHERE_API_KEY": KEY})
+        size = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
+        qdrant.client.create_collection("manual", vectors_config=size)
+        store = QdrantVectorStore(qdrant.client, "manual", embedding=embeddings, validate_collection_config=False)
+        for page in PAGES:
+            texts = [f"What {page} are made of, and how part {n} of them is calibrated." for n in range(3)]
+            about = {"url": f"/manual/{page}", "title": page}
+            store.add_texts(texts, [{**about, "document_section": f"{page} > {n}"} for n in range(3)])
         yield {
             "QDRANT_URL": qdrant.url,
             "QDRANT_API_KEY": "q-key",
@@ -194,20 +203,6 @@ def servers() -> Iterator[dict[str, str]]:
             "RAG_DEFAULT_COLLECTION": "manual",
             "cohere": cohere.url,
         }
-
-
-def fill(client: QdrantClient, cohere: str) -> None:
-    """Make a collection as somebody else would: no recorded model, other names for the fields."""
-    size = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
-    client.create_collection("manual", vectors_config=size)
-    embeddings = make_embeddings(
-        EmbeddingConfig(base_url=cohere, model="cohere:embed-english-v3.0"), {"COHERE_API_KEY": KEY}
-    )
-    store = QdrantVectorStore(client, "manual", embedding=embeddings, validate_collection_config=False)
-    for page in PAGES:
-        texts = [f"What {page} are made of, and how part {n} of them is calibrated." for n in range(3)]
-        about = {"url": f"/manual/{page}", "title": page}
-        store.add_texts(texts, [{**about, "document_section": f"{page} > {n}"} for n in range(3)])
 
 
 def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[str, str]) -> None:
