@@ -30,7 +30,6 @@ from ragas.metrics.collections.context_relevance.util import ContextRelevanceOut
 from evals.golden.command import main as golden
 from evals.judge.chat import make_chat
 from evals.run import load_config, main, parser
-from evals.run import main as evaluate
 from evals.tracking.__main__ import main as complete
 from tests.support.chat_server import ChatRequest, CohereChatServer
 from tests.support.command import ROOT, call, environment
@@ -336,81 +335,64 @@ def test_interrupted_again_it_ends_at_once_with_what_was_committed(
 
 # MLflow's own server that dies in mid-run
 
-EXPERIMENT = "new one"
 
-
-class MlflowProcess:
-    """A server in a process of its own, with its database and artifacts in a folder; to be killed and started again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        command = [
-            sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1", "--port", str(self.port),
-            "--backend-store-uri", f"sqlite:///{self.folder}/server.db",
-            "--artifacts-destination", str(self.folder / "kept"),
-        ]  # fmt: skip
-        env = environment({"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"})
-        options: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        # a group of its own, so that its worker is killed with it
-        self.process = subprocess.Popen(command, cwd=self.folder, env=env, start_new_session=True, **options)
-        while self.process.poll() is None:
+@contextmanager
+def mlflow_server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield the server in a process group of its own, so that its worker is killed with it."""
+    command = [
+        sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1", "--port", str(port),
+        "--backend-store-uri", f"sqlite:///{folder}/server.db", "--artifacts-destination", str(folder / "kept"),
+    ]  # fmt: skip
+    env = environment({"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"})
+    options: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    process, answers = subprocess.Popen(command, cwd=folder, env=env, **options), False
+    try:
+        while process.poll() is None and not answers:
             with suppress(OSError):
-                urlopen(f"{self.url}/health", timeout=5).close()
-                return
+                urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+                answers = True
             time.sleep(0.25)
-        raise RuntimeError("the server did not start")
-
-    def close(self) -> None:
-        if self.process is not None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(30)
-            self.process = None
-
-
-@pytest.fixture
-def mlflow(tmp_path: Path) -> Iterator[MlflowProcess]:
-    with closing(MlflowProcess(tmp_path)) as running:
-        running.start()
-        yield running
-
-
-def runs(mlflow: MlflowProcess) -> list[Run]:
-    client = MlflowClient(mlflow.url)
-    return list(client.search_runs([client.get_experiment_by_name(EXPERIMENT).experiment_id]))
+        yield process
+    finally:
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
 
 
 def test_a_server_that_is_killed_while_traces_are_written_costs_no_result(
-    mlflow: MlflowProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    tracked = ["--tracking.uri", mlflow.url, "--tracking.experiment", EXPERIMENT]
+    port, logs, calls = free_port(), TracingClient.log_spans, list[object]()
+    url = f"http://127.0.0.1:{port}"
+    tracked = ["--tracking.uri", url, "--tracking.experiment", "new one"]
     flags = ["--config", make_experiment(tmp_path).config, "--no-gate", "--output", "r.json", *tracked]
-    logs, calls = TracingClient.log_spans, list[object]()
 
-    def killed_at_the_second(*arguments: Any, **named: Any) -> Any:
-        calls.append(arguments)
-        if len(calls) == 2:
-            mlflow.close()
-        return logs(*arguments, **named)
+    def runs() -> list[Run]:
+        experiment = MlflowClient(url).get_experiment_by_name("new one")
+        return list(MlflowClient(url).search_runs([experiment.experiment_id]))
 
-    with monkeypatch.context() as patch:
+    with mlflow_server(tmp_path, port) as server, monkeypatch.context() as patch:
+
+        def killed_at_the_second(*arguments: Any, **named: Any) -> Any:
+            calls.append(arguments)
+            if len(calls) == 2:
+                os.killpg(server.pid, signal.SIGKILL)
+            return logs(*arguments, **named)
+
         patch.setattr("evals.tracking.runs.BATCH", 2)
         patch.setattr(TracingClient, "log_spans", killed_at_the_second)
-        done = call(evaluate, [*flags, "--tracking.enabled", "true"], capsys)
+        done = call(main, [*flags, "--tracking.enabled", "true"], capsys)
     assert done.code == 3 and "Traceback" not in done.err
     assert "incomplete: MLflow" in done.err and "python -m evals.tracking r.json --tracking.uri http://" in done.err
-    mlflow.start()
-    assert [run.info.status for run in runs(mlflow)] == ["FAILED"]
-    done = call(complete, ["r.json", *tracked], capsys)
-    assert (done.code, done.err) == (0, "") and "was written" in done.out
-    [run] = runs(mlflow)
-    assert run.info.status == "FINISHED" and len(run.data.metrics) >= 10
-    traces = traces_of(run, mlflow.url)
-    assert sorted(str(trace.info.client_request_id) for trace in traces) == sorted(str(case["id"]) for case in CASES)
-    assert all(trace.data.spans and trace.info.assessments for trace in traces)
-    assert "report.json" in {file.path for file in MlflowClient(mlflow.url).list_artifacts(run.info.run_id)}
-    assert "is there already" in call(complete, ["r.json", *tracked], capsys).out
+    with mlflow_server(tmp_path, port):
+        assert [run.info.status for run in runs()] == ["FAILED"]
+        done = call(complete, ["r.json", *tracked], capsys)
+        assert (done.code, done.err) == (0, "") and "was written" in done.out
+        [run] = runs()
+        assert run.info.status == "FINISHED" and len(run.data.metrics) >= 10
+        traces = traces_of(run, url)
+        assert {str(trace.info.client_request_id) for trace in traces} == {str(case["id"]) for case in CASES}
+        assert all(trace.data.spans and trace.info.assessments for trace in traces)
+        assert "report.json" in {file.path for file in MlflowClient(url).list_artifacts(run.info.run_id)}
+        assert "is there already" in call(complete, ["r.json", *tracked], capsys).out
