@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from runpy import run_path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -158,35 +159,31 @@ def test_the_committed_baseline_compares_as_the_whole_report_and_names_no_folder
     assert max(len(row.retrieved) for row in read.queries) <= COMMITTED["CHUNKS"]
 
 
-@pytest.mark.parametrize(("fault", "code"), [(KeyboardInterrupt, 130), (RuntimeError("no template"), 3)])
-def test_what_goes_wrong_with_the_page_loses_no_measurement(
+@pytest.mark.parametrize(
+    ("fails", "fault", "code"),
+    [
+        ("evals.report.html.render_page", KeyboardInterrupt, 130),
+        ("evals.report.html.render_page", RuntimeError("no template"), 3),
+        ("evals.experiment.outputs.write", ConfigError("File too large"), 2),
+    ],
+)
+def test_what_goes_wrong_after_measuring_loses_no_figure(
     made: Experiment,
     tmp_path: Path,
+    fails: str,
     fault: Any,
     code: int,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def fail(*_: Any) -> None:
-        raise fault
-
-    monkeypatch.setattr("evals.report.html.render_page", fail)
+    monkeypatch.setattr(fails, Mock(side_effect=fault))
     file, page = tmp_path / "report.json", tmp_path / "page.html"
     done = call(main, ["--config", made.config, "--output", file, "--html", page], capsys)
-    assert done.code == code and not page.exists()
-    assert load_report(file)["metrics"]["ranking/hit_rate_at_3"]["value"] == 0.75
-    assert "ranking/hit_rate_at_3" in done.out and str(file) in done.out
-
-
-def test_a_report_that_cannot_be_written_is_shown(
-    made: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def full(file: Path, _: str) -> None:
-        raise ConfigError(f"{file}: cannot be written: File too large")
-
-    monkeypatch.setattr("evals.experiment.outputs.write", full)
-    done = call(main, ["--config", made.config, "--output", tmp_path / "report.json"], capsys)
-    assert done.code == 2 and "ranking/hit_rate_at_3" in done.out and "cannot be written: File too large" in done.err
+    assert done.code == code and not page.exists() and "ranking/hit_rate_at_3" in done.out
+    if code == 2:
+        assert "File too large" in done.err
+    else:
+        assert load_report(file)["metrics"]["ranking/hit_rate_at_3"]["value"] == 0.75 and str(file) in done.out
 
 
 # What a run can be compared by: golden data, judge, versions, commit, and the collection, before and after it
