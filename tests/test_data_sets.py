@@ -35,7 +35,6 @@ def normal(text: str) -> str:
 
 @cache
 def cases(name: str = "golden", in_scope: bool | None = None) -> list[Case]:
-    """The cases of a file, or those in scope or out of it."""
     known = load_golden(DatasetConfig(path=FOLDER / f"{name}.jsonl")).cases
     return [case for case in known if in_scope in (None, case.in_scope)]
 

@@ -74,7 +74,6 @@ LOCKED = "--constraint requirements.lock --build-constraints requirements.lock -
 
 
 def make(checkout: Path, target: str, uv: str = "") -> list[str]:
-    """Run make with little on the path; return the calls of Python and uv."""
     for name in ("Makefile", "pyproject.toml", "requirements.lock"):
         shutil.copy(ROOT / name, checkout)
     for name in (".venv/bin", "path"):
@@ -126,7 +125,6 @@ WARNED_OF = {"datasets/__init__.py"}
 
 
 def prose(page: Path) -> str:
-    """Return the page without its blocks of code."""
     return FENCED.sub("", page.read_text(encoding="utf-8"))
 
 
@@ -158,7 +156,6 @@ def test_the_index_names_every_page() -> None:
 
 
 def experiment(copy: Path, *flags: str) -> dict[str, Any]:
-    """Return the report of the default experiment on a few queries, with further flags."""
     flags = ("--limit", "5", "--tracking.enabled", "false", "--no-gate", "--output", "report.json", *flags)
     done = run(copy, "-m", "evals.run", *flags)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -29,7 +29,6 @@ NEVER_SCORED = "ranking/expected_top3_in_5"  # no case of these golden data has 
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
-    """An experiment that names no retriever yet, in the current folder."""
     made = make_experiment(tmp_path / "work")
     made.write_config({k: v for k, v in SETTINGS.items() if k not in ("retriever", "index")})
     monkeypatch.chdir(made.folder)
@@ -47,7 +46,6 @@ def run(made: Experiment, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 @pytest.fixture
 def collection(indexed: Experiment) -> Sequence[str]:
-    """Flags that name a collection of the pages."""
     return "--retriever.store.path", str(indexed.store), "--retriever.collection", "robots"
 
 

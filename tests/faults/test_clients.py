@@ -56,8 +56,6 @@ NO_CREDIT = Fault(reply=Reply.json({"error": QUOTA, **QUOTA}, 429))
 
 
 class Row(NamedTuple):
-    """What a fault comes to."""
-
     fault: Fault
     searching: int  # requests of each client of a search
     first: int  # requests of the judge, asked for the first time in a run
@@ -138,7 +136,6 @@ class Client(NamedTuple):
         return [(one.chunk.chunk_id, one.score) for one in session.chunks]
 
     def of_time(self, seconds: float, monkeypatch: pytest.MonkeyPatch) -> "Client":
-        """Return a client that waits so long for an answer."""
         for module in (models, rerank):
             monkeypatch.setattr(module, "TIMEOUT_S", seconds)
         config = self.retriever.settings
@@ -238,8 +235,6 @@ def test_who_asks_to_wait_is_waited_for_in_a_run_and_not_by_an_application(clien
 
 
 class Asked(NamedTuple):
-    """What a judge said of a passage, or of what ended the run; and the requests for it."""
-
     said: object
     told: str
     requests: int

@@ -32,8 +32,6 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that has ended, and where it left its files."""
-
     folder: Path
     code: int
     out: str
@@ -64,7 +62,6 @@ def once(
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Finished:
-    """By a user who has set nothing."""
     return once(tmp_path_factory, worker_id, "default", ["-m", "evals.run"], {})
 
 

@@ -57,7 +57,6 @@ def commands(
 
 
 def cell_flags(grid: Mapping[str, Any], place: int) -> list[str]:
-    """Return the flags that make a single run of a cell, by its place in the report."""
     cells = grid["cells"]
     values = grid["configurations"][cells["configuration"][place]]["parameters"]
     values = {**values, "top_k": cells["top_k"][place], "threshold": cells["threshold"][place]}

@@ -83,13 +83,11 @@ def server(made: Experiment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cohere
 
 
 def flags_of(made: Experiment, server: CohereChatServer, folder: Path, at_once: int = AT_ONCE) -> list[str]:
-    """Return the arguments of a judged run whose files are in a folder."""
     flags = ["--config", str(made.config), *judge_flags(server, folder), "--judge.max-concurrency", str(at_once)]
     return [*flags, "--output", str(folder / "report.json")]
 
 
 def committed(folder: Path, store: str = "verdicts.sqlite") -> set[bytes]:
-    """Return the keys of the verdicts that a folder's store holds."""
     if not (folder / store).exists():
         return set()
     with closing(sqlite3.connect(folder / store)) as database:
@@ -231,7 +229,6 @@ def test_a_synthesis_killed_three_times_ends_as_if_it_had_never_been(
 
 @contextmanager
 def started(arguments: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> Iterator[Process]:
-    """Yield a Python process that is ended at the end, whatever it does."""
     command, pipe = [sys.executable, *arguments], subprocess.PIPE
     with subprocess.Popen(command, cwd=folder, env=environment(env), stdout=pipe, stderr=pipe, text=True) as child:
         try:

@@ -42,7 +42,6 @@ def run(capsys: pytest.CaptureFixture[str]) -> Golden:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A golden file, and two retrievals of its queries."""
     make_experiment(tmp_path)
     monkeypatch.chdir(tmp_path)
     for mode in ("semantic", "hybrid"):
@@ -68,7 +67,6 @@ def press(browser: Chromium, key: str, done: int | None = None) -> None:
 
 
 def saved_by(browser: Chromium, folder: Path) -> list[dict[str, Any]]:
-    """Press "Save", and return what the browser writes."""
     browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
     for old in folder.glob("*.ada.jsonl"):
         old.unlink()
@@ -137,7 +135,6 @@ def test_a_person_labels_by_keyboard_mouse_and_touch(folder: Path, run: Golden, 
 
 
 def rewritten(folder: Path, **columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Give the golden queries other values, and return all of them."""
     rows = [json.loads(line) for line in (folder / "golden.jsonl").read_text().splitlines()]
     for name, values in columns.items():
         for row, value in zip(rows, values, strict=False):

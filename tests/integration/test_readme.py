@@ -64,12 +64,10 @@ def commands(group: str) -> list[str]:
 
 
 def sample(words: str) -> str:
-    """Return the output that the README shows and that has these words."""
     return next(text for text in blocks(README, "text") if words in text)
 
 
 def run(command: str, folder: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command of a page in the folder."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     usual = {"PATH": path, "HOME": str(folder), "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "120"}
     return subprocess.run(

@@ -53,7 +53,6 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def committed(folder: str) -> set[str]:
-    """Return the files of a folder of the checkout, as a wheel names them."""
     found = (file for file in (ROOT / folder).rglob("*") if file.is_file() and "__pycache__" not in file.parts)
     return {file.relative_to(ROOT).as_posix() for file in found}
 
@@ -73,8 +72,6 @@ def test_the_archives_hold_both_packages_and_the_data_and_nothing_else(wheel: Pa
 
 @dataclass(frozen=True)
 class Installed:
-    """A virtual environment with the wheel and what the lock file names."""
-
     folder: Path
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -87,7 +84,6 @@ class Installed:
         )
 
     def files(self) -> set[Path]:
-        """All that the environment has, besides what Python compiles."""
         return {file for file in (self.folder / "venv").rglob("*") if file.is_file() and file.suffix != ".pyc"}
 
 

@@ -47,7 +47,6 @@ def no_waiting() -> None:
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[QdrantClient]:
-    """A client by which tests arrange the server."""
     if not URL:
         pytest.skip("QDRANT_TEST_URL names no Qdrant server")
     client = QdrantClient(url=URL, api_key=KEY or None, port=None, check_compatibility=False, timeout=60)
@@ -56,7 +55,6 @@ def plain() -> Iterator[QdrantClient]:
 
 
 def indexed(store: dict[str, Any], collection: str, folder: Path) -> RetrieverConfig:
-    """Return settings for a collection of the pages, indexed as a user would."""
     made = settings(store=store, collection=collection, candidates=8, threshold=0)
     index_pages(made, write_pages(folder), ENV)
     return made
@@ -64,7 +62,6 @@ def indexed(store: dict[str, Any], collection: str, folder: Path) -> RetrieverCo
 
 @pytest.fixture(scope="module")
 def config(plain: QdrantClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RetrieverConfig]:
-    """The pages on the server; they go when the tests are over."""
     name = f"retrieval-evals-live-{uuid.uuid4().hex}"
     try:
         yield indexed({"url": URL}, name, tmp_path_factory.mktemp("pages"))
@@ -74,7 +71,6 @@ def config(plain: QdrantClient, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> RetrieverConfig:
-    """The same pages in an embedded store."""
     folder = tmp_path_factory.mktemp("embedded")
     return indexed({"path": str(folder / "store")}, "pages", folder / "pages")
 
@@ -109,7 +105,6 @@ def ranked(config: RetrieverConfig, **changes: Any) -> list[list[tuple[str, Any]
 
 @contextmanager
 def strict(plain: QdrantClient, config: RetrieverConfig, **limits: Any) -> Iterator[None]:
-    """The collection in strict mode."""
     plain.update_collection(config.collection, strict_mode_config=models.StrictModeConfig(enabled=True, **limits))
     try:
         yield

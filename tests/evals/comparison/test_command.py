@@ -158,7 +158,6 @@ def test_bad_input(compare: Compare, folder: Path, arguments: list[str], said: s
 def test_two_cells_of_a_grid_as_page_and_markdown(
     grid: Measured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One query is an attack."""
     made = report(grid)
     assert made.grid is not None
     plain = made.plain()

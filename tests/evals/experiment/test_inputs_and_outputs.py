@@ -139,7 +139,6 @@ def stale(config: ExperimentConfig) -> bool:
 
 
 def stored(config: ExperimentConfig) -> dict[str | None, tuple[str, str]]:
-    """Heading to text and context of what the collection holds."""
     with QdrantRetriever.open(config.retriever, env={}) as retriever:
         return {chunk.heading: (chunk.text, chunk.chunk_context or "") for chunk in retriever.chunks()}
 

@@ -70,7 +70,6 @@ def check(golden: Check, tmp_path: Path, docs: Path) -> Check:
 
 
 def test_every_doubt_is_told_with_its_queries(check: Check, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    """Repeats, also across splits, queries copied from their evidence, near copies of a chunk, pages without query."""
     for name, flags in {"with pages": {}, "alone": {"flags": ()}}.items():
         done = check(*DOUBTFUL, **flags)
         assert (done.code, done.err) == (0, "")

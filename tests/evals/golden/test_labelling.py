@@ -28,7 +28,6 @@ Command = Callable[..., Done]
 
 
 def given(chunk: str = "a", grade: int | None = 2, annotator: str = "ada", minute: int = 0, **fields: Any) -> Row:
-    """A label as a page saves it."""
     known = {"case": "q1", "asked": ASKED, "at": f"2026-11-23T12:{minute:02}:00Z", "chunk_text": f"Text of {chunk}."}
     place = {"source_url": PAGE, "heading": "Speed"}
     return {**known, **place, "chunk": chunk, "grade": grade, "annotator": annotator, **fields}
@@ -41,8 +40,6 @@ def golden(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def label(golden: Path, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Read labels back; with a case, into a golden file of it and another one."""
-
     def run(labels: Sequence[Row] | Path, *flags: str | Path, case: Mapping[str, Any] | None = ROW) -> Done:
         file = labels if isinstance(labels, Path) else golden.with_name("ada.jsonl")
         if not isinstance(labels, Path):
@@ -55,7 +52,6 @@ def label(golden: Path, capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 def written(golden: Path) -> Row:
-    """The labelled case."""
     first, second = golden.read_text().splitlines(keepends=True)
     assert first == OTHER, "lines without labels stay as they are"
     row: Row = json.loads(second)

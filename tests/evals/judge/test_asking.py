@@ -66,8 +66,6 @@ FIRST = When(calls={1})
 
 
 class Asked(NamedTuple):
-    """What became of texts: verdicts, or why there is none, and what was sent for them."""
-
     said: list[Said]
     verdicts: list[int | str]
     usage: Usage
@@ -167,12 +165,10 @@ def test_a_file_of_something_else_stays_as_it_is(tmp_path: Path, content: bytes 
 
 
 def priced(server: ChatServer, read: float = 1.0, written: float = 1.0) -> dict[str, Any]:
-    """Prices of a million tokens, of either kind."""
     return {"prices": {f"{settings(server).model}": {"input": read, "output": written}}}
 
 
 def writes(least: int, most: int) -> ChatFault:
-    """Verdicts of so many characters."""
     draw = random.Random(0)
     return ChatFault(says=lambda _: Output(text=json.dumps({"reason": "x" * draw.randint(least, most), "verdict": 0})))
 
@@ -206,8 +202,6 @@ def test_after_an_answer_over_its_limit_no_call_starts_before_the_reserve_is_wha
 
 
 class Miscounting(OpenAIChatServer):
-    """Answers rightly, with a count of tokens that cannot be."""
-
     def __init__(self, oracle: Oracle, count: Any) -> None:
         super().__init__(oracle)
         self._count = count
@@ -335,7 +329,6 @@ BROKEN = Failure(type="Timeout", message="no answer in time")
 
 @pytest.fixture
 def knowing(server: ChatServer) -> None:
-    """The server knows the world of these queries."""
     server.oracle = oracle()
 
 

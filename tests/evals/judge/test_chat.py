@@ -102,7 +102,6 @@ def test_keys_are_those_under_which_verdicts_are_stored() -> None:
 
 
 def judged(file: Path, env: Mapping[str, str] | None = None, **values: Any) -> tuple[int, int]:
-    """The verdict, and how many calls it took."""
     judge = Judge.open(JudgeConfig.model_validate({"cache_path": file, **values}), env or {})
     try:
         said = judge.judge([PRECISION], [observe("pose", ["forward"])])

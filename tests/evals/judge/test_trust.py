@@ -28,7 +28,6 @@ Row = tuple[tuple[str, str], Any, Any]
 
 
 def judged(query: str, pairs: Sequence[tuple[Any, Any]], first: int = 0) -> list[Row]:
-    """Verdict and label of chunks c0, c1 … of a query."""
     return [((query, f"c{place}"), verdict, label) for place, (verdict, label) in enumerate(pairs, first)]
 
 
@@ -172,7 +171,6 @@ ORDER = judging_order((make_case(key) for key in IDS), 0)
 def observations(
     labelled: Mapping[str, Mapping[str, int]], grades: Mapping[str, Any] | None = None
 ) -> list[Observation]:
-    """Queries that returned two chunks, of which the golden labels call some relevant."""
     return [
         observe(
             results("a", "b"),

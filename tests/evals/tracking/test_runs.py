@@ -60,7 +60,6 @@ def named(name: str) -> Report:
 
 @pytest.fixture(scope="module")
 def swept() -> Report:
-    """A grid of 100 cells: two modes, ten thresholds, five cuts."""
     return stored("grid").model_copy(update={"run": "a grid"})
 
 
@@ -219,7 +218,6 @@ def test_a_report_is_written_late_as_it_is_live_and_once(
 def test_what_was_left_unfinished_is_deleted_and_written_again(
     grid: Run, swept: Report, of: Any, name: str, turn: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing stays running, and nothing is there twice."""
     made, last = swept.model_copy(update={"run": f"stopped at {name}"}), turn if turn > 0 else len(cells_of(grid)) + 2
     works, calls = getattr(of, name), list[Any]()
 
@@ -292,7 +290,6 @@ def test_the_command_that_is_named_writes_to_the_same_place() -> None:
 
 
 def test_criteria_are_told_as_far_as_mlflow_knows_them() -> None:
-    """What it is told of a run, and of a metric without a value, is in the snapshot."""
     for condition, comparators in ((">= 0.5", ["GTE"]), ("<= 0.5", ["LTE"]), ("< 0.5", []), ("no worse", [])):
         gate = Gate(metric="ranking/precision_at_3", condition=condition, figure=0.5, passed=True, reason="")
         told = tags(report().model_copy(update={"criteria": [gate]})).get("mlflow.genaiEvaluate.qualityCriteria")

@@ -33,7 +33,6 @@ NAMES = ("first", "twice", "twice", 'it\'s "odd"', "unreported")
 
 @pytest.fixture
 def database(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of a database that MLflow has made, in its place."""
     (tmp_path / "mlruns").mkdir()
     monkeypatch.chdir(tmp_path)
     return Path(shutil.copy(folder / "mlruns" / "mlflow.db", tmp_path / "mlruns" / "mlflow.db"))
@@ -222,7 +221,6 @@ Opened = list[str]
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
-    """The pages that the browser was given."""
     pages: Opened = []
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr("webbrowser.open", pages.append)
