@@ -22,15 +22,13 @@ from evals.errors import TrackingError
 from evals.judge.verdicts import Claim
 from evals.report.model import JudgeFacts, Report
 from evals.tracking.__main__ import main
-from evals.tracking.runs import late_command
 from evals.tracking.values import MOST_METRICS, metric_values, tags
 from tests.support.command import call
 from tests.support.results import report
 from tests.support.stored_reports import stored
-from tests.support.tracking import artifact, cells_of, client, config, run_of, text_of, traces_of, written
+from tests.support.tracking import artifact, cells_of, client, run_of, text_of, traces_of, written
 
 IN_TESTS = "--tracking.experiment tests"
-LATE = "python -m evals.tracking 'my report.json'"
 
 
 OWN_KEYS: dict[str, Any] = {
@@ -279,14 +277,6 @@ def test_a_deleted_experiment_is_named() -> None:
     client().delete_experiment(run.info.experiment_id)
     with pytest.raises(TrackingError, match="'gone' was deleted; name another"):
         written(named("again"), experiment="gone")
-
-
-def test_the_command_that_is_named_writes_to_the_same_place() -> None:
-    for settings, command in (
-        ({}, LATE),
-        ({"uri": "http://me:s3cret@host"}, f"{LATE} --tracking.uri 'http://***@host'"),
-    ):
-        assert late_command(Path("my report.json"), config(**settings)) == command
 
 
 def test_criteria_are_told_as_far_as_mlflow_knows_them() -> None:
