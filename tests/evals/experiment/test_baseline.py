@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from runpy import run_path
 from typing import Any
 from unittest.mock import Mock
 
@@ -24,7 +23,6 @@ from evals.judge.chat import make_chat
 from evals.report.head import criteria_line
 from evals.report.html.render import badge
 from evals.report.model import JudgeFacts
-from evals.report.parsing import parse
 from evals.run import main
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
@@ -38,7 +36,6 @@ from tests.support.loopback import Reply, Request
 from tests.support.qdrant_server import KEY, QdrantServer, Rules
 
 METRICS = ("ranking/*", "scope/*")
-COMMITTED = run_path(str(Path(__file__).parents[3] / ".ci" / "baseline.py"))
 
 
 @pytest.fixture(scope="module")
@@ -146,17 +143,6 @@ def test_a_baseline_of_other_golden_data_is_refused_before_any_work(
         evaluate(experiment=settings(made, **changes))
     assert "lacks 1 of the 1 queries as they are now" in str(refused.value)
     assert "make it again from this data" in str(refused.value) and not store.exists()
-
-
-def test_the_committed_baseline_compares_as_the_whole_report_and_names_no_folder(whole: Evaluation) -> None:
-    plain = COMMITTED["committed"](whole.report)
-    assert str(Path.cwd().anchor) not in plain["facts"]["dataset"] and "store" not in json.dumps(plain["config"])
-    read = parse(json.dumps(plain), "baseline")
-    assert read.metrics == whole.report.metrics
-    assert [(row.id, row.fingerprint, row.scores) for row in read.queries] == [
-        (row.id, row.fingerprint, row.scores) for row in whole.report.queries
-    ]
-    assert max(len(row.retrieved) for row in read.queries) <= COMMITTED["CHUNKS"]
 
 
 @pytest.mark.parametrize(
