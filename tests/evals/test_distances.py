@@ -70,6 +70,13 @@ def test_a_run_scores_what_a_raw_threshold_keeps(store: Store, tmp_path: Path) -
     assert '<th class="num">best dot<' in page and "best cosine" not in page and '"scale": "dot product"' in page
 
 
+def test_a_row_tells_what_was_judged_irrelevant_and_what_the_collection_lacks(store: Store) -> None:
+    judged = {"gone": 3, chunk_id(30): -1, chunk_id(31): 0, **{chunk_id(number): 1 for number in range(20)}}
+    golden: list[dict[str, Any]] = [{"id": "q", "query": QUERIES[0], "relevant_ids": judged}]
+    [row] = evaluate(golden=golden, experiment=experiment(store)).report.queries
+    assert (row.missing, row.irrelevant) == (["gone"], [chunk_id(30), chunk_id(31)])
+
+
 def test_among_equal_cells_the_laxest_threshold_is_recommended(store: Store) -> None:
     grid = sweep(experiment(store, sweep={"threshold": [-60.0, -50.0], "top_k": [3]}), golden=GOLDEN)
     assert grid.recommended is not None and grid.recommended.threshold == -60.0

@@ -28,19 +28,7 @@ from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, grade, tasks
 from evals.judge.verdicts import ChunkVerdict, Judging, sentences
 from evals.sampling.order import judging_order
 from retrievers.embedding.tokens import count_tokens
-from tests.support.chat_server import (
-    ALWAYS,
-    FILTERED,
-    SPOKEN,
-    ChatFault,
-    ChatRequest,
-    ChatServer,
-    OpenAIChatServer,
-    Output,
-    When,
-    tokens,
-    too_many,
-)
+from tests.support.chat_server import ChatFault, ChatRequest, ChatServer, OpenAIChatServer, Output, When, tokens
 from tests.support.judged import (
     ALL,
     ORACLE,
@@ -77,7 +65,7 @@ def asked(
     server: ChatServer,
     *batches: list[str],
     fault: ChatFault | str | None = None,
-    when: When = ALWAYS,
+    when: When | None = None,
     store: Path | VerdictStore | None = None,
     later: bool = False,
     schema: Any = None,
@@ -86,7 +74,7 @@ def asked(
     """Ask batch after batch; `later` is in a run that has had answers before."""
     before, own = len(server.chats), {"schema": schema} if schema else {}
     made = later_engine(server, **changes) if later else engine(server, store, **changes)
-    with made as judge, server.faulty(fault, when) if fault else nullcontext():
+    with made as judge, server.faulty(fault, when or When()) if fault else nullcontext():
         said = ask(judge, *batches, **own)
     return Asked(said, verdicts(said), judge.account.usage, judge.fatal, server.chats[before:])
 
@@ -246,15 +234,15 @@ def test_a_request_without_an_answer_is_held_against_it_and_a_refused_one_costs_
 @pytest.mark.parametrize(
     ("fault", "cause"),
     [
-        (SPOKEN["cut"], "cut off at judge.max_output_tokens"),
-        (SPOKEN["refusal"], "I'm sorry, but I can't help"),
-        (FILTERED, "the model refused to answer"),
-        (SPOKEN["verdict 7"], "verdict is 7, expected one of 0, 1"),
+        ("cut", "cut off at judge.max_output_tokens"),
+        ("refusal", "I'm sorry, but I can't help"),
+        (ChatFault(says=lambda _: Output(text="", filtered=True)), "the model refused to answer"),
+        ("verdict 7", "verdict is 7, expected one of 0, 1"),
     ],
     ids=["cut", "refusal", "filtered", "verdict 7"],
 )
 def test_what_is_no_verdict_is_repaired_once_and_then_a_failure_with_its_cause(
-    server: ChatServer, fault: ChatFault, cause: str
+    server: ChatServer, fault: ChatFault | str, cause: str
 ) -> None:
     run = asked(server, [USEFUL], fault=fault, when=FIRST)
     first, again = (chat.prompt for chat in run.sent)
@@ -307,7 +295,8 @@ def test_faults_of_several_kinds_are_attempts_together_a_repair_follows_any_and_
 
 
 def test_a_rate_limit_is_waited_for_which_is_no_attempt(server: ChatServer) -> None:
-    run = asked(server, TEXTS[:2], fault=too_many(0.02), when=When(calls=range(2, 40)), max_concurrency=1)
+    busy, later = ChatFault(status=429, headers={"Retry-After": "0.02"}), When(calls=range(2, 40))
+    run = asked(server, TEXTS[:2], fault=busy, when=later, max_concurrency=1)
     assert (run.verdicts, len(run.sent)) == ([0, 0], 40)
 
 

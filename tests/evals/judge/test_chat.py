@@ -164,13 +164,8 @@ def test_the_last_object_of_the_schema_is_the_verdict_whatever_stands_around_it(
 
 
 NO_VERDICTS: list[tuple[Any, str, str]] = [
-    (Verdict, "  \n", ""),
-    (Verdict, "Looks useful to me.", ""),
-    (Verdict, '{"reason": "it he', ""),
-    (Verdict, "[1, 0]", ""),
-    (Verdict, "{" * 100_000, ""),
-    (Verdict, "{'reason': 'python', 'verdict': 1}", ""),
-    (Verdict, '{"answer": "yes"}', ""),
+    *((Verdict, text, "") for text in ("  \n", "Looks useful to me.", '{"reason": "it he', "[1, 0]", "{" * 100_000)),
+    *((Verdict, text, "") for text in ("{'reason': 'python', 'verdict': 1}", '{"answer": "yes"}')),
     *((Verdict, f'{{"reason": "r", "verdict": {value}}}', "") for value in ("0.5", "-1", "1" * 4_000, "1" * 5_000)),
     *((Verdict, RIGHT, finish) for finish in ("length", "max_tokens", "content_filter")),
     (Verdict, "I can't help.", "refusal"),
