@@ -500,8 +500,3 @@ def test_a_drop_beyond_the_tolerance_or_unknown_is_a_regression() -> None:
             report({metric: baseline}), report({metric: other}), tolerances={metric: tolerance}
         ).regressions
         assert (one.passed, one.reason[: len(reason)]) == (passed, reason)
-
-
-def test_a_metric_that_neither_run_has_fails_its_tolerance() -> None:
-    [absent] = compared(report(SCORES), report(SCORES), tolerances={NDCG: 0.1}).regressions
-    assert (absent.passed, absent.drop) == (False, None) and "not measured in the baseline nor" in absent.reason

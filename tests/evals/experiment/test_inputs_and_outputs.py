@@ -143,13 +143,6 @@ def stored(config: ExperimentConfig) -> dict[str | None, tuple[str, str]]:
         return {chunk.heading: (chunk.text, chunk.chunk_context or "") for chunk in retriever.chunks()}
 
 
-def test_a_missing_collection_is_made_and_a_fresh_one_left_alone(tmp_path: Path) -> None:
-    config, said = settings(make_experiment(tmp_path)), list[str]()
-    assert index_if_stale(config, {}, lambda stage, done, total: said.append(stage))
-    assert {"Kinematics", "Forward kinematics", "Topics"} <= set(stored(config))
-    assert set(said) == {"embedding", "writing"} and not stale(config)
-
-
 def test_changed_added_and_removed_pages_are_brought_up_to_date(made: Experiment) -> None:
     config = settings(made)
     made.write_pages({"ros/topics.md": PAGES["ros/topics.md"].replace("lost messages", "what was lost")})
