@@ -389,6 +389,13 @@ def test_a_flag_is_written_as_in_a_file() -> None:
         assert flags(f"--{flag.replace('_', '-')}", raw).values == nest({flag: value})
 
 
+def test_a_flag_tells_its_default_and_sets_nothing_where_it_is_not_given() -> None:
+    parser = argparse.ArgumentParser()
+    add_flags(parser, RetrieverConfig)
+    assert "most chunks to return (default: 5)" in " ".join(parser.format_help().split())
+    assert vars(parser.parse_args([])) == {}
+
+
 def test_a_flag_that_is_not_yaml_is_named_and_an_empty_variable_or_one_of_another_name_sets_nothing(file: Path) -> None:
     with pytest.raises(ConfigError, match=r"--metadata.map '\{a':1: not valid YAML"):
         flags("--metadata.map", "{a")
