@@ -284,6 +284,7 @@ def test_what_of_a_lower_layer_a_higher_one_replaces() -> None:
         # One choice of a store replaces the other; without one the lower choice stays.
         ({"store": {"url": "http://h"}}, {"store": {"path": "/p"}}, "store.url", None),
         ({"store": {"path": "/p"}}, {"store": {"url": "http://h"}}, "store.path", None),
+        ({"store": {"url": "http://h"}}, {"store": {"path": None}}, "store.url", "http://h"),
         ({"store": {"url": "http://h"}}, {"store": {"timeout_s": 3}}, "store.url", "http://h"),
         ({"store": {"path": "/p"}}, {"store": {"url": None, "path": "/q"}}, "store.path", "/q"),
         # A mapping of the user's own keys is replaced as a whole.
