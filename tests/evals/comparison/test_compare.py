@@ -136,7 +136,8 @@ BAD = (
     "a.json quries.json", "a.json some-run", "a.json b.json --queries -1", "a.json b.json --metrics rankng/*",
     f"a.json b.json --by {NDCG},", "a.json b.json --output a.json/x.json",
     f"a.json b.json --fail-on-regresion {NDCG}:0",
-    *(f"a.json b.json {TOLERATED} {given}" for given in ("0.02", f"{NDCG}:x", f"{NDCG}:inf", "ranking/ndcg:0")),
+    *(f"a.json b.json {TOLERATED} {given}" for given in ("0.02", f"{NDCG}:x", f"{NDCG}:-1", f"{NDCG}:inf")),
+    f"a.json b.json {TOLERATED} ranking/ndcg:0",
     f"a.json b.json {TOLERATED} {NDCG}:0.1 {TOLERATED} {NDCG}:0.2",
 )  # fmt: skip
 
@@ -151,6 +152,7 @@ def test_bad_input(compare: Compare, folder: Path, snapshot: SnapshotAssertion) 
         refused(done)
         told[arguments] = done.err.replace(str(folder), "FOLDER")
     assert told == snapshot
+    refused(compare("a.json", "b.json", "--queries", "9" * 5_000), "expected a whole number of 0 or more, got '99")
     assert everything(folder) == before
 
 
