@@ -297,7 +297,11 @@ def test_a_judge_that_fails_later_leaves_a_failure(chat: Chat, row: Row) -> None
     ids=["long", "slow", "no credit", "no answer"],
 )
 def test_a_judge_says_what_the_server_said_and_which_setting_it_is(chat: Chat, fault: Fault, said: str) -> None:
-    with chat(oracle()) as server, judge_of(server, timeout_s=0.3) as judge, server.failing(fault):
+    with (
+        chat(oracle()) as server,
+        judge_of(server, timeout_s=0.3 if fault.slow else 10) as judge,
+        server.failing(fault),
+    ):
         assert said in ask(judge, server, "topic").told
 
 
