@@ -1,4 +1,4 @@
-"""What is installed, and how: packages and data files, versions of the lock file, the Makefile's way, CI."""
+"""What is installed, and how; and the documentation: links lead to files and headings, recipes work in a copy."""
 
 import hashlib
 import json
@@ -12,12 +12,12 @@ from pkgutil import resolve_name
 from typing import Any
 
 import pytest
-import yaml
 from packaging.requirements import Requirement
 
 from evals.__main__ import script
 from evals.judge.chat import EXTRAS
 from retrievers.config.models import EMBEDDING_PROVIDERS
+from tests.support.recipes import follow, run
 
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -52,105 +52,128 @@ def test_the_lock_file_meets_every_requirement_with_hashes_and_names_no_host() -
         assert any(requirement.specifier.contains(version) for known, version, _ in pins if known == name), line
 
 
-def test_ci_tests_every_supported_python_and_the_commit_hook_runs_what_ci_checks() -> None:
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
-    jobs = workflow["jobs"]
-    assert jobs["test"]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
-    commands = {name: [step["run"] for step in job["steps"] if "run" in step] for name, job in jobs.items()}
-    assert commands == {"check": ["make check"], "test": ["make test"], "slow": [".ci/run"]}
-    assert workflow["permissions"] == {"contents": "read"}
-    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0]["hooks"]
-    assert [hook["entry"].split()[-2:] for hook in hooks] == [["--no-print-directory", "check"]]
-    assert "make --no-print-directory check" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-
-
-# The Makefile installs by uv from the PATH, by uv in the virtual environment, or by pip. Stubs record the calls.
+# The Makefile installs by uv or, where there is none, by pip. Stubs record the calls: CI runs the real uv.
 
 TOOLS = ("make", "sh", "basename", "cp", "touch", "rm", "mkdir")
-RECORD = 'echo "$(basename $0) $*" >>calls\n'
-# In the place of the environment's Python: `pip install uv` works or fails as the file `uv-can-be-had` says, -c is run.
-PYTHON = f"""{RECORD}case "$*" in
-  *" install --quiet uv"*) [ -e uv-can-be-had ] && cp uv-stub .venv/bin/uv ;;
-  "-c "*) exec {sys.executable} "$@" ;;
-esac
-"""
+RECORD = '#!/bin/sh\necho "$(basename $0) $*" >>calls\n'
+PYTHON = f'{RECORD}case "$*" in *" install --quiet uv"*) exit 1 ;; "-c "*) exec {sys.executable} "$@" ;; esac\n'
 LOCKED = "--constraint requirements.lock --build-constraints requirements.lock --editable"
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+def make(checkout: Path, target: str, uv: str = "") -> list[str]:
     for name in ("Makefile", "pyproject.toml", "requirements.lock"):
-        shutil.copy(ROOT / name, tmp_path)
+        shutil.copy(ROOT / name, checkout)
     for name in (".venv/bin", "path"):
-        (tmp_path / name).mkdir(parents=True)
-    stub(tmp_path / ".venv" / "bin" / "python", PYTHON)
-    stub(tmp_path / "uv-stub", RECORD)
+        (checkout / name).mkdir(parents=True)
     for tool in TOOLS:
-        (tmp_path / "path" / tool).symlink_to(str(shutil.which(tool)))
-    return tmp_path
-
-
-def stub(file: Path, text: str) -> None:
-    file.write_text(f"#!/bin/sh\n{text}", encoding="utf-8")
-    file.chmod(0o755)
-
-
-def make(checkout: Path, target: str, code: int = 0) -> str:
-    """Run make with nothing on the PATH but the folder `path`; return what it says of errors."""
-    env = {"PATH": str(checkout / "path")}
-    done = subprocess.run(["make", target], cwd=checkout, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stderr
-    return done.stderr
-
-
-def calls(checkout: Path) -> list[str]:
+        (checkout / "path" / tool).symlink_to(str(shutil.which(tool)))
+    for stub, text in ((".venv/bin/python", PYTHON), *([("path/uv", uv)] if uv else [])):
+        (checkout / stub).write_text(text, encoding="utf-8")
+        (checkout / stub).chmod(0o755)
+    subprocess.run(["make", target], cwd=checkout, env={"PATH": str(checkout / "path")}, check=True)
     return (checkout / "calls").read_text(encoding="utf-8").splitlines()
 
 
-def test_an_older_python_is_refused_before_anything_is_made(checkout: Path) -> None:
-    shutil.rmtree(checkout / ".venv")
-    stub(checkout / "path" / "python3", '[ "$1" = --version ] && echo Python 3.9.6; exit 1')
-    said = make(checkout, ".venv/.installed", code=2)
-    assert said.startswith("expected Python 3.11 or later, found Python 3.9.6: name one with make PYTHON=")
-    assert not (checkout / ".venv").exists()
+def test_uv_installs_from_the_lock(tmp_path: Path) -> None:
+    assert make(tmp_path, ".venv/.installed-dev", RECORD) == [
+        f"uv pip install --python .venv/bin/python {LOCKED} .[dev]"
+    ]
 
 
-def test_uv_installs_from_the_lock_and_is_itself_installed_where_it_is_not_on_the_path(checkout: Path) -> None:
-    on_path = checkout / "path" / "uv"
-    stub(on_path, RECORD)
-    make(checkout, ".venv/.installed")
-    on_path.unlink()
-    (checkout / "uv-can-be-had").touch()
-    make(checkout, ".venv/.installed-dev")
-    by_uv, bootstrap, by_its_own = calls(checkout)
-    assert by_uv == f"uv pip install --python .venv/bin/python {LOCKED} ."
-    assert bootstrap.startswith("python -m pip") and "install --quiet uv" in bootstrap
-    assert by_its_own == f"uv pip install --python .venv/bin/python {LOCKED} .[dev]"
-
-
-def test_a_newer_pip_takes_its_place_where_uv_cannot_be_had(checkout: Path) -> None:
-    make(checkout, ".venv/.installed-dev")
-    pips = [call.partition(" install ")[2] for call in calls(checkout) if call.startswith("python -m pip")]
+def test_a_newer_pip_takes_its_place_where_uv_cannot_be_had(tmp_path: Path) -> None:
+    pips = [call.partition(" install ")[2] for call in make(tmp_path, ".venv/.installed-dev") if " -m pip" in call]
     assert pips[1:] == [
         "--quiet --upgrade pip>=26.1",
         "--no-compile --constraint requirements.lock --requirement .venv/requirements.txt",
         "--no-deps --build-constraint requirements.lock --editable .",
     ]
-    wanted = (checkout / ".venv" / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    wanted = (tmp_path / ".venv" / "requirements.txt").read_text(encoding="utf-8").splitlines()
     assert {"ragas==0.4.3", "ruff==0.17.6"} <= {*wanted} and "xllamacpp>=2026.10" not in wanted
 
 
-def test_the_container_file_installs_the_wheel_from_the_lock_and_calls_the_console_script(checkout: Path) -> None:
-    stub(checkout / "path" / "uv", "mkdir -p dist && touch dist/retrieval_evals-0-py3-none-any.whl")
-    make(checkout, "image")
-    steps = (checkout / "dist" / "Containerfile").read_text(encoding="utf-8").splitlines()
+def test_the_container_file_installs_the_wheel_from_the_lock_and_calls_the_console_script(tmp_path: Path) -> None:
+    make(tmp_path, "image", f"{RECORD}mkdir -p dist && touch dist/retrieval_evals-0-py3-none-any.whl")
+    steps = (tmp_path / "dist" / "Containerfile").read_text(encoding="utf-8").splitlines()
     [copied] = [step.split()[1:-1] for step in steps if step.startswith("COPY ") and "--from" not in step]
-    assert all([*(checkout / "dist").glob(pattern)] for pattern in copied)
+    assert all([*(tmp_path / "dist").glob(pattern)] for pattern in copied)
     [install] = [step for step in steps if "uv pip install" in step]
     assert install.endswith("--constraint /tmp/requirements.lock /tmp/*.whl")
-    pythons = {step.split()[1] for step in steps if step.startswith("FROM ")}
-    supported = {f"python:{name.rpartition(' ')[2]}-slim" for name in PROJECT["classifiers"] if ":: 3." in name}
-    assert len(pythons) == 1 and pythons <= supported
-    [entry] = [step.partition(" ")[2] for step in steps if step.startswith("ENTRYPOINT ")]
-    assert json.loads(entry) == [*PROJECT["scripts"]]
-    assert steps.index("USER evals") < steps.index('CMD ["run"]')
+    assert 'ENTRYPOINT ["retrieval-evals"]' in steps and steps.index("USER evals") < steps.index('CMD ["run"]')
+
+
+# Links lead to files and headings, files that the documentation names exist, recipes work in a copy
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:)([^)\s]*)\)")
+NAMED = re.compile(r"`((?:evals|retrievers|benchmarks|tests|datasets)/[\w./-]+)`")
+WARNED_OF = {"datasets/__init__.py"}
+"""What a page says must not be there."""
+
+
+def prose(page: Path) -> str:
+    return FENCED.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the names that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_its_links_lead_to_files_and_headings_and_the_files_that_it_names_exist(page: Path) -> None:
+    broken = []
+    for link in LINK.findall(prose(page)):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+    assert {name for name in NAMED.findall(prose(page)) if not (ROOT / name).exists()} <= WARNED_OF
+
+
+def test_the_index_names_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in PAGES if ROOT / "docs" in page.parents}
+    assert {name for name in pages - {"README.md"} if f"]({name})" not in index} == set()
+
+
+# The recipes of CONTRIBUTING.md for what is declared once: each is followed in a copy, and the copy is run.
+
+
+def experiment(copy: Path, *flags: str) -> dict[str, Any]:
+    flags = ("--limit", "5", "--tracking.enabled", "false", "--no-gate", "--output", "report.json", *flags)
+    done = run(copy, "-m", "evals.run", *flags)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report: dict[str, Any] = json.loads((copy / "report.json").read_text(encoding="utf-8"))
+    return report
+
+
+@pytest.mark.slow
+def test_a_metric_touches_its_family_and_the_table_and_is_scored_gated_listed_and_swept(tmp_path: Path) -> None:
+    touched = follow("Add a metric", tmp_path, ("evals", "retrievers", "datasets"))
+    assert touched == {"evals/metrics/ranking.py", "evals/metrics/table.yaml"}
+    name = "ranking/r_precision"
+    flags = ("--metrics", "ranking/*", "--criteria", f"{{{name}: '>= 0'}}", "--sweep.top-k", "3,5")
+    report = experiment(tmp_path, *flags, "--objective.metrics", name)
+    for query, score in zip(report["queries"], report["scores"][name], strict=True):
+        if query["in_scope"]:
+            first = [hit["grade"] > 0 for hit in query["retrieved"]][: len(query["relevant"])]
+            assert score == sum(first) / len(query["relevant"])
+    assert (name, True) in [(one["metric"], one["passed"]) for one in report["criteria"]]
+    assert name in report["headline"]
+    listed = run(tmp_path, "-m", "evals.run", "--list-metrics").stdout
+    assert re.search(rf"^{name} +share, 0 to 1 +higher +relevant among the first R", listed, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_an_axis_touches_two_files_and_tells_variants_apart(tmp_path: Path) -> None:
+    touched = follow("Add a sweep axis", tmp_path, ("evals", "retrievers", "datasets"))
+    assert touched == {"evals/config/sweep.py", "evals/grid/axes.py"}
+    mmr = ("--retriever.rerank", "mmr", "--metrics", "ranking/*")
+    variants = experiment(tmp_path, *mmr, "--sweep.mmr-lambda", "0.1,0.9")["grid"]["configurations"]
+    assert {one["name"]: one["parameters"]["mmr_lambda"] for one in variants} == {
+        "hybrid weighted mmr mmr_lambda 0.1": 0.1,
+        "hybrid weighted mmr mmr_lambda 0.9": 0.9,
+    }

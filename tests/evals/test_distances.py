@@ -70,20 +70,6 @@ def test_a_run_scores_what_a_raw_threshold_keeps(store: Store, tmp_path: Path) -
     assert '<th class="num">best dot<' in page and "best cosine" not in page and '"scale": "dot product"' in page
 
 
-def test_every_cell_of_a_grid_is_a_run_of_its_own(store: Store, tmp_path: Path) -> None:
-    thresholds = [round(float(np.quantile(SCORES[0], share)), 3) for share in (0.05, 0.3, 0.6, 1)]
-    axes = {"mode": ["semantic", "keyword", "hybrid"], "top_k": [1, 4], "threshold": thresholds}
-    grid = sweep(experiment(store, {"fusion": "rrf"}, sweep=axes), golden=GOLDEN)
-    assert len(grid.cells) == 3 * 2 * 4
-    for _, cell in grid.cells.iterrows():
-        values = {"fusion": "rrf", "mode": cell["mode"], "top_k": int(cell["top_k"]), "threshold": cell["threshold"]}
-        for name, value in figures(run(store, values)).items():
-            if name in grid.cells and value is not None:
-                assert cell[name] == pytest.approx(value, abs=1e-12), (name, values)
-    assert grid.swept.signals[0].name == "cosine"
-    assert "distance dot" in grid.save(tmp_path / "page.html").read_text(encoding="utf-8")
-
-
 def test_a_row_tells_what_was_judged_irrelevant_and_what_the_collection_lacks(store: Store) -> None:
     judged = {"gone": 3, chunk_id(30): -1, chunk_id(31): 0, **{chunk_id(number): 1 for number in range(20)}}
     golden: list[dict[str, Any]] = [{"id": "q", "query": QUERIES[0], "relevant_ids": judged}]
@@ -137,13 +123,10 @@ def of_ones_own(name: str, **others: Any) -> Experiment:
     return Experiment.model_validate({"retriever": own, "metrics": METRICS, **others})
 
 
-def test_a_promised_threshold_is_of_the_stores_distance() -> None:
+def test_a_promised_threshold_is_of_the_stores_distance_and_no_axis() -> None:
     made = evaluate(golden=FEW, experiment=of_ones_own("dot", threshold={"false_answer": 0.1}))
     threshold = made.report.config["retriever"]["threshold"]
     assert threshold > SCORES[2].max() > 1 and made.report.run.startswith(f"dot k5 t{threshold:g} ")
-
-
-def test_a_promised_threshold_is_no_axis() -> None:
     with pytest.raises(ConfigError, match=r"expected it or sweep\.threshold, not both"):
         sweep(of_ones_own("dot", threshold={"false_answer": 0.1}), golden=FEW, threshold=[0.1, 0.2])
 

@@ -36,7 +36,6 @@ Run = Callable[..., Done]
 def run(
     tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Run:
-    """Run in a folder, with every file that a run can write; all that is said is a file, too."""
     monkeypatch.setattr("evals.judge.asking.BASE_S", 0.0)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -61,7 +60,6 @@ def run(
 
 @pytest.fixture
 def server(run: Run, tmp_path: Path) -> Iterator[CohereChatServer]:
-    """A server of Cohere that knows the golden labels."""
     with CohereChatServer(known_of(settings(Experiment(tmp_path / "made")))[2]) as running:
         yield running
 

@@ -7,12 +7,10 @@ run, which ends it (exit code 2), or later, which is one failure (exit code 3). 
 
 import logging
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
 import pytest
 
 from evals.collect.observations import Failure, Unscored
@@ -31,7 +29,7 @@ from tests.support import cohere_server, openai_embedding_server, qdrant_server
 from tests.support.chat_server import CohereChatServer, OpenAIChatServer
 from tests.support.clock import ATTEMPTS, TRIED, Clock
 from tests.support.cohere_server import RerankServer
-from tests.support.collections import described, index_pages, settings, write_pages
+from tests.support.collections import index_pages, settings, write_pages
 from tests.support.judged import judge_of, observe, oracle
 from tests.support.loopback import Fault, LoopbackServer, Reply, free_port
 from tests.support.openai_embedding_server import OpenAIEmbeddingServer
@@ -57,33 +55,16 @@ QUOTA = {"message": "You exceeded your current quota", "code": "insufficient_quo
 NO_CREDIT = Fault(reply=Reply.json({"error": QUOTA, **QUOTA}, 429))
 
 
-def page(status: int) -> Fault:
-    return Fault(reply=Reply.html("<html>a page of the proxy's</html>", status))
-
-
-def body(content: bytes) -> Fault:
-    return Fault(reply=Reply(body=content))
-
-
 class Row(NamedTuple):
-    """What a fault comes to.
-
-    Attributes:
-        searching: Requests of each client of a search.
-        first: Requests of the judge, asked for the first time in a run.
-        later: Requests of the judge, asked later.
-        store: What is said of Qdrant.
-        model: What is said of the server of a model.
-    """
-
     fault: Fault
-    searching: int
-    first: int
+    searching: int  # requests of each client of a search
+    first: int  # requests of the judge, asked for the first time in a run
     later: int
-    store: str
-    model: str
+    store: str  # what is said of Qdrant
+    model: str  # what is said of the server of a model
 
 
+PAGE = "<html>a page of the proxy's</html>"
 LOST, UNREAD = "cannot be reached .*; does it run", r"cannot be read or written \(.*\); is it Qdrant, and the address"
 TABLE = {
     "dropped": Row(Fault(reset=True), ATTEMPTS, 8, 8, LOST, "ReadError|Connection error"),
@@ -96,12 +77,18 @@ TABLE = {
     "429": Row(error(429), ATTEMPTS, 1, 1, "429 Too Many Requests: .*come too fast", r"429, refused \*\*\*"),
     "500": Row(error(500), ATTEMPTS, 8, 8, "500 Internal Server Error: .*see the log", r"status 500, refused \*\*\*"),
     "503": Row(error(503), ATTEMPTS, 8, 8, "503 Service Unavailable: .*see the log", r"status 503, refused \*\*\*"),
-    "a proxy's 502": Row(page(502), ATTEMPTS, 8, 8, "502 Bad Gateway: see the log", "status 502"),
-    "a proxy's 200": Row(page(200), 1, 8, 8, UNREAD, "base_url right|'str' object|a page of the proxy's"),
-    "JSON cut off": Row(body(b'{"a": ['), 1, 8, 8, UNREAD, "base_url right|Expecting value"),
-    "other JSON": Row(body(b'{"hello": "world"}'), 1, 8, 8, UNREAD, "Error, "),
-    "too large": Row(body(b" " * 200_000), 1, 8, 8, "more than 100,000 bytes", "base_url right|Expecting value"),
-    "nothing": Row(body(b""), 1, 8, 8, UNREAD, "base_url right|Expecting value"),
+    "a proxy's 502": Row(
+        Fault(reply=Reply.html(PAGE, 502)), ATTEMPTS, 8, 8, "502 Bad Gateway: see the log", "status 502"
+    ),
+    "a proxy's 200": Row(
+        Fault(reply=Reply.html(PAGE, 200)), 1, 8, 8, UNREAD, "base_url right|'str' object|a page of the proxy's"
+    ),
+    "JSON cut off": Row(Fault(reply=Reply(body=b'{"a": [')), 1, 8, 8, UNREAD, "base_url right|Expecting value"),
+    "other JSON": Row(Fault(reply=Reply(body=b'{"hello": "world"}')), 1, 8, 8, UNREAD, "Error, "),
+    "too large": Row(
+        Fault(reply=Reply(body=b" " * 200_000)), 1, 8, 8, "more than 100,000 bytes", "base_url right|Expecting value"
+    ),
+    "nothing": Row(Fault(reply=Reply()), 1, 8, 8, UNREAD, "base_url right|Expecting value"),
 }
 faults = pytest.mark.parametrize("row", TABLE.values(), ids=TABLE)
 
@@ -149,7 +136,6 @@ class Client(NamedTuple):
         return [(one.chunk.chunk_id, one.score) for one in session.chunks]
 
     def of_time(self, seconds: float, monkeypatch: pytest.MonkeyPatch) -> "Client":
-        """Return a client that waits so long for an answer."""
         for module in (models, rerank):
             monkeypatch.setattr(module, "TIMEOUT_S", seconds)
         config = self.retriever.settings
@@ -204,36 +190,34 @@ def client(request: pytest.FixtureRequest, clients: dict[str, Client]) -> Client
 
 @faults
 def test_a_search_raises_the_error_of_its_stage_after_so_many_requests(
-    client: Client, row: Row, clock: Clock, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    client: Client,
+    row: Row,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     asked, query = client.of_time(0.3, monkeypatch) if row.fault.slow else client, request.node.name
+    clock.waits.clear()  # those while it was opened
     with asked.server.failing(replace(row.fault, on=client.path)), pytest.raises(client.error) as caught:
         asked.retriever.invoke(query)
     failed, passes = caught.value, row.searching > 1
     assert (failed.transient, failed.timed_out) == (passes, row.fault.slow)
     assert (asked.asked(), clock.waits) == (row.searching, WAITS if passes else [])
+    assert [record.levelname for record in caplog.records].count("WARNING") == passes, "one for all attempts"
     assert str(failed).startswith(client.said) and str(failed).endswith(TRIED) == passes
     assert re.search(row.store if client.error is StoreError else row.model, str(failed))
     assert "SECRET" not in str(failed)
     with patient(0), asked.server.failing(replace(row.fault, on=client.path)):
         session = asked.retriever.search(query, use_cache=False)
     assert (session.status, session.chunks) == ("timeout" if row.fault.slow else "error", ())
+    assert session.error is not None and session.error.startswith(client.said)
     if passes and not row.fault.slow:
         with asked.server.failing(replace(row.fault, on=client.path, times=3)):
             got_over = asked.found(query)
         assert got_over == asked.found(query) != []
     if asked is not client:
         asked.retriever.close()
-
-
-def test_a_session_tells_the_fault_which_is_logged_once_a_kind(
-    client: Client, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    with client.server.failing(replace(error(500), on=client.path)):
-        session = client.retriever.search("who sends?", use_cache=False)
-    assert (session.status, session.chunks) == ("error", ())
-    assert session.error is not None and session.error.startswith(client.said)
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 def test_who_asks_to_wait_is_waited_for_in_a_run_and_not_by_an_application(client: Client, clock: Clock) -> None:
@@ -247,35 +231,10 @@ def test_who_asks_to_wait_is_waited_for_in_a_run_and_not_by_an_application(clien
     assert str(session.error).endswith(" (asked to wait 7 s, more than 5 s)")
 
 
-def nobody(kind: str) -> Callable[[], object]:
-    """Return what asks a server that is not there."""
-    url = f"http://127.0.0.1:{free_port()}"
-    match kind:
-        case "Qdrant":
-            return lambda: described(settings(store={"url": url}, collection="of cohere"))
-        case "Cohere's reranker":
-            config = settings(rerank="cross-encoder", cross_encoder={"base_url": url})
-            pool = rerank.RerankInput(query="q", vector=(), texts=["a"], stored=np.empty((0, 0)))
-            return lambda: rerank.cross_encoder(config, ENV)(pool)
-    config = settings(embedding={"model": COHERE if "Cohere" in kind else OPENAI, "base_url": url})
-    return lambda: models.make_embeddings(config.embedding, ENV).embed_query("a")
-
-
-@pytest.mark.parametrize("kind", CLIENTS)
-def test_nobody_listening_is_tried_as_often(kind: str, clock: Clock) -> None:
-    _, expected, said = CLIENTS[kind]
-    with pytest.raises(expected, match=r"Connection refused|ConnectError|Connection error") as caught:
-        nobody(kind)()
-    assert str(caught.value).startswith(said) and str(caught.value).endswith(TRIED)
-    assert clock.waits == WAITS
-
-
 # The judge
 
 
 class Asked(NamedTuple):
-    """What a judge said of a passage, or of what ended the run; and the requests for it."""
-
     said: object
     told: str
     requests: int
@@ -291,10 +250,6 @@ def ask(judge: Judge, server: LoopbackServer, chunk: str) -> Asked:
     return Asked(type(said), told, len(server.requests) - before)
 
 
-def judge_behind(server: CohereChatServer | OpenAIChatServer, row: Row) -> AbstractContextManager[Judge]:
-    return judge_of(server, timeout_s=0.5 if row.fault.slow else 10)
-
-
 chats = pytest.mark.parametrize("chat", [CohereChatServer, OpenAIChatServer], ids=["Cohere", "OpenAI"])
 Chat = type[CohereChatServer] | type[OpenAIChatServer]
 
@@ -302,7 +257,11 @@ Chat = type[CohereChatServer] | type[OpenAIChatServer]
 @chats
 @faults
 def test_a_judge_that_fails_at_the_first_call_ends_the_run(chat: Chat, row: Row) -> None:
-    with chat(oracle()) as server, judge_behind(server, row) as judge, server.failing(row.fault):
+    with (
+        chat(oracle()) as server,
+        judge_of(server, timeout_s=0.5 if row.fault.slow else 10) as judge,
+        server.failing(row.fault),
+    ):
         asked = ask(judge, server, "topic")
     of_one_prompt = row is TABLE["413"]
     assert (asked.said, asked.requests) == (Failure if of_one_prompt else JudgeError, row.first)
@@ -313,7 +272,7 @@ def test_a_judge_that_fails_at_the_first_call_ends_the_run(chat: Chat, row: Row)
 @chats
 @faults
 def test_a_judge_that_fails_later_leaves_a_failure(chat: Chat, row: Row) -> None:
-    with chat(oracle()) as server, judge_behind(server, row) as judge:
+    with chat(oracle()) as server, judge_of(server, timeout_s=0.5 if row.fault.slow else 10) as judge:
         assert ask(judge, server, "soup").said is ChunkVerdict
         with server.failing(row.fault):
             asked = ask(judge, server, "topic")
@@ -333,12 +292,16 @@ def test_a_judge_that_fails_later_leaves_a_failure(chat: Chat, row: Row) -> None
         (error(429, **{"Retry-After": "4000"}), "asks to wait 4,000 s, and a run waits at most 0 s"),
         (Fault(slow=True), "no answer in time; raise judge.timeout_s; check"),
         (NO_CREDIT, "status 429, You exceeded your current quota"),
-        (body(b'{"choices": [], "id": "x", "message": null}'), "the answer cannot be read: "),
+        (Fault(reply=Reply.json({"choices": [], "id": "x", "message": None})), "the answer cannot be read: "),
     ],
     ids=["long", "slow", "no credit", "no answer"],
 )
 def test_a_judge_says_what_the_server_said_and_which_setting_it_is(chat: Chat, fault: Fault, said: str) -> None:
-    with chat(oracle()) as server, judge_of(server, timeout_s=0.3) as judge, server.failing(fault):
+    with (
+        chat(oracle()) as server,
+        judge_of(server, timeout_s=0.3 if fault.slow else 10) as judge,
+        server.failing(fault),
+    ):
         assert said in ask(judge, server, "topic").told
 
 

@@ -42,12 +42,7 @@ SEEDS = Path(__file__).with_name("seeds")
 
 
 def mutations(seeds: Sequence[str], more: str = "") -> st.SearchStrategy[str]:
-    """Return seeds after up to eight changes: slices cut, doubled and borrowed, tokens inserted, once or often.
-
-    Args:
-        seeds: Valid inputs, each showing other features of the language; its tokens are the marks between their words,
-            the words themselves, and `more`, parted by spaces.
-    """
+    """Return seeds after up to eight changes: slices cut, doubled and borrowed, tokens inserted, once or often."""
     known = {*more.split(), *(found for seed in seeds for found in re.findall(r"\w+|[^\w\s]+|\s+", seed))}
     token, times = st.sampled_from(sorted(known)), st.sampled_from((2, 5, 20, 100, 500, 10_000))
     borrowed = st.builds(lambda seed, a, b: seed[_at(a, seed) : _at(b, seed)], st.sampled_from(seeds), SHARE, SHARE)
@@ -101,19 +96,17 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-FILTERS = (SEEDS / "filters.txt").read_text("utf-8").splitlines()
-RANGES = (SEEDS / "ranges.txt").read_text("utf-8").splitlines()
-
-
 @pytest.mark.slow
-def test_any_text_is_a_filter_or_refused() -> None:
-    read, refused = fuzz(to_filter, mutations(FILTERS, "( ) [ ] ' \\ != a=1 in<"), ValueError)
-    assert min(read, refused) > COUNT / 20
-
-
-@pytest.mark.slow
-def test_any_text_is_a_range_or_refused() -> None:
-    read, refused = fuzz(numbers, mutations(RANGES, "NaN inf _ 1e-999999 1e999999 0:1:0.0001,"), ValueError)
+@pytest.mark.parametrize(
+    ("parse", "seeds", "more"),
+    [
+        (to_filter, "filters.txt", "( ) [ ] ' \\ != a=1 in<"),
+        (numbers, "ranges.txt", "NaN inf _ 1e-999999 1e999999 0:1:0.0001,"),
+    ],
+    ids=["a filter", "a range"],
+)
+def test_any_text_is_one_or_refused(parse: Callable[[str], object], seeds: str, more: str) -> None:
+    read, refused = fuzz(parse, mutations((SEEDS / seeds).read_text("utf-8").splitlines(), more), ValueError)
     assert min(read, refused) > COUNT / 20
 
 

@@ -6,10 +6,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from importlib.resources import files
-from math import isclose
-from operator import getitem
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -19,7 +16,6 @@ import pytrec_eval
 import yaml
 from jsonschema import Draft202012Validator
 from mlflow import MlflowClient
-from mlflow.entities import Run
 
 from evals import Experiment
 from evals.config.files import PRESETS
@@ -32,15 +28,10 @@ from tests.support.reports import closed
 
 pytestmark = pytest.mark.integration
 Report = dict[str, Any]
-WRITTEN = {"mlruns", "store"}
-USUAL = tuple(f"retriever.{name}" for name in ("mode", "top_k", "threshold", "rerank", "embedding.model"))
-"""The settings that every run has as parameters in MLflow."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that has ended, and where it left its files."""
-
     folder: Path
     code: int
     out: str
@@ -53,7 +44,6 @@ class Finished:
 
     @property
     def report(self) -> Report:
-        """The report, which is refused if it holds NaN or infinity."""
         loaded: Report = json.loads(self.report_file.read_text(encoding="utf-8"), parse_constant=pytest.fail)
         return loaded
 
@@ -72,27 +62,12 @@ def once(
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Finished:
-    """By a user who has set nothing."""
     return once(tmp_path_factory, worker_id, "default", ["-m", "evals.run"], {})
 
 
 @pytest.fixture(scope="module")
 def report(finished: Finished) -> Report:
     return finished.report
-
-
-@pytest.fixture(scope="module")
-def run(finished: Finished) -> Run:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # SQLAlchemy's of what MLflow does
-        client = MlflowClient(tracking_uri=f"sqlite:///{finished.folder / 'mlruns' / 'mlflow.db'}")
-        [experiment] = [one for one in client.search_experiments() if one.name == "retrieval-evals"]
-        [found] = client.search_runs([experiment.experiment_id])
-    return found
-
-
-def rows(report: Report, *, in_scope: bool) -> list[dict[str, Any]]:
-    return [row for row in report["queries"] if row["in_scope"] == in_scope]
 
 
 def test_the_report_follows_the_published_schema_and_nothing_is_lost_on_reading_it(
@@ -107,7 +82,9 @@ def test_the_report_follows_the_published_schema_and_nothing_is_lost_on_reading_
     assert (done.returncode, done.stderr) == (0, ""), "CI accepts it"
 
 
-def test_it_ends_by_its_criteria_and_complains_of_nothing(finished: Finished, report: Report) -> None:
+def test_it_ends_by_its_criteria_complains_of_nothing_and_writes_what_it_says_it_writes(
+    finished: Finished, report: Report
+) -> None:
     assert (finished.code, finished.err) == (0 if report["passed"] else 1, "")
     assert report["passed"] == all(gate["passed"] for gate in report["criteria"])
     assert finished.out.splitlines()[-3:] == [
@@ -115,10 +92,7 @@ def test_it_ends_by_its_criteria_and_complains_of_nothing(finished: Finished, re
         "ragas 0.4.3: equal (228 scores by its 4 classes)",
         "MLflow: python -m evals ui",
     ]
-
-
-def test_it_writes_below_its_folder_what_it_says_it_writes(finished: Finished) -> None:
-    assert {path.name for path in finished.folder.iterdir()} == WRITTEN
+    assert {path.name for path in finished.folder.iterdir()} == {"mlruns", "store"}
     kept = {path.name for path in (finished.folder / "mlruns").iterdir()}
     assert kept == {"mlflow.db", ".mlflow.db.lock", "artifacts", "reports"}
     assert not list(finished.folder.rglob("*.part"))
@@ -141,21 +115,15 @@ def test_the_report_has_every_query_of_the_split_every_metric_and_every_criterio
     assert all(one.get("wins", 0) == one.get("losses", 0) == 0 for one in report["baseline"]["differences"])
 
 
-def test_the_run_in_mlflow_is_finished_and_has_the_settings_and_figures_that_matter(run: Run, report: Report) -> None:
-    facts = report["facts"]
-    told = {"collection": facts["collection"]["name"], "code.commit": facts["commit"], "passed": str(report["passed"])}
-    usual = {name: str(reduce(getitem, name.split("."), report["config"])) for name in USUAL}
-    assert run.info.status == "FINISHED"
-    assert told.items() <= run.data.tags.items()
-    assert usual.items() <= run.data.params.items() and len(run.data.params) <= 30
-    assert 20 < len(run.data.metrics) <= 40
-    for name, value in run.data.metrics.items():
-        assert value == pytest.approx(report["metrics"][name]["value"], rel=1e-5)
-
-
 def test_the_artifacts_are_the_page_the_report_the_tables_and_the_experiment(
-    run: Run, finished: Finished, report: Report
+    finished: Finished, report: Report
 ) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # SQLAlchemy's of what MLflow does
+        client = MlflowClient(tracking_uri=f"sqlite:///{finished.folder / 'mlruns' / 'mlflow.db'}")
+        [experiment] = [one for one in client.search_experiments() if one.name == "retrieval-evals"]
+        [run] = client.search_runs([experiment.experiment_id])
+    assert run.info.status == "FINISHED" and 20 < len(run.data.metrics) <= 40 and len(run.data.params) <= 30
     artifacts = Path(run.info.artifact_uri.removeprefix("file://"))
     names = {str(file.relative_to(artifacts)) for file in artifacts.rglob("*") if file.is_file()}
     assert names == {"report.html", "report.json", "settings.yaml", "tables/metrics.json", "tables/queries.json"}
@@ -168,33 +136,8 @@ def test_the_artifacts_are_the_page_the_report_the_tables_and_the_experiment(
     assert all(f'<td class="nowrap">{row["id"]}<td' in page for row in report["queries"])
 
 
-def test_every_mean_is_that_of_its_queries_lies_in_its_interval_and_tells_its_counts(report: Report) -> None:
-    averaged = 0
-    for name, metric in report["metrics"].items():
-        scores = [score for score in report["scores"].get(name, []) if score is not None]
-        values = [score for score in scores if not isinstance(score, dict)]
-        assert metric["n_failed"] == 0 and (metric["value"] is not None or metric["note"]), name
-        if metric["ci_low"] is not None:
-            assert metric["ci_low"] <= metric["value"] <= metric["ci_high"], name
-        if scores:
-            averaged += 1
-            expected = pytest.approx(fmean(values), abs=1e-12) if values else None
-            assert (metric["value"], metric["n"]) == (expected, len(values)), name
-            assert metric["n_unscored"] == len(scores) - len(values), name
-    assert averaged > 40
-
-
-def test_relevance_is_over_all_queries_in_scope_and_abstention_over_all_others(report: Report) -> None:
-    inside, outside = len(rows(report, in_scope=True)), len(rows(report, in_scope=False))
-    assert (inside, outside) == (report["facts"]["in_scope"], report["facts"]["out_of_scope"])
-    for name, metric in report["metrics"].items():
-        if name.startswith(("ranking/", "candidates/", "ragas/")) and name != "ranking/expected_top3_in_5":
-            assert (name, metric["n"], metric["n_unscored"]) == (name, inside, 0)
-    assert report["metrics"]["scope/abstention"]["n"] == outside
-
-
 def test_ranking_figures_are_those_of_pytrec_eval(report: Report) -> None:
-    queries = rows(report, in_scope=True)
+    queries = [row for row in report["queries"] if row["in_scope"]]
     cut = {"precision": "P", "recall": "recall", "map": "map_cut", "ndcg": "ndcg_cut"}
     pairs = {f"ranking/{ours}_at_{k}": f"{theirs}_{k}" for ours, theirs in cut.items() for k in (1, 3, 5)}
     pairs |= {f"ranking/hit_rate_at_{k}": f"success_{k}" for k in (1, 5)} | {"ranking/mrr_at_5": "recip_rank"}
@@ -209,20 +152,9 @@ def test_ranking_figures_are_those_of_pytrec_eval(report: Report) -> None:
         assert report["metrics"][ours]["value"] == pytest.approx(fmean(values), abs=1e-12), ours
 
 
-def test_a_row_shows_a_whole_answer_where_the_best_cosine_reaches_the_threshold(report: Report) -> None:
-    retriever = report["config"]["retriever"]
-    assert retriever["threshold_on"] == "best"
-    for row in report["queries"]:
-        answered = row["top_score"] >= retriever["threshold"]
-        assert (len(row["retrieved"]), len(row["best_below_threshold"])) == ((5, 0) if answered else (0, 3))
-        scores = [hit["score"] for hit in row["retrieved"] or row["best_below_threshold"]]
-        assert scores == sorted(scores, reverse=True)
-        assert (row["outcome"] == "SUCCESS") == (not row["reasons"])
-
-
 def test_scope_figures_follow_from_the_best_scores_and_the_pass_rate_from_the_verdicts(report: Report) -> None:
-    inside = [row["top_score"] for row in rows(report, in_scope=True)]
-    outside = [row["top_score"] for row in rows(report, in_scope=False)]
+    inside = [row["top_score"] for row in report["queries"] if row["in_scope"]]
+    outside = [row["top_score"] for row in report["queries"] if not row["in_scope"]]
     threshold = report["config"]["retriever"]["threshold"]
     expected = {
         "scope/max_out_of_scope_score": max(outside),
@@ -246,43 +178,11 @@ def watched(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Finishe
 
 
 @pytest.mark.slow
-def test_nothing_but_this_machine_is_connected_to_and_little_is_started(watched: Finished) -> None:
+def test_nothing_but_this_machine_is_connected_to_little_is_started_and_no_secret_is_written(watched: Finished) -> None:
     assert (watched.code in (0, 1), watched.err) == (True, "")
-    assert {path.name for path in watched.folder.iterdir()} == WRITTEN
     events = json.loads(watched.folder.with_suffix(".events").read_text())
     assert {kind for kind, _ in events} <= {"process"}
     assert {started for _, started in events} <= {"git", "uname"}, "they ask for the commit and the machine"
-
-
-@pytest.mark.slow
-def test_keys_and_settings_of_the_environment_change_no_score(watched: Finished, finished: Finished) -> None:
-    ours, theirs = watched.report, finished.report
-    assert ours["config"]["retriever"]["store"].pop("path") != theirs["config"]["retriever"]["store"].pop("path")
-    for report in (ours, theirs):
-        for row in report["queries"]:
-            del row["time_ms"], row["stages_ms"]
-        report["metrics"] = {name: one for name, one in report["metrics"].items() if not name.startswith("latency/")}
-        told = ("dataset_fingerprint", "collection", "embedding", "versions", "seed")
-        report["facts"] = {name: report["facts"][name] for name in told}
-    for part in ("config", "metrics", "facts"):
-        assert ours[part] == theirs[part]
-    # The engine adds up the weights of terms in an order of its own, so two indexings differ by about 1e-8.
-    assert same(ours["queries"], theirs["queries"])
-
-
-def same(one: Any, other: Any) -> bool:
-    """Return True for equal JSON values, numbers within 1e-6."""
-    if isinstance(one, float) and isinstance(other, float):
-        return isclose(one, other, rel_tol=1e-6, abs_tol=1e-6)
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
-
-
-@pytest.mark.slow
-def test_no_secret_is_written_anywhere(watched: Finished) -> None:
     paths = [path for path in watched.folder.rglob("*") if path.is_file()]
     assert {"mlflow.db", "report.json", "queries.json", "settings.yaml"} <= {path.name for path in paths}
     secret = recorder.SECRET.encode()
@@ -301,8 +201,7 @@ HEAVY = set(
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["-m evals.run --print-config", "-m evals.compare --help", "-m retrievers search --help"],
+    "command", ["-m evals.run --print-config", "-m evals.compare --help", "-m retrievers search --help"]
 )
 def test_nothing_heavy_is_imported_to_answer(tmp_path: Path, command: str) -> None:
     done = python(["-X", "importtime", *command.split()], tmp_path)

@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import pty
 import random
 import signal
 import sqlite3
@@ -15,49 +14,45 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from mlflow.tracing.client import TracingClient
+from pydantic import BaseModel
 from ragas.metrics.collections.context_entity_recall.util import EntitiesList
 from ragas.metrics.collections.context_precision.util import ContextPrecisionOutput
 from ragas.metrics.collections.context_recall.util import ContextRecallOutput
 from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput
 
-from evals.cases.reading import golden_set
 from evals.golden.command import main as golden
 from evals.judge.chat import make_chat
 from evals.run import load_config, main, parser
-from evals.sampling.order import judging_order
+from evals.tracking.__main__ import main as complete
 from tests.support.chat_server import ChatRequest, CohereChatServer
 from tests.support.command import ROOT, call, environment
-from tests.support.experiment import Experiment, load_report, make_experiment, settings
+from tests.support.experiment import CASES, Experiment, load_report, make_experiment, settings
 from tests.support.judged_experiment import (
     PRECISION,
-    SWEEP,
-    Commands,
     calls_of,
     judge_flags,
     known_of,
     labelled_precision,
     make_judged,
-    make_judged_world,
-    oracle_of,
-    planned_calls,
 )
-from tests.support.judging import Flaws, Metric
+from tests.support.judging import Metric
+from tests.support.loopback import free_port
+from tests.support.tracking import traces_of
 from tests.support.writing_model import WritingModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 KILLS, AT_ONCE = 50, 4
-UNANSWERED_S = 40.0
-SCHEMAS = {
-    Metric.PRECISION: ContextPrecisionOutput,
-    Metric.RECALL: ContextRecallOutput,
-    Metric.RELEVANCE: ContextRelevanceOutput,
-    Metric.ENTITIES: EntitiesList,
-}
+ANSWERS: tuple[type[BaseModel], ...] = (
+    ContextPrecisionOutput, ContextRecallOutput, ContextRelevanceOutput, EntitiesList
+)  # fmt: skip
+SCHEMAS = {Metric(schema.__name__): schema for schema in ANSWERS}
 LIBRARIES = (
     "cohere.client", "evals.collect.passes", "evals.grid.measure", "evals.report.building", "evals.report.terminal",
     "evals.experiment.flow", "httpcore", "langchain.chat_models", "langchain_cohere", "ragas.metrics.collections",
@@ -88,13 +83,11 @@ def server(made: Experiment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cohere
 
 
 def flags_of(made: Experiment, server: CohereChatServer, folder: Path, at_once: int = AT_ONCE) -> list[str]:
-    """Return the arguments of a judged run whose files are in a folder."""
     flags = ["--config", str(made.config), *judge_flags(server, folder), "--judge.max-concurrency", str(at_once)]
     return [*flags, "--output", str(folder / "report.json")]
 
 
 def committed(folder: Path, store: str = "verdicts.sqlite") -> set[bytes]:
-    """Return the keys of the verdicts that a folder's store holds."""
     if not (folder / store).exists():
         return set()
     with closing(sqlite3.connect(folder / store)) as database:
@@ -205,38 +198,6 @@ def test_of_fifty_kills_none_loses_a_verdict_or_buys_one_again(
     assert len(laps) > 2
 
 
-def figures(report: dict[str, Any]) -> Any:
-    """Return what a report says of the judged metric, and of the cells."""
-    rows = [(row["id"], row["scores"].get(PRECISION), row["proxies"]) for row in report["queries"]]
-    grid = report.get("grid")
-    return report["metrics"][PRECISION], rows, report["judge"]["drawn"], grid and (grid["cells"], grid["choice"])
-
-
-@pytest.mark.parametrize("sweep", [(), SWEEP], ids=["run", "grid"])
-def test_after_a_kill_the_same_sample_goes_on(
-    tmp_path: Path, sweep: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: Capsys
-) -> None:
-    world = make_judged_world(tmp_path)
-    flags = ["--metrics", f"{PRECISION},ranking/hit_rate_at_5", "--judge.sample", "4", *sweep]
-    with CohereChatServer(oracle_of(world, Flaws(false_useful=0.1, false_useless=0.1)), latency=0.1) as server:
-        monkeypatch.setenv("COHERE_API_KEY", server.key)
-        commands = Commands(world, server, tmp_path, capsys)
-        planned = planned_calls(commands.plan(*flags))
-        first = [*commands.flags(), *flags, "--judge.max-concurrency", str(AT_ONCE)]
-        assert killed(first, tmp_path, {}, lambda: len(server.chats) >= planned // 2)
-        server.latency = 0.0
-        before, kept = len(server.chats), len(committed(tmp_path))
-        assert commands.run(*flags).code == 0
-        assert len(server.chats) - before == planned - kept and kept >= before - 2 * AT_ONCE
-        cases = golden_set(world.golden).cases
-        drawn = set(judging_order(cases, settings(world).seed)[:4])
-        asked = {chat.question.query for chat in server.chats if chat.question}
-        assert asked == {case.query for case in cases if case.id in drawn}
-        fresh = ("--judge.cache-path", str(tmp_path / "fresh.sqlite"))
-        assert commands.run(*flags, *fresh, name="unbroken").code == 0
-        assert figures(commands.report()) == figures(commands.report("unbroken"))
-
-
 def test_a_synthesis_killed_three_times_ends_as_if_it_had_never_been(
     handbook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
@@ -263,41 +224,17 @@ def test_a_synthesis_killed_three_times_ends_as_if_it_had_never_been(
     assert (tmp_path / "killed.jsonl").read_bytes() == (tmp_path / "undisturbed.jsonl").read_bytes()
 
 
-# Two at once
+# Ctrl-C and SIGTERM
 
 
 @contextmanager
 def started(arguments: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> Iterator[Process]:
-    """Yield a Python process that is ended at the end, whatever it does."""
     command, pipe = [sys.executable, *arguments], subprocess.PIPE
     with subprocess.Popen(command, cwd=folder, env=environment(env), stdout=pipe, stderr=pipe, text=True) as child:
         try:
             yield child
         finally:
             child.kill()
-
-
-def test_two_processes_on_one_store_both_end_well(made: Experiment, server: CohereChatServer, tmp_path: Path) -> None:
-    command = ["-m", "evals.run", *flags_of(made, server, tmp_path, at_once=2)]
-    with (
-        started([*command, "--output", "0.json"], tmp_path) as first,
-        started([*command, "--output", "1.json"], tmp_path) as second,
-    ):
-        for child in (first, second):
-            assert (child.communicate(timeout=200)[1], child.returncode) == ("", 0)
-    reports = [load_report(tmp_path / f"{number}.json") for number in range(2)]
-    assert [row["scores"] for row in reports[0]["queries"]] == [row["scores"] for row in reports[1]["queries"]]
-    questions = calls_of(reports[0]["queries"])
-    usages = [report["judge"]["usage"] for report in reports]
-    assert len(committed(tmp_path)) == questions
-    assert sum(usage["calls"] for usage in usages) == len(server.chats) == questions, "nothing is bought twice"
-    for report, usage in zip(reports, usages, strict=True):
-        assert usage["hits"] + usage["calls"] == questions
-        expected = fmean(labelled_precision(row) for row in report["queries"] if row["in_scope"])
-        assert report["metrics"][PRECISION]["value"] == pytest.approx(expected, abs=1e-9)
-
-
-# Ctrl-C and SIGTERM
 
 
 BOTH = pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=lambda what: str(what.name))
@@ -314,16 +251,12 @@ class Slow(BaseRetriever):
 def make():
     return Slow()
 """
+IMPORTED = "import pathlib, time\npathlib.Path('asked').touch()\ntime.sleep(20)\n"
 COMMANDS: Mapping[str, tuple[str, str, Sequence[str]]] = {
     "one search": ("slow.py", SLOW.format(threads=False), ["evals.run", "--retriever.python", "slow:make"]),
     "searches at once": ("slow.py", SLOW.format(threads=True), ["evals.run", "--retriever.python", "slow:make"]),
-    **{
-        f"{module} while it is imported": (
-            "pydantic.py", "import pathlib, time\npathlib.Path('asked').touch()\ntime.sleep(20)\n", [module, "a", "b"],
-        )
-        for module in ("evals.run", "evals.compare")
-    },
-}  # fmt: skip
+    "while it is imported": ("pydantic.py", IMPORTED, ["evals.compare", "a", "b"]),
+}
 """A module that keeps a command waiting, and the command."""
 
 
@@ -345,33 +278,7 @@ def test_a_command_that_waits_ends_at_once_with_a_line(tmp_path: Path, what: sig
         _, said = child.communicate(timeout=30)
         assert (child.returncode, said) == (128 + what, f"{SAID[what]}\n")
         assert time.monotonic() - began < 3
-
-
-@BOTH
-def test_an_interrupted_run_leaves_nothing_half_written(tmp_path: Path, what: signal.Signals) -> None:
-    """On a terminal, when the progress bar shows that searches are being timed."""
-    config = make_experiment(tmp_path).config
-    flags = ["--tracking.enabled", "true", "--metrics", "latency/*", "--latency.repeats", "1000"]
-    command = [sys.executable, "-m", "evals.run", "--config", str(config), *flags]
-    master, slave = pty.openpty()
-    child = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=slave, stderr=slave)
-    os.close(slave)
-    seen, sent = b"", False
-    try:
-        with suppress(OSError):  # the other side is closed
-            while data := os.read(master, 65_536):
-                seen += data
-                if b"timing" in seen and not sent:
-                    child.send_signal(what)
-                    sent = True
-        code = child.wait(timeout=60)
-    finally:
-        os.close(master)
-        child.kill()
-        child.wait()
-    assert (code, seen.rstrip().endswith(SAID[what].encode()), b"Traceback" in seen) == (128 + what, True, False)
-    assert not (tmp_path / "mlruns" / "mlflow.db").exists() and not (tmp_path / "mlruns" / "reports").exists()
-    assert not list(tmp_path.rglob("*.part"))
+    assert not (tmp_path / "mlruns").exists() and not list(tmp_path.rglob("*.part"))
 
 
 @BOTH
@@ -405,7 +312,7 @@ def test_interrupted_again_it_ends_at_once_with_what_was_committed(
         assert child.stderr
         while len(server.chats) < 3 and child.poll() is None:
             time.sleep(0.01)
-        server.latency = UNANSWERED_S
+        server.latency = 40.0
         while child.poll() is None and len(server.chats) - len(committed(tmp_path)) < AT_ONCE:
             time.sleep(0.01)
         before = committed(tmp_path)
@@ -413,7 +320,7 @@ def test_interrupted_again_it_ends_at_once_with_what_was_committed(
         assert "; again to end at once" in child.stderr.readline()
         asked, said = time.monotonic(), None
         while said is None:
-            assert time.monotonic() - asked < UNANSWERED_S / 2
+            assert time.monotonic() - asked < 20
             child.send_signal(signal.SIGINT)
             # Python loses an interrupt that comes while an object is destroyed; whoever waits presses again.
             with suppress(subprocess.TimeoutExpired):
@@ -421,3 +328,68 @@ def test_interrupted_again_it_ends_at_once_with_what_was_committed(
         assert child.returncode == 130 and said.endswith("interrupted\n")
         assert committed(tmp_path) >= before, "calls of before may have been answered meanwhile"
         assert not (tmp_path / "mlruns" / "mlflow.db").exists()
+
+
+# MLflow's own server that dies in mid-run
+
+
+@contextmanager
+def mlflow_server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield the server in a process group of its own, so that its worker is killed with it."""
+    command = [
+        sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1", "--port", str(port),
+        "--backend-store-uri", f"sqlite:///{folder}/server.db", "--artifacts-destination", str(folder / "kept"),
+    ]  # fmt: skip
+    env = environment({"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"})
+    options: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    process, answers = subprocess.Popen(command, cwd=folder, env=env, **options), False
+    try:
+        while process.poll() is None and not answers:
+            with suppress(OSError):
+                urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+                answers = True
+            time.sleep(0.25)
+        yield process
+    finally:
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+
+
+def test_a_server_that_is_killed_while_traces_are_written_costs_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    port, logs, calls = free_port(), TracingClient.log_spans, list[object]()
+    url = f"http://127.0.0.1:{port}"
+    tracked = ["--tracking.uri", url, "--tracking.experiment", "new one"]
+    flags = ["--config", make_experiment(tmp_path).config, "--no-gate", "--output", "r.json", *tracked]
+
+    def runs() -> list[Run]:
+        experiment = MlflowClient(url).get_experiment_by_name("new one")
+        return list(MlflowClient(url).search_runs([experiment.experiment_id]))
+
+    with mlflow_server(tmp_path, port) as server, monkeypatch.context() as patch:
+
+        def killed_at_the_second(*arguments: Any, **named: Any) -> Any:
+            calls.append(arguments)
+            if len(calls) == 2:
+                os.killpg(server.pid, signal.SIGKILL)
+            return logs(*arguments, **named)
+
+        patch.setattr("evals.tracking.runs.BATCH", 2)
+        patch.setattr(TracingClient, "log_spans", killed_at_the_second)
+        done = call(main, [*flags, "--tracking.enabled", "true"], capsys)
+    assert done.code == 3 and "Traceback" not in done.err
+    assert "incomplete: MLflow" in done.err and "python -m evals.tracking r.json --tracking.uri http://" in done.err
+    with mlflow_server(tmp_path, port):
+        assert [run.info.status for run in runs()] == ["FAILED"]
+        done = call(complete, ["r.json", *tracked], capsys)
+        assert (done.code, done.err) == (0, "") and "was written" in done.out
+        [run] = runs()
+        assert run.info.status == "FINISHED" and len(run.data.metrics) >= 10
+        traces = traces_of(run, url)
+        assert {str(trace.info.client_request_id) for trace in traces} == {str(case["id"]) for case in CASES}
+        assert all(trace.data.spans and trace.info.assessments for trace in traces)
+        assert "report.json" in {file.path for file in MlflowClient(url).list_artifacts(run.info.run_id)}
+        assert "is there already" in call(complete, ["r.json", *tracked], capsys).out

@@ -4,7 +4,7 @@ import csv
 import json
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from evals.run import main as evaluate
 from evals.sampling.order import judging_order
 from tests.support.chromium import Chromium, chromium, find_chromium
 from tests.support.command import Done, call
-from tests.support.experiment import make_experiment
+from tests.support.experiment import CASES, make_experiment
 
 FOUND = find_chromium()
 POOL = ("--pool", "semantic", "hybrid", "--depth", "2", "--annotator", "ada")
@@ -42,7 +42,6 @@ def run(capsys: pytest.CaptureFixture[str]) -> Golden:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A golden file, and two retrievals of its queries."""
     make_experiment(tmp_path)
     monkeypatch.chdir(tmp_path)
     for mode in ("semantic", "hybrid"):
@@ -68,7 +67,6 @@ def press(browser: Chromium, key: str, done: int | None = None) -> None:
 
 
 def saved_by(browser: Chromium, folder: Path) -> list[dict[str, Any]]:
-    """Press "Save", and return what the browser writes."""
     browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
     for old in folder.glob("*.ada.jsonl"):
         old.unlink()
@@ -136,20 +134,29 @@ def test_a_person_labels_by_keyboard_mouse_and_touch(folder: Path, run: Golden, 
     assert (first["quotes"][0], 3) in [(evidence.quote, evidence.grade) for evidence in case.evidence]
 
 
-def test_a_text_of_a_chunk_ends_no_script_and_loads_nothing(folder: Path, run: Golden) -> None:
-    golden_file = folder / "golden.jsonl"
-    rows = [json.loads(line) for line in golden_file.read_text().splitlines()]
-    rows[0]["query"] = "</script><img src=x onerror=alert(1)>"
-    golden_file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+def rewritten(folder: Path, **columns: Sequence[str]) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in (folder / "golden.jsonl").read_text().splitlines()]
+    for name, values in columns.items():
+        for row, value in zip(rows, values, strict=False):
+            row[name] = value
+    (folder / "golden.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return rows
+
+
+def test_a_text_of_the_pool_ends_no_script_loads_nothing_and_is_no_formula(folder: Path, run: Golden) -> None:
+    answers = [f"{sign}1+1" for sign in "=+-@'1"]
+    rewritten(folder, query=["</script><img src=x onerror=alert(1)>"], reference_answer=answers)
     assert run("--config", "experiment.yaml").code == 0
     text = (folder / "golden.label.html").read_text()
     assert text.count("</script>") == 2 and "<img" not in text and "default-src 'none'" in text
+    assert run("--config", "experiment.yaml", "--out", "sheet.csv").code == 0
+    written = {row["reference_answer"] for row in sheet(folder / "sheet.csv")}
+    assert written == {*(f"'{answer}" for answer in answers[:-1]), answers[-1]}
 
 
 def test_queries_come_in_the_judging_order_and_a_spreadsheet_is_read_back(folder: Path, run: Golden) -> None:
     path = folder / "golden.jsonl"
-    before = [json.loads(line) for line in path.read_text().splitlines()]
-    path.write_text("".join(json.dumps({**row, "reference_answer": f"About {row['id']}."}) + "\n" for row in before))
+    before = rewritten(folder, reference_answer=["About it."] * len(CASES))
     done = run(*POOL, "--seed", "5", "--out", "sheet.csv")
     assert done.code == 0 and stat.S_IMODE((folder / "sheet.csv").stat().st_mode) == 0o600
     rows = sheet(folder / "sheet.csv")
@@ -166,20 +173,10 @@ def test_queries_come_in_the_judging_order_and_a_spreadsheet_is_read_back(folder
     for row, old in zip(map(json.loads, path.read_text().splitlines()), before, strict=True):
         verdicts = row.pop("human_verdicts", {})
         assert set(verdicts.values()) == ({1} if row["id"] in order[:3] else set())
-        assert row["id"] in order[:3] or row == {**old, "reference_answer": f"About {old['id']}."}
+        assert row["id"] in order[:3] or row == old
     again = run(*POOL, "--seed", "5", "--out", "again.csv")
     assert again.code == 0
     assert not {row["case"] for row in sheet(folder / "again.csv")} & {*order[:3]}, "what people judged is left out"
-
-
-def test_no_text_of_the_pool_is_a_formula_of_the_spreadsheet(folder: Path, run: Golden) -> None:
-    path, answers = folder / "golden.jsonl", [f"{sign}1+1" for sign in "=+-@'1"]
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    asked = [{**row, "reference_answer": answer} for row, answer in zip(rows, answers, strict=True)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in asked))
-    assert run(*POOL, "--out", "sheet.csv").code == 0
-    written = {row["reference_answer"] for row in sheet(folder / "sheet.csv")}
-    assert written == {*(f"'{answer}" for answer in answers[:-1]), answers[-1]}
 
 
 def test_what_a_report_returned_and_nobody_judged_is_asked_for_until_none_is_left(
@@ -203,10 +200,8 @@ def test_bad_input_is_told_and_nothing_is_written(folder: Path, run: Golden) -> 
         ((), "there is no pool: name saved retrievals with --pool FILE"),
         (("--pool", "nowhere"), "--pool nowhere: expected a file that --save-retrieval wrote"),
         (("--write",), "--write: expected the files of labels to write"),
-        (("--labels", "none.jsonl", "--write"), "none.jsonl: cannot be read"),
         (("--pool", "semantic", "--report", "none.json"), "none.json"),
         (("--holes", "none.json"), "--holes is gone: `golden label --report REPORT`"),
-        (("--pool", "semantic", "--port", "5000"), "--port is gone: `golden label` writes a page"),
     ):
         done = run(*arguments)
         assert (done.code, done.out) == (2, "") and message in done.err, done.err

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from langchain_qdrant import QdrantVectorStore
-from qdrant_client import QdrantClient, models
+from qdrant_client import models
 
 from evals.cases.reading import golden_set
 from retrievers import QdrantRetriever
@@ -64,12 +64,10 @@ def commands(group: str) -> list[str]:
 
 
 def sample(words: str) -> str:
-    """Return the output that the README shows and that has these words."""
     return next(text for text in blocks(README, "text") if words in text)
 
 
 def run(command: str, folder: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command of a page in the folder."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     usual = {"PATH": path, "HOME": str(folder), "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "120"}
     return subprocess.run(
@@ -80,7 +78,7 @@ def run(command: str, folder: Path, env: Mapping[str, str] | None = None) -> sub
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout in which the virtual environment is made already: this one's programs."""
+    """A checkout after `make run`; its virtual environment is of this one's programs."""
     folder = tmp_path_factory.mktemp("readme") / "checkout"
     ignored = shutil.ignore_patterns(".git", ".venv*", ".qdrant", "mlruns", "__pycache__", ".*_cache", ".hypothesis")
     shutil.copytree(ROOT, folder, ignore=ignored)
@@ -88,14 +86,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("bin", "lib", "pyvenv.cfg"):
         (folder / ".venv" / name).symlink_to(Path(sys.prefix, name))
     (folder / ".venv" / ".installed").touch()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def after_make_run(checkout: Path) -> Path:
-    done = run("python -m evals.run --quiet", checkout)
+    done = run("python -m evals.run --quiet", folder)
     assert done.returncode in (0, 1), done.stderr
-    return checkout
+    return folder
 
 
 def test_make_is_asked_for_what_it_has() -> None:
@@ -103,8 +96,8 @@ def test_make_is_asked_for_what_it_has() -> None:
 
 
 @pytest.mark.parametrize("command", commands("handbook"))
-def test_commands_on_the_handbook(command: str, after_make_run: Path) -> None:
-    done = run(command, after_make_run)
+def test_commands_on_the_handbook(command: str, checkout: Path) -> None:
+    done = run(command, checkout)
     assert (done.returncode in (0, 1), done.stderr) == (True, "")
     assert "physical_ai_handbook" in done.stdout
     if "--sweep.threshold 0:0.6:0.02" in command:
@@ -134,11 +127,11 @@ def test_a_beir_folder_is_measured_with_three_commands(tmp_path: Path) -> None:
     assert "hit rate 1.000, recall 1.000" in " ".join(measured.stdout.split())
 
 
-def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_run: Path) -> None:
+def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(checkout: Path) -> None:
     first, second, compare, gate = commands("compared")
     for command in (first, second):
-        assert run(command, after_make_run).returncode in (0, 1)
-    shown, failed = run(compare, after_make_run), run(gate, after_make_run)
+        assert run(command, checkout).returncode in (0, 1)
+    shown, failed = run(compare, checkout), run(gate, checkout)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "retriever.rerank  none → mmr" in shown.stdout
     assert (failed.returncode, failed.stderr) == (1, "")
@@ -146,46 +139,43 @@ def test_two_runs_are_compared_and_the_last_command_fails_as_it_says(after_make_
     assert [line for line in sample("win/tie/loss").splitlines() if line.split() not in printed] == []
 
 
-def test_a_run_from_a_saved_retrieval_needs_no_store(after_make_run: Path) -> None:
+def test_a_run_from_a_saved_retrieval_needs_no_store(checkout: Path) -> None:
     save, start = commands("saved")
-    store, away = after_make_run / ".qdrant", after_make_run / "away"
-    done = run(save, after_make_run)
+    store = checkout / ".qdrant"
+    done = run(save, checkout)
     assert (done.returncode, done.stderr) == (0, "")
-    store.rename(away)
-    try:
-        done = run(start, after_make_run)
-        assert (done.returncode, done.stderr, store.exists()) == (0, "", False)
-    finally:
-        away.rename(store)
+    away = store.rename(checkout / "away")
+    done, is_made = run(start, checkout), store.exists()
+    away.rename(store)
+    assert (done.returncode, done.stderr, is_made) == (0, "", False)
     assert "started from the retrieval 'retrieved.parquet'" in done.stdout
 
 
-def test_commands_with_a_judge(after_make_run: Path) -> None:
+def test_commands_with_a_judge(checkout: Path) -> None:
     """Against the loopback in Cohere's place; everything else as it stands in the README."""
-    golden = golden_set(after_make_run / "datasets" / "physical_ai_handbook" / "golden.jsonl")
-    store = StoreConfig(path=after_make_run / ".qdrant")
+    golden = golden_set(checkout / "datasets" / "physical_ai_handbook" / "golden.jsonl")
+    store = StoreConfig(path=checkout / ".qdrant")
     with QdrantRetriever.open(RetrieverConfig(store=store), env={}) as retriever:
         oracle = Oracle(golden_labels(golden.cases, retriever.chunks()))
     with CohereChatServer(oracle) as cohere:
         places = ("retriever.embedding", "retriever.cross-encoder", "judge")
         here = "".join(f" --{place}.base-url {cohere.url}" for place in places)
         plan, judged = (command + here for command in commands("judged"))
-        planned = run(plan, after_make_run, {"COHERE_API_KEY": KEY})
+        planned = run(plan, checkout, {"COHERE_API_KEY": KEY})
         assert (planned.returncode, planned.stderr) == (0, "")
         assert "ragas/llm_context_precision" in planned.stdout and not cohere.chats
         cohere.requests.clear()
-        done = run(f"{judged} --output judged.json", after_make_run, {"COHERE_API_KEY": KEY})
+        done = run(f"{judged} --output judged.json", checkout, {"COHERE_API_KEY": KEY})
     assert (done.returncode in (0, 1), done.stderr) == (True, "")
     assert {request.path for request in cohere.requests} == {"/v1/embed", "/v2/rerank", "/v2/chat"}
     asked = {(chat.model, chat.temperature, chat.seed, bool(chat.response_format)) for chat in cohere.chats}
     assert asked == {(MODEL, 0, 0, True)}
-    report = (after_make_run / "judged.json").read_text(encoding="utf-8")
+    report = (checkout / "judged.json").read_text(encoding="utf-8")
     usage = json.loads(report)["judge"]["usage"]
     assert usage["calls"] == len(cohere.chats)
     assert usage["usd"] == pytest.approx((usage["tokens_in"] * 2.5 + usage["tokens_out"] * 10) / 1e6)
     assert KEY not in report + done.stdout
-    for name in ("ragas/llm_context_recall", "judge/agreement", "judge/self_agreement"):
-        assert name in done.stdout
+    assert {"ragas/llm_context_recall", "judge/agreement", "judge/self_agreement"} <= {*done.stdout.split()}
 
 
 # One's own Qdrant, and Cohere
@@ -194,7 +184,16 @@ def test_commands_with_a_judge(after_make_run: Path) -> None:
 @pytest.fixture(scope="module")
 def servers() -> Iterator[dict[str, str]]:
     with QdrantServer(api_key="q-key") as qdrant, CohereServer() as cohere:
-        fill(qdrant.client, cohere.url)
+        # A collection as somebody else would make it: no recorded model, other names for the fields.
+        config = EmbeddingConfig(base_url=cohere.url, model="cohere:embed-english-v3.0")
+        embeddings = make_embeddings(config, {"COHERE_API_KEY": KEY})
+        size = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
+        qdrant.client.create_collection("manual", vectors_config=size)
+        store = QdrantVectorStore(qdrant.client, "manual", embedding=embeddings, validate_collection_config=False)
+        for page in PAGES:
+            texts = [f"What {page} are made of, and how part {n} of them is calibrated." for n in range(3)]
+            about = {"url": f"/manual/{page}", "title": page}
+            store.add_texts(texts, [{**about, "document_section": f"{page} > {n}"} for n in range(3)])
         yield {
             "QDRANT_URL": qdrant.url,
             "QDRANT_API_KEY": "q-key",
@@ -202,20 +201,6 @@ def servers() -> Iterator[dict[str, str]]:
             "RAG_DEFAULT_COLLECTION": "manual",
             "cohere": cohere.url,
         }
-
-
-def fill(client: QdrantClient, cohere: str) -> None:
-    """Make a collection as somebody else would: no recorded model, other names for the fields."""
-    size = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
-    client.create_collection("manual", vectors_config=size)
-    embeddings = make_embeddings(
-        EmbeddingConfig(base_url=cohere, model="cohere:embed-english-v3.0"), {"COHERE_API_KEY": KEY}
-    )
-    store = QdrantVectorStore(client, "manual", embedding=embeddings, validate_collection_config=False)
-    for page in PAGES:
-        texts = [f"What {page} are made of, and how part {n} of them is calibrated." for n in range(3)]
-        about = {"url": f"/manual/{page}", "title": page}
-        store.add_texts(texts, [{**about, "document_section": f"{page} > {n}"} for n in range(3)])
 
 
 def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[str, str]) -> None:
@@ -261,8 +246,8 @@ def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[st
 # The workflow, step by step as the CI system would: main first, then pull requests
 
 
-def test_the_workflow_keeps_a_baseline_and_stops_what_makes_retrieval_worse(after_make_run: Path) -> None:
-    here = after_make_run
+def test_the_workflow_keeps_a_baseline_and_stops_what_makes_retrieval_worse(checkout: Path) -> None:
+    here = checkout
     [workflow] = blocks(WORKFLOW, "yaml")
     steps = yaml.safe_load(workflow)["jobs"]["evaluate"]["steps"]
     assert all("uses" in step for step in steps if "run" not in step)
@@ -274,9 +259,8 @@ def test_the_workflow_keeps_a_baseline_and_stops_what_makes_retrieval_worse(afte
         assert (done.returncode, done.stderr) == (0, ""), command
         return done.stdout
 
-    def read(name: str) -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads((here / name).read_text(encoding="utf-8"))
-        return loaded
+    def read(name: str) -> Any:
+        return json.loads((here / name).read_text(encoding="utf-8"))
 
     for command in (install, evaluate, keep):
         passes(command)
@@ -296,10 +280,9 @@ def test_the_workflow_keeps_a_baseline_and_stops_what_makes_retrieval_worse(afte
     experiment = here / "evals" / "config" / "presets" / "default.yaml"
     before = experiment.read_text()
     experiment.write_text(before.replace("top_k: 5", "top_k: 1"))
-    try:
-        assert run(evaluate, here).returncode in (0, 1)
-    finally:
-        experiment.write_text(before)
+    code = run(evaluate, here).returncode
+    experiment.write_text(before)
+    assert code in (0, 1)
     done = run(compare, here)
     assert (done.returncode, done.stderr) == (1, "")
     assert "FAIL  ranking/ndcg_at_5" in done.stdout

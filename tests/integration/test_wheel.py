@@ -1,4 +1,4 @@
-"""The wheel and the sdist: what is in them, and the default experiment run by an installed wheel in an empty folder."""
+"""What is shipped: wheel and sdist, run in an empty folder; benchmarks and examples, which start and run."""
 
 import json
 import os
@@ -7,14 +7,17 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.command import ROOT, environment
+from evals.run import main
+from tests.support.command import ROOT, call, environment, python
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = pytest.mark.integration
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
 UV = shutil.which("uv", path=os.pathsep.join([os.environ["PATH"], str(Path(sys.executable).parent)]))
 
@@ -50,11 +53,11 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def committed(folder: str) -> set[str]:
-    """Return the files of a folder of the checkout, as a wheel names them."""
     found = (file for file in (ROOT / folder).rglob("*") if file.is_file() and "__pycache__" not in file.parts)
     return {file.relative_to(ROOT).as_posix() for file in found}
 
 
+@pytest.mark.slow
 def test_the_archives_hold_both_packages_and_the_data_and_nothing_else(wheel: Path, sdist: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -69,21 +72,18 @@ def test_the_archives_hold_both_packages_and_the_data_and_nothing_else(wheel: Pa
 
 @dataclass(frozen=True)
 class Installed:
-    """A virtual environment with the wheel and what the lock file names."""
-
     folder: Path
 
-    def run(self, *arguments: str, home: str = "home") -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the console script in an empty folder, as a user with an empty home would."""
         usual = {name: value for name, value in environment().items() if name not in ("PYTHONPATH", "XDG_CACHE_HOME")}
         command = [str(self.folder / "venv" / "bin" / "retrieval-evals"), *arguments]
-        env = {**usual, "HOME": str(self.folder / home), "PATH": "/usr/bin:/bin"}
+        env = {**usual, "HOME": str(self.folder / "home"), "PATH": "/usr/bin:/bin"}
         return subprocess.run(
             command, cwd=self.folder / "work", env=env, capture_output=True, text=True, check=False, timeout=300
         )
 
     def files(self) -> set[Path]:
-        """All that the environment has, besides what Python compiles."""
         return {file for file in (self.folder / "venv").rglob("*") if file.is_file() and file.suffix != ".pyc"}
 
 
@@ -100,6 +100,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     return Installed(folder)
 
 
+@pytest.mark.slow
 def test_an_installed_wheel_runs_the_default_experiment_in_an_empty_folder(installed: Installed) -> None:
     before, work = installed.files(), installed.folder / "work"
     done = installed.run("run", "--no-gate")
@@ -113,10 +114,48 @@ def test_an_installed_wheel_runs_the_default_experiment_in_an_empty_folder(insta
     assert (found.returncode, "physical_ai_handbook" in found.stdout) == (0, True), found.stderr
 
 
-def test_a_cache_folder_that_cannot_be_written_is_named(installed: Installed) -> None:
-    (installed.folder / "taken").write_text("a file, where a folder is wanted")
-    done = installed.run("run", home="taken")
-    assert (done.returncode, done.stdout) == (2, "")
-    store = installed.folder / "taken" / ".cache" / "retrieval-evals" / ".qdrant"
-    assert f"the embedded store at {store} cannot be opened; " in done.stderr
-    assert "name another with store.path" in done.stderr
+# Every benchmark starts and measures something small; the examples run
+
+BENCHMARKS = ROOT / "benchmarks"
+EXAMPLES = ROOT / "examples"
+SMALL: Mapping[str, Sequence[str]] = {
+    "default_run": ("--rounds", "1", "--flags", "--limit 5"),
+    "embedding_models": ("--help",),
+    "grid": ("--help",),
+    "handbook": ("--limit", "3"),
+    "judge": ("--help",),
+    "paired_intervals": ("--samples", "10"),
+    "proxies": ("--draws", "5"),
+    "rounds": ("--draws", "1"),
+    "scale": ("--queries", "100", "--chunks", "200"),
+}
+"""Three read a test collection, and are asked for their flags: mypy knows the rest."""
+
+
+def test_every_benchmark_is_started() -> None:
+    assert {*SMALL} == {file.stem for file in BENCHMARKS.glob("*.py")} - {"cranfield"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_a_benchmark_measures_something_small(name: str, tmp_path: Path) -> None:
+    done = python([str(BENCHMARKS / f"{name}.py"), *SMALL[name]], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_the_experiment_on_ones_own_qdrant_is_understood(capsys: Any) -> None:
+    done = call(main, ["--config", EXAMPLES / "own_qdrant.yaml", "--print-config"], capsys)
+    assert (done.code, done.err) == (0, "")
+    assert "embed-english-v3.0" in done.out and "out_of_scope: 0.2" in done.out
+
+
+def test_the_notebook_runs(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for cell in json.loads((EXAMPLES / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)  # what a reader of the notebook runs
+    assert names["result"].metrics["ranking/hit_rate_at_3"].value == 1.0
+    swept = names["sweep"](names["find"], names["golden"], top_k=[1, 2, 3], threshold=[0.0, 0.1, 0.2, 0.3])
+    assert "Which threshold and top_k?" in str(swept)

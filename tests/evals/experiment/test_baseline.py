@@ -2,25 +2,40 @@
 
 import json
 import re
+import subprocess
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
-from runpy import run_path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import yaml
+from langchain_qdrant import QdrantVectorStore
+from qdrant_client import QdrantClient, models
 
 from evals import Evaluation, compare_runs, evaluate
+from evals.config.judge import JudgeConfig
 from evals.errors import ReportError
+from evals.experiment import facts
+from evals.judge.chat import make_chat
 from evals.report.head import criteria_line
 from evals.report.html.render import badge
-from evals.report.parsing import parse
+from evals.report.model import JudgeFacts
 from evals.run import main
+from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
+from retrievers.retriever.opened import adopt_given
+from tests.support import distances
+from tests.support.collections import index_pages, write_pages
+from tests.support.collections import settings as retriever_settings
 from tests.support.command import call
 from tests.support.experiment import CASES, Experiment, load_report, make_experiment, settings
+from tests.support.loopback import Reply, Request
+from tests.support.qdrant_server import KEY, QdrantServer, Rules
 
 METRICS = ("ranking/*", "scope/*")
-COMMITTED = run_path(str(Path(__file__).parents[3] / ".ci" / "baseline.py"))
 
 
 @pytest.fixture(scope="module")
@@ -130,43 +145,182 @@ def test_a_baseline_of_other_golden_data_is_refused_before_any_work(
     assert "make it again from this data" in str(refused.value) and not store.exists()
 
 
-def test_the_committed_baseline_compares_as_the_whole_report_and_names_no_folder(whole: Evaluation) -> None:
-    plain = COMMITTED["committed"](whole.report)
-    assert str(Path.cwd().anchor) not in plain["facts"]["dataset"] and "store" not in json.dumps(plain["config"])
-    read = parse(json.dumps(plain), "baseline")
-    assert read.metrics == whole.report.metrics
-    assert [(row.id, row.fingerprint, row.scores) for row in read.queries] == [
-        (row.id, row.fingerprint, row.scores) for row in whole.report.queries
-    ]
-    assert max(len(row.retrieved) for row in read.queries) <= COMMITTED["CHUNKS"]
-
-
-@pytest.mark.parametrize(("fault", "code"), [(KeyboardInterrupt, 130), (RuntimeError("no template"), 3)])
-def test_what_goes_wrong_with_the_page_loses_no_measurement(
+@pytest.mark.parametrize(
+    ("fails", "fault", "code"),
+    [
+        ("evals.report.html.render_page", KeyboardInterrupt, 130),
+        ("evals.report.html.render_page", RuntimeError("no template"), 3),
+        ("evals.experiment.outputs.write", ConfigError("File too large"), 2),
+    ],
+)
+def test_what_goes_wrong_after_measuring_loses_no_figure(
     made: Experiment,
     tmp_path: Path,
+    fails: str,
     fault: Any,
     code: int,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def fail(*_: Any) -> None:
-        raise fault
-
-    monkeypatch.setattr("evals.report.html.render_page", fail)
+    monkeypatch.setattr(fails, Mock(side_effect=fault))
     file, page = tmp_path / "report.json", tmp_path / "page.html"
     done = call(main, ["--config", made.config, "--output", file, "--html", page], capsys)
-    assert done.code == code and not page.exists()
-    assert load_report(file)["metrics"]["ranking/hit_rate_at_3"]["value"] == 0.75
-    assert "ranking/hit_rate_at_3" in done.out and str(file) in done.out
+    assert done.code == code and not page.exists() and "ranking/hit_rate_at_3" in done.out
+    if code == 2:
+        assert "File too large" in done.err
+    else:
+        assert load_report(file)["metrics"]["ranking/hit_rate_at_3"]["value"] == 0.75 and str(file) in done.out
 
 
-def test_a_report_that_cannot_be_written_is_shown(
-    made: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+# What a run can be compared by: golden data, judge, versions, commit, and the collection, before and after it
+
+
+class Changing(QdrantServer):
+    """Does something when it has answered the n-th query or batch of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries = self.at = 0
+        self.change: Callable[[], object] = dict
+
+    def answer(self, request: Request) -> Reply:
+        reply = super().answer(request)
+        if "/points/query" in request.path:
+            self.queries += 1
+            if self.queries == self.at:
+                self.change()
+        return reply
+
+    def when(self, query: int, change: Callable[[], object]) -> None:
+        self.queries, self.at, self.change = 0, query, change
+
+    def ids(self) -> list[Any]:
+        return [point.id for point in self.client.scroll("robots", limit=1000)[0]]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return make_experiment(tmp_path_factory.mktemp("changing"))
+
+
+@pytest.fixture
+def server(world: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Changing]:
+    monkeypatch.chdir(tmp_path)
+    with Changing() as server:
+        index_pages(retriever_settings(store={"url": server.url}, collection="robots"), world.docs)
+        yield server
+
+
+def run(world: Experiment, server: QdrantServer, *arguments: str) -> tuple[int, dict[str, Any]]:
+    config = yaml.safe_load(world.config.read_text())
+    config["retriever"]["store"] = {"url": server.url}
+    config["criteria"] = {"ranking/hit_rate_at_3": ">= 0.5"}
+    file = world.folder / "on_a_server.yaml"
+    file.write_text(yaml.safe_dump(config))
+    code = main(["--config", str(file), "--output", "report.json", "--junit", "junit.xml", *arguments])
+    return code, json.loads(Path("report.json").read_text())
+
+
+def test_the_facts_of_a_run_are_the_same_as_long_as_its_collection_is(world: Experiment, server: Changing) -> None:
+    code, report = run(world, server)
+    known = report["facts"]
+    assert (code, known["in_scope"], known["out_of_scope"], known["collection_changed"]) == (0, 4, 2, None)
+    assert (known["embedding"], known["started_at"][-6:]) == ("wordllama:l2_supercat_256", "+00:00")
+    collection = known["collection"]
+    assert (collection["name"], collection["points"]) == ("robots", 5)
+    assert (collection["content"]["dimension"], collection["content"]["distance"]) == (256, "cosine")
+    assert known["versions"]["ragas"] == version("ragas")
+    again = run(world, server)[1]["facts"]
+    assert again["collection"] == collection and again["dataset_fingerprint"] == known["dataset_fingerprint"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda server: server.client.delete("robots", server.ids()[:2]), "points 5 → 3, content of 5 sampled points"),
+        (
+            lambda server: server.client.set_payload("robots", {"page_content": ""}, server.ids()[:1]),
+            "content of 5 sam",
+        ),
+        (lambda server: server.aliases.update(live="other"), "points 5 → 1, content of 5 sampled points"),
+    ],
+    ids=["deleted points", "another text", "another collection of the alias"],
+)
+def test_a_change_in_mid_run_leaves_every_criterion_undecided(
+    world: Experiment, server: Changing, capsys: pytest.CaptureFixture[str], change: Callable[[Any], object], said: str
 ) -> None:
-    def full(file: Path, _: str) -> None:
-        raise ConfigError(f"{file}: cannot be written: File too large")
+    other = write_pages(world.docs.parent / "other", {"a.md": "# Other\n\nAnother page.\n"})
+    index_pages(retriever_settings(store={"url": server.url}, collection="other"), other)
+    server.aliases["live"] = "robots"
+    server.when(2, lambda: change(server))
+    code, report = run(world, server, "--retriever.collection", "live")
+    assert code == 3 and report["facts"]["collection_changed"].startswith(said)
+    assert report["facts"]["collection"]["name"] == "live"
+    assert not report["passed"] and report["criteria"]
+    assert all("the collection changed between" in criterion["reason"] for criterion in report["criteria"])
+    assert f"incomplete: the collection changed during the run: {said}" in capsys.readouterr().err
+    assert 'type="undecided"' in Path("junit.xml").read_text()
 
-    monkeypatch.setattr("evals.experiment.outputs.write", full)
-    done = call(main, ["--config", made.config, "--output", tmp_path / "report.json"], capsys)
-    assert done.code == 2 and "ranking/hit_rate_at_3" in done.out and "cannot be written: File too large" in done.err
+
+def test_a_collection_that_is_gone_does_not_lose_the_run(world: Experiment, server: Changing) -> None:
+    run(world, server)
+    baseline = Path("report.json").rename("baseline.json")
+    server.when(server.queries, lambda: setattr(server, "rules", Rules(api_key=KEY)))
+    code, report = run(world, server, "--baseline", str(baseline))
+    assert code == 3 and "cannot be read any more (" in report["facts"]["collection_changed"]
+    compared = [one for one in report["criteria"] if one["condition"] == "no worse"]
+    assert len(compared) > 5 and all(one["undecided"] and not one["passed"] for one in compared)
+
+
+def test_a_collection_made_elsewhere_is_known_by_texts_and_vectors_from_all_over_it(server: Changing) -> None:
+    vectors = np.random.default_rng(0).normal(size=(600, 5))
+
+    def write(numbers: range, sign: float) -> None:
+        texts = [{"page_content": f"{number}"} for number in numbers]
+        points = models.Batch(ids=[*numbers], vectors=(sign * vectors[numbers]).tolist(), payloads=texts)
+        server.client.upsert("big", points)
+
+    server.client.create_collection("big", models.VectorParams(size=5, distance=models.Distance.COSINE))
+    write(range(600), 1)
+    client = QdrantClient(server.url, check_compatibility=False)
+    store = QdrantVectorStore(client, "big", distances.EMBEDDINGS, validate_collection_config=False)
+    retriever, _ = adopt_given(store, RetrieverConfig(trust_embedding=True), None, {})
+    first = facts.collection_facts(retriever)
+    assert facts.collection_facts(retriever) == first
+    write(range(300, 600), -1)
+    changed = facts.collection_facts(retriever)
+    assert first and changed and facts.differences(first, changed) == "content of 256 sampled points"
+
+
+def test_a_judge_is_known_by_all_that_its_verdicts_depend_on() -> None:
+    def judge(**changes: Any) -> JudgeFacts:
+        named = {"model": "openai:local", "base_url": "http://localhost:1/v1", **changes}
+        return facts.judge_facts(make_chat(JudgeConfig.model_validate(named), {"OPENAI_API_KEY": "sk-SECRET"}))
+
+    found = judge()
+    assert (found.provider, found.model) == ("openai", "local")
+    assert (found.parameters["temperature"], found.parameters["base_url"]) == (0.0, "http://localhost:1/v1")
+    assert judge() == found and judge(max_concurrency=2, timeout_s=9) == found
+    changes = ("temperature", 0.5), ("model", "openai:other"), ("max_output_tokens", 100), ("base_url", "http://h:2/v1")
+    assert len({found.fingerprint, *(judge(**{name: value}).fingerprint for name, value in changes)}) == 5
+    assert "SECRET" not in str(found)
+
+
+def git(*arguments: str) -> str:
+    command = ["git", "-c", "user.name=n", "-c", "user.email=e@x", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_the_commit_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert facts.code_commit() == "unknown"
+    git("init", "-q")
+    assert facts.code_commit() == "unknown"
+    (tmp_path / "file").write_text("one")
+    git("add", "file")
+    git("commit", "-qm", "first")
+    commit = git("rev-parse", "HEAD")
+    assert facts.code_commit() == commit
+    (tmp_path / "file").write_text("two")
+    assert facts.code_commit() == f"{commit}-dirty"

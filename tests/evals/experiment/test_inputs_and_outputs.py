@@ -11,10 +11,16 @@ import pytest
 from evals.cases.reading import golden_set
 from evals.config.experiment import ExperimentConfig, TrackingConfig
 from evals.errors import DatasetError, ExperimentError
+from evals.experiment.bench import index_if_stale, open_bench
 from evals.experiment.inputs import load_inputs, with_objective
 from evals.experiment.outputs import Outputs, check_outputs, new_file, run_names, with_report
 from evals.grid.axes import plan
-from retrievers.errors import ConfigError
+from retrievers import QdrantRetriever
+from retrievers.config import RetrieverConfig
+from retrievers.errors import ConfigError, StoreError
+from retrievers.indexing.chunking import CHUNKING_VERSION
+from tests.support.collections import mark
+from tests.support.experiment import PAGES, Experiment, index_once, make_experiment, settings, silent
 
 LABELLED: dict[str, Any] = {"id": "l", "query": "how?", "relevant_ids": {"a": 1}}
 ANSWERED: dict[str, Any] = {"id": "a", "query": "why?", "reference_answer": "So."}
@@ -29,9 +35,8 @@ def config(**settings: Any) -> ExperimentConfig:
     return ExperimentConfig.model_validate({"name": "x", "dataset": {"path": "x.jsonl"}, **settings})
 
 
-@pytest.mark.parametrize(
-    ("rows", "settings", "refused"),
-    [
+def test_something_must_score_every_query() -> None:
+    for rows, changes, refused in (
         ((LABELLED, OUTSIDE), {}, ""),
         ((ANSWERED, OUTSIDE), {"judge": JUDGE}, ""),
         ((BARE,), {"judge": JUDGE}, ""),
@@ -41,18 +46,14 @@ def config(**settings: Any) -> ExperimentConfig:
         ((ANSWERED,), {"judge": JUDGE, "metrics": ["ranking/*"]}, f"no metric such as {PRECISION}"),
         ((ANSWERED, BARE), {"judge": JUDGE, "metrics": [PRECISION]}, f"reference_answer that {PRECISION} needs: row 1"),
         (tuple({"query": f"how {n}?"} for n in range(5)), {}, r"5 of 5 .*: row 0, row 1, row 2, .*; add"),
-    ],
-)  # fmt: skip
-def test_something_must_score_every_query(
-    rows: tuple[dict[str, Any], ...], settings: dict[str, Any], refused: str
-) -> None:
-    try:
-        load_inputs(config(**settings), golden_set(rows))
-        said = ""
-    except DatasetError as error:
-        said = str(error)
-        assert "golden label" in said and "golden synthesize" in said
-    assert bool(said) == bool(refused) and re.search(refused, said)
+    ):
+        try:
+            load_inputs(config(**changes), golden_set(rows))
+            said = ""
+        except DatasetError as error:
+            said = str(error)
+            assert "golden label" in said and "golden synthesize" in said
+        assert bool(said) == bool(refused) and re.search(refused, said)
 
 
 def test_cells_are_compared_by_what_can_score_the_queries() -> None:
@@ -110,17 +111,93 @@ def test_a_file_that_cannot_be_written_is_named_before_any_work(tmp_path: Path, 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("retriever", "sweep", "label"),
-    [
+def test_a_run_is_named_by_its_settings() -> None:
+    for retriever, sweep, label in (
         ({"mode": "hybrid", "top_k": 8, "threshold": 0.25}, {}, "hybrid k8 t0.25"),
         ({"mode": "semantic", "rerank": "mmr", "threshold": 1 / 3}, {}, "semantic+mmr k5 t0.333"),
         ({"python": "package.module:make"}, {}, "make k5"),
         ({}, {"mode": ["semantic", "hybrid"], "top_k": [3, 8], "threshold": [0, 0.3]}, "grid 8 cells semantic,hybrid"),
+    ):
+        made = config(retriever=retriever, sweep=sweep)
+        started = datetime(2026, 1, 2, 4, 4, 5, tzinfo=timezone(timedelta(hours=1)))
+        name, stem = run_names(made, plan(made.retriever, made.sweep) if sweep else None, started)
+        assert (name, stem) == (f"{label} x 20260102-030405", "x-20260102-030405")
+
+
+# The collection that an experiment makes of its own pages: made, brought up to date, or left alone
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Experiment:
+    made = make_experiment(tmp_path)
+    index_once(made)
+    return made
+
+
+def stale(config: ExperimentConfig) -> bool:
+    return index_if_stale(config, {}, silent)
+
+
+def stored(config: ExperimentConfig) -> dict[str | None, tuple[str, str]]:
+    with QdrantRetriever.open(config.retriever, env={}) as retriever:
+        return {chunk.heading: (chunk.text, chunk.chunk_context or "") for chunk in retriever.chunks()}
+
+
+def test_changed_added_and_removed_pages_are_brought_up_to_date(made: Experiment) -> None:
+    config = settings(made)
+    made.write_pages({"ros/topics.md": PAGES["ros/topics.md"].replace("lost messages", "what was lost")})
+    made.write_pages({"ros/services.md": "# Services\n\nA service answers a request.\n"})
+    (made.docs / "arms" / "kinematics.md").unlink()
+    assert stale(config)
+    found = stored(config)
+    assert set(found) == {"Topics", "Quality of service", "Services"}
+    assert "what was lost" in found["Quality of service"][0] and not stale(config)
+
+
+def test_another_context_indexes_again_and_none_named_keeps_the_recorded_one(made: Experiment) -> None:
+    before, config = stored(settings(made)), settings(made, index__context="title")
+    assert stale(config) and not stale(config) and not stale(settings(made))
+    after = stored(config)
+    assert {heading: text for heading, (text, _) in after.items()} == {k: text for k, (text, _) in before.items()}
+    assert after["Forward kinematics"][1] == "Kinematics"
+    with QdrantRetriever.open(config.retriever, env={}, index=config.index) as retriever:
+        assert retriever.info.index["context"] == "title"
+
+
+@pytest.mark.parametrize("other", [{"chunking": CHUNKING_VERSION - 1}, {"state": "building"}])
+def test_what_was_cut_by_another_version_or_is_unfinished_is_made_again(
+    made: Experiment, other: dict[str, Any]
+) -> None:
+    config = settings(made)
+    mark(config.retriever.store, "robots", **other)
+    assert stale(config) and not stale(config)
+
+
+def test_a_collection_that_is_not_its_own_is_refused_with_another_context(made: Experiment) -> None:
+    inputs = load_inputs(settings(made, index__collection=None, index__context="none"))
+    said = r"with index\.context 'path', but index\.context 'none' is expected"
+    with pytest.raises(StoreError, match=said), open_bench(inputs, {}, silent):
+        pass
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"index__collection": None},
+        {"index__collection": "another"},
+        {"sources__dir": None},
+        {"retriever__store": {"url": "http://127.0.0.1:9", "path": None}},
+        {"index__collection": "robots", "retriever__python": "mine:make"},
+        {"index__collection": RetrieverConfig.model_fields["collection"].default, "retriever__python": "mine:make"},
     ],
-)  # fmt: skip
-def test_a_run_is_named_by_its_settings(retriever: dict[str, Any], sweep: dict[str, Any], label: str) -> None:
-    made = config(retriever=retriever, sweep=sweep)
-    started = datetime(2026, 1, 2, 4, 4, 5, tzinfo=timezone(timedelta(hours=1)))
-    name, stem = run_names(made, plan(made.retriever, made.sweep) if sweep else None, started)
-    assert (name, stem) == (f"{label} x 20260102-030405", "x-20260102-030405")
+)
+def test_only_an_embedded_collection_of_its_own_is_written_to(tmp_path: Path, change: dict[str, Any]) -> None:
+    made = make_experiment(tmp_path)
+    assert not stale(settings(made, **change)) and not made.store.exists()
+
+
+def test_the_collection_that_a_retriever_of_the_users_own_names_is_made(tmp_path: Path) -> None:
+    made = make_experiment(tmp_path)
+    own = {"retriever__python": "mine:make", "retriever__collection": "robots"}
+    assert stale(settings(made, **own, retriever__store={"path": made.store}))
+    assert len(stored(settings(made))) == 5

@@ -8,5 +8,4 @@ from tests.support.command import Done, call
 
 @pytest.fixture
 def golden(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
-    """`golden` with a subcommand and its arguments."""
     return lambda *arguments: call(main, arguments, capsys)

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 from datasets import Dataset
-from ragas import EvaluationDataset
 from syrupy.assertion import SnapshotAssertion
 
 from evals.cases.case import Case
-from evals.cases.reading import golden_set
 from evals.golden.beginning import skeletons
 from evals.golden.chunks import page_of, prose, spread
 from retrievers.__main__ import main as retrievers
@@ -79,29 +77,6 @@ def test_other_sources_and_ids_and_what_only_a_judge_can_score(imported: Command
     assert f"next: python -m evals.golden check {tmp_path / 'out.jsonl'}, and label what has no evidence" in done.out
 
 
-def test_what_ragas_reads_comes_back_with_its_pages(imported: Command, handbook: Path, tmp_path: Path) -> None:
-    before = {case.query: case for case in golden_set(handbook / "golden.jsonl").cases if case.in_scope}
-    dataset = EvaluationDataset.from_list(
-        [
-            {"user_input": query, "reference_contexts": [item.quote for item in case.evidence if item.quote]}
-            for query, case in before.items()
-        ]
-    )
-    dataset.to_jsonl(tmp_path / "ragas.jsonl")
-    assert imported(tmp_path / "ragas.jsonl", "--docs", handbook / "docs").code == 0
-    for case in golden_set(tmp_path / "out.jsonl").cases:
-        places = {(e.source_url, e.quote) for e in before[case.query].evidence}
-        assert {(e.source_url, e.quote) for e in case.evidence} == places, case.query
-
-
-def test_an_import_that_leaves_no_case_writes_nothing(imported: Command, tmp_path: Path, docs: Path) -> None:
-    row = {"user_input": "How?", "reference_contexts": ["Zebras have stripes on all of their legs."]}
-    (tmp_path / "ragas.jsonl").write_text(json.dumps(row) + "\n")
-    done = imported(tmp_path / "ragas.jsonl", "--docs", docs)
-    assert done.code == 2 and "no case is left" in done.err and "Zebras" in done.err
-    assert not (tmp_path / "out.jsonl").exists()
-
-
 @pytest.mark.parametrize(
     ("text", "page"),
     [
@@ -150,9 +125,11 @@ def test_a_passage_longer_than_a_chunk_is_found_in_its_page_whole(
 
 
 def test_faults_are_named_and_nothing_is_written(
-    imported: Command, tmp_path: Path, snapshot: SnapshotAssertion
+    imported: Command, docs: Path, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
-    told = [imported("someone/data")]
+    row = {"user_input": "How?", "reference_contexts": ["Zebras have stripes on all of their legs."]}
+    (tmp_path / "ragas.jsonl").write_text(json.dumps(row) + "\n")
+    told = [imported("someone/data"), imported(tmp_path / "ragas.jsonl", "--docs", docs)]
     for text, *columns in (
         ("question\nhow?\n",),
         ("query\nhow?\n", "query=questions"),
@@ -223,10 +200,8 @@ def test_each_page_has_its_turn_before_any_has_a_second_one_and_code_only_where_
 SENTENCE = "An encoder counts the turns of a joint, and a resolver gives its angle."
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        (f"---\ntitle: Encoders\ntags: [a, b]\n---\n\n# Encoders\n\n{SENTENCE}", SENTENCE),
+def test_prose_is_told_from_code_tables_and_references() -> None:
+    for text, found in (
         (f"```python\nx = 1\n```\n\n{SENTENCE}\n```python\nangle of the joint\n", SENTENCE),
         (f"x = read(port)[0]\nreturn x\n```\n\n{SENTENCE}", SENTENCE),  # cut inside a block of code
         (f"| a | b |\n|---|---|\n\n- [Encoders](/a.md)\n- [Joints](/b.md)\n\nShort one.\n\n{SENTENCE}", SENTENCE),
@@ -234,7 +209,5 @@ SENTENCE = "An encoder counts the turns of a joint, and a resolver gives its ang
         ("It is so.\n\nIt is.", "It is so."),
         ("def read(port, *, raw=False):\n    return f(port)[0] if raw else None", ""),
         ("[1] Doe, Encoders and their use in many machines\n[2] Roe, Joints", ""),
-    ],
-)
-def test_prose_is_told_from_code_tables_and_references(text: str, found: str) -> None:
-    assert prose(text) == found
+    ):
+        assert prose(text) == found

@@ -70,7 +70,6 @@ def check(golden: Check, tmp_path: Path, docs: Path) -> Check:
 
 
 def test_every_doubt_is_told_with_its_queries(check: Check, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    """Repeats, also across splits, queries copied from their evidence, near copies of a chunk, pages without query."""
     for name, flags in {"with pages": {}, "alone": {"flags": ()}}.items():
         done = check(*DOUBTFUL, **flags)
         assert (done.code, done.err) == (0, "")
@@ -78,18 +77,6 @@ def test_every_doubt_is_told_with_its_queries(check: Check, tmp_path: Path, snap
     assert copied_share("one two three four five", "Zero one two, three four. Six") == 0.5
     assert copied_share("one two three", "one two three") == copied_share("什么是机器人", "机器人是什么") == 0
     assert copied_share("机器人是", "这里机器人是什么") == 1
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        (case("a", "how?", "Elephants never forget", "motors"), "evidence.0: no chunk of '/docs/motors' holds"),
-        ({"id": "b"}, "query: this field is required"),
-    ],
-)
-def test_faults_are_named_with_their_line(check: Check, row: Row, said: str) -> None:
-    done = check(case("good", "how?", RATE, "topics"), row)
-    assert (done.code, done.out) == (2, "") and f"checked.jsonl:2: {said}" in done.err
 
 
 def test_evidence_is_looked_for_in_a_collection_which_an_experiment_makes(

@@ -37,13 +37,6 @@ def written(folder: Path, name: str = "golden.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / name).read_text().splitlines()]
 
 
-def test_queries_out_of_scope_are_asked_for_alone(synthesize: Synthesize, tmp_path: Path, handbook: Path) -> None:
-    with WritingModel() as model:
-        done = synthesize(model, "--out-of-scope", "3", docs=handbook / "docs")
-    assert (done.code, done.err) == (0, "")
-    assert [(row["in_scope"], row["query_type"]) for row in written(tmp_path)] == [(False, "near_domain")] * 3
-
-
 def test_a_model_that_writes_well_gives_a_valid_file_at_the_planned_price_and_once(
     golden: Synthesize, synthesize: Synthesize, tmp_path: Path, handbook: Path
 ) -> None:
@@ -76,8 +69,6 @@ def test_a_model_that_writes_well_gives_a_valid_file_at_the_planned_price_and_on
 @pytest.mark.parametrize(
     ("manner", "kept", "reason"),
     [
-        (copies, 4, "dropped 9: the query copies the passage"),
-        (writes(quotes=["Robots never fail."]), 4, "dropped 9: a quote does not stand in the passage word for word"),
         (writes(query="How hot may a drive run at most?"), 5, "the query nearly repeats another one"),
         (judges("Review", follows=0), 4, "dropped 9: the reference answer does not follow from the quotes"),
         (judges("Review", standalone=0), 4, "dropped 9: the query cannot be understood without the passage"),
@@ -85,7 +76,7 @@ def test_a_model_that_writes_well_gives_a_valid_file_at_the_planned_price_and_on
         (judges("Answering", standalone=0), 9, "dropped 4: the query cannot be understood without the passage"),
         (judges("Answering", answering=[2]), 9, "dropped 4: a passage of the collection answers the query"),
     ],
-    ids=["copies", "misquotes", "repeats", "unsupported", "not alone", "unchecked", "unclear", "answered"],
+    ids=["repeats", "unsupported", "not alone", "unchecked", "unclear", "answered"],
 )
 def test_what_fails_a_check_is_dropped_with_its_reason(
     synthesize: Synthesize, tmp_path: Path, manner: Manner, kept: int, reason: str
@@ -120,7 +111,10 @@ def test_more_of_a_type_leave_the_first_as_they_are_and_begin_at_other_passages(
     synthesize: Synthesize, tmp_path: Path
 ) -> None:
     with WritingModel() as model:
-        assert synthesize(model, "--per-type", "factual=4,keyword=1").code == 0
+        assert synthesize(model, "--out-of-scope", "3").code == 0
+        assert [(row["in_scope"], row["query_type"]) for row in written(tmp_path)] == [(False, "near_domain")] * 3
+        model.requests.clear()
+        assert synthesize(model, "--per-type", "factual=4,keyword=1", "--force").code == 0
         first, bought = written(tmp_path), len(model.chats)
         done = synthesize(model, "--per-type", "factual=9,keyword=1", "--force")
     assert f"  10 calls, {bought} answers from the store" in done.out, done.out
@@ -194,11 +188,11 @@ def test_bad_input_is_refused_before_any_call_and_no_file_is_replaced_unasked(
 
 def test_a_collection_whose_text_is_under_another_key(synthesize: Synthesize, tmp_path: Path, handbook: Path) -> None:
     where = ["--store.path", str(tmp_path / "store"), "--collection", "mine"]
-    assert retrievers(["index", str(handbook / "docs"), *where, "--quiet"]) == 0
-    with WritingModel(well) as model:
+    assert retrievers(["index", str(handbook / "docs" / "module-0-foundations"), *where, "--quiet"]) == 0
+    with WritingModel() as model:
         done = synthesize(model, *where, "--metadata.text-key", "body")
     assert (done.code, model.chats) == (2, [])
-    assert "collection 'mine': none of its 592 chunks holds text; text is expected under payload key 'body'" in done.err
+    assert " chunks holds text; text is expected under payload key 'body'" in done.err
 
 
 # The checks that need no model
@@ -216,9 +210,8 @@ RIGHT = DraftCase(
 )
 
 
-@pytest.mark.parametrize(
-    ("kind", "changes", "passages"),
-    [
+def test_each_fault_is_objected_to() -> None:
+    for kind, changes, passages in (
         ("", {}, [PASSAGE_IK]),
         (NO_QUERY, {"query": " "}, [PASSAGE_IK]),
         (NO_QUERY, {"query": "why " * 61}, [PASSAGE_IK]),
@@ -229,8 +222,6 @@ RIGHT = DraftCase(
         (UNSUPPORTED, {"reference_answer": " "}, [PASSAGE_IK]),
         (NO_QUOTE, {}, [PASSAGE_IK, OTHER]),
         ("", {"quotes": [*RIGHT.quotes, "a named channel between nodes"]}, [PASSAGE_IK, OTHER]),
-    ],
-)
-def test_each_fault_is_objected_to(kind: str, changes: dict[str, Any], passages: list[Chunk]) -> None:
-    given = text_objection(RIGHT.model_copy(update=changes), passages, len(passages))
-    assert (given[0] if given else "") == kind
+    ):
+        given = text_objection(RIGHT.model_copy(update=changes), passages, len(passages))
+        assert (given[0] if given else "") == kind

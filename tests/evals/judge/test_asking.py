@@ -1,8 +1,9 @@
 """From prompts to verdicts, behind both protocols and the real clients: what is asked, how often, for how much.
 
-Faults of the network are in `tests/faults/test_clients.py`, what is a verdict and what is none in `test_answers.py`.
+Faults of the network are in `tests/faults/test_clients.py`, what is a verdict and what is none in `test_chat.py`.
 """
 
+import asyncio
 import json
 import logging
 import math
@@ -17,35 +18,42 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from evals.collect.observations import Failure, Unscored
+from evals.collect.observations import Failure, Observation, Unscored
 from evals.errors import JudgeError
 from evals.judge.asking import FAILURES_IN_A_ROW
 from evals.judge.budget import Usage
+from evals.judge.plan import SECONDS_PER_CALL, JudgePlan, stopped
 from evals.judge.store import VerdictStore
+from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, grade, tasks
+from evals.judge.verdicts import ChunkVerdict, Judging, sentences
+from evals.sampling.order import judging_order
 from retrievers.embedding.tokens import count_tokens
-from tests.support.chat_server import (
-    ALWAYS,
-    FILTERED,
-    SPOKEN,
-    ChatFault,
-    ChatRequest,
-    ChatServer,
-    OpenAIChatServer,
-    Output,
-    When,
-    tokens,
-    too_many,
+from tests.support.chat_server import ChatFault, ChatRequest, ChatServer, OpenAIChatServer, Output, When, tokens
+from tests.support.judged import (
+    ALL,
+    ORACLE,
+    TEXTS,
+    USEFUL,
+    USELESS,
+    Known,
+    Said,
+    ask,
+    engine,
+    judge_of,
+    later_engine,
+    observe,
+    oracle,
+    settings,
+    verdicts,
 )
-from tests.support.judged import ORACLE, TEXTS, USEFUL, USELESS, Said, ask, engine, later_engine, settings, verdicts
 from tests.support.judging import Oracle
 from tests.support.loopback import Reply
+from tests.support.results import observation
 
 FIRST = When(calls={1})
 
 
 class Asked(NamedTuple):
-    """What became of texts: verdicts, or why there is none, and what was sent for them."""
-
     said: list[Said]
     verdicts: list[int | str]
     usage: Usage
@@ -57,7 +65,7 @@ def asked(
     server: ChatServer,
     *batches: list[str],
     fault: ChatFault | str | None = None,
-    when: When = ALWAYS,
+    when: When | None = None,
     store: Path | VerdictStore | None = None,
     later: bool = False,
     schema: Any = None,
@@ -66,7 +74,7 @@ def asked(
     """Ask batch after batch; `later` is in a run that has had answers before."""
     before, own = len(server.chats), {"schema": schema} if schema else {}
     made = later_engine(server, **changes) if later else engine(server, store, **changes)
-    with made as judge, server.faulty(fault, when) if fault else nullcontext():
+    with made as judge, server.faulty(fault, when or When()) if fault else nullcontext():
         said = ask(judge, *batches, **own)
     return Asked(said, verdicts(said), judge.account.usage, judge.fatal, server.chats[before:])
 
@@ -145,12 +153,10 @@ def test_a_file_of_something_else_stays_as_it_is(tmp_path: Path, content: bytes 
 
 
 def priced(server: ChatServer, read: float = 1.0, written: float = 1.0) -> dict[str, Any]:
-    """Prices of a million tokens, of either kind."""
     return {"prices": {f"{settings(server).model}": {"input": read, "output": written}}}
 
 
 def writes(least: int, most: int) -> ChatFault:
-    """Verdicts of so many characters."""
     draw = random.Random(0)
     return ChatFault(says=lambda _: Output(text=json.dumps({"reason": "x" * draw.randint(least, most), "verdict": 0})))
 
@@ -160,14 +166,6 @@ def test_usage_is_what_the_server_counted_of_answers_of_any_kind(server: ChatSer
     read, usage = sum(tokens(chat.prompt) for chat in run.sent), run.usage
     assert (usage.calls, usage.tokens_in) == (3, read) and usage.tokens_out > 30
     assert usage.usd == pytest.approx((read * 2 + usage.tokens_out * 8) / 1e6)
-
-
-def test_calls_are_spent_to_the_last_and_attempts_count(server: ChatServer) -> None:
-    run = asked(server, TEXTS[:20], fault="500", when=FIRST, budget={"calls": 5})
-    spent = "the budget of 5 calls is spent"
-    assert len(run.sent) == run.usage.calls == 5 and run.verdicts.count(0) == 4 and run.fatal is None
-    assert [why for why in run.said if isinstance(why, Unscored)] == [Unscored(reason=spent, missing=True)] * 16
-    assert run.usage.stopped == spent
 
 
 def test_sixteen_at_once_spend_it_up_to_less_than_one_call_and_never_more(server: ChatServer) -> None:
@@ -192,8 +190,6 @@ def test_after_an_answer_over_its_limit_no_call_starts_before_the_reserve_is_wha
 
 
 class Miscounting(OpenAIChatServer):
-    """Answers rightly, with a count of tokens that cannot be."""
-
     def __init__(self, oracle: Oracle, count: Any) -> None:
         super().__init__(oracle)
         self._count = count
@@ -204,13 +200,13 @@ class Miscounting(OpenAIChatServer):
         return Reply.json(body)
 
 
-@pytest.mark.parametrize("count", [-5, 10**12, 1.5, math.nan, None, {"a": 1}], ids=str)
-def test_counts_that_no_server_can_mean_are_estimated_from_the_texts(count: Any) -> None:
-    with Miscounting(ORACLE, count) as server:
-        run = asked(server, [USEFUL, USELESS], **priced(server))
-    read = sum(count_tokens(chat.prompt) for chat in run.sent)
-    assert (run.verdicts, run.usage.tokens_in, run.usage.unanswered) == ([1, 0], read, 0)
-    assert 0 < run.usage.tokens_out < 100
+def test_counts_that_no_server_can_mean_are_estimated_from_the_texts() -> None:
+    for count in (-5, 10**12, 1.5, math.nan, None, {"a": 1}):
+        with Miscounting(ORACLE, count) as server:
+            run = asked(server, [USEFUL, USELESS], **priced(server))
+        read = sum(count_tokens(chat.prompt) for chat in run.sent)
+        assert (run.verdicts, run.usage.tokens_in, run.usage.unanswered) == ([1, 0], read, 0)
+        assert 0 < run.usage.tokens_out < 100
 
 
 def test_a_server_that_read_more_than_the_bytes_of_a_prompt_gets_as_much_reserved_from_then_on() -> None:
@@ -238,15 +234,15 @@ def test_a_request_without_an_answer_is_held_against_it_and_a_refused_one_costs_
 @pytest.mark.parametrize(
     ("fault", "cause"),
     [
-        (SPOKEN["cut"], "cut off at judge.max_output_tokens"),
-        (SPOKEN["refusal"], "I'm sorry, but I can't help"),
-        (FILTERED, "the model refused to answer"),
-        (SPOKEN["verdict 7"], "verdict is 7, expected one of 0, 1"),
+        ("cut", "cut off at judge.max_output_tokens"),
+        ("refusal", "I'm sorry, but I can't help"),
+        (ChatFault(says=lambda _: Output(text="", filtered=True)), "the model refused to answer"),
+        ("verdict 7", "verdict is 7, expected one of 0, 1"),
     ],
     ids=["cut", "refusal", "filtered", "verdict 7"],
 )
 def test_what_is_no_verdict_is_repaired_once_and_then_a_failure_with_its_cause(
-    server: ChatServer, fault: ChatFault, cause: str
+    server: ChatServer, fault: ChatFault | str, cause: str
 ) -> None:
     run = asked(server, [USEFUL], fault=fault, when=FIRST)
     first, again = (chat.prompt for chat in run.sent)
@@ -299,5 +295,149 @@ def test_faults_of_several_kinds_are_attempts_together_a_repair_follows_any_and_
 
 
 def test_a_rate_limit_is_waited_for_which_is_no_attempt(server: ChatServer) -> None:
-    run = asked(server, TEXTS[:2], fault=too_many(0.02), when=When(calls=range(2, 40)), max_concurrency=1)
+    busy, later = ChatFault(status=429, headers={"Retry-After": "0.02"}), When(calls=range(2, 40))
+    run = asked(server, TEXTS[:2], fault=busy, when=later, max_concurrency=1)
     assert (run.verdicts, len(run.sent)) == ([0, 0], 40)
+
+
+# The judge of a run: what it asks, what it says, what it costs, and its plan
+
+RUN = [
+    observe("pose", ["topic", "forward"]),
+    observe("talk", ["topic", "action", "soup"]),
+    observe("soup", []),
+    observe("soup", ["soup"], reference_answer=None, id="silent"),
+    observation("outside", observe("pose", ["soup"]).selection, 1),
+]
+CALLS = (2 + 1 + 2 + 2) + (3 + 1 + 2 + 2) + 2
+"""Of each query that returned something: a call a chunk, one for recall, two for relevance, two for entities; without
+a reference answer the two for relevance alone."""
+MANY = [observe("pose", ["topic", "forward"], query=f"How {n}?", id=f"q{n}") for n in range(40)]
+BROKEN = Failure(type="Timeout", message="no answer in time")
+
+
+@pytest.fixture
+def knowing(server: ChatServer) -> None:
+    server.oracle = oracle()
+
+
+def judged(server: ChatServer, *observations: Observation, metrics: Any = ALL, **settings: Any) -> Judging:
+    with judge_of(server, **settings) as judge:
+        return judge.judge(metrics, observations or RUN)
+
+
+def useful(said: Judging) -> dict[tuple[str, str], int | str]:
+    return {
+        key: found.verdict if isinstance(found, ChunkVerdict) else type(found).__name__
+        for key, found in said.verdicts.items()
+    }
+
+
+@pytest.mark.usefixtures("knowing")
+def test_all_that_the_metrics_need_is_asked_once_and_kept(server: ChatServer, file: Path) -> None:
+    told: list[tuple[int, int]] = []
+    with judge_of(server, told=lambda done, total, usage: told.append((done, total))) as judge:
+        said = judge.judge([PRECISION, "ranking/mrr_at_10"], RUN)
+    assert len(server.chats) == 5 and said.scores == {} and said.claims == {}, "only what is wanted"
+    assert told == [(n, 5) for n in range(1, 6)]
+    server.requests.clear()
+    first, second = (judged(server, store=file) for _ in range(2))
+    assert len(server.chats) == first.usage.calls == CALLS
+    assert useful(first) == {
+        ("pose", "topic"): 0, ("pose", "forward"): 1,
+        ("talk", "topic"): 1, ("talk", "action"): 1, ("talk", "soup"): 0,
+    }  # fmt: skip
+    assert first.scores[RECALL, "pose", ("topic", "forward")] == 0.5
+    assert first.scores[RELEVANCE, "talk", ("topic", "action", "soup")] == 1.0
+    assert [claim.attributed for claim in first.claims["talk", ("topic", "action", "soup")]] == [1, 1, 0]
+    assert first.model == settings(server).model and first.incomplete == "" and first.again is None
+    assert (second.usage.calls, second.usage.hits) == (0, CALLS)
+    assert (second.verdicts, second.scores, second.claims) == (first.verdicts, first.scores, first.claims)
+    judged(server, observe("pose", ["forward", "topic"]), store=file)
+    assert len(server.chats) == CALLS + 1 + 2 + 1  # recall, both ratings, entities of the joined texts; no chunk
+
+
+@pytest.mark.usefixtures("knowing")
+def test_a_budget_ends_between_queries_in_judging_order(server: ChatServer) -> None:
+    said = judged(server, *RUN[:2], metrics=[PRECISION], budget={"calls": 3}, max_concurrency=1)
+    first, other = judging_order((o.case for o in RUN[:2]), 0)
+    unjudged = {case for (case, _), verdict in useful(said).items() if verdict == "Unscored"}
+    assert unjudged == {other} != {first}
+
+
+@pytest.mark.usefixtures("knowing")
+def test_judging_again_is_bought_once_as_well_and_a_key_revoked_before_it_leaves_the_first(
+    server: ChatServer, file: Path
+) -> None:
+    judged(server, store=file)
+    server.requests.clear()
+    server.oracle = oracle(false_useless=1.0)
+    with judge_of(server, store=file, rejudge=30) as judge:
+        both = judge.again(judge.judge(ALL, RUN), ALL, RUN, seed=0)
+    assert both.again is not None and both.usage.calls == both.usage.hits == len(server.chats) == CALLS
+    with judge_of(server, store=file, rejudge=30) as judge:
+        kept = judge.again(judge.judge(ALL, RUN), ALL, RUN, seed=0)
+    assert kept.again and useful(kept.again) == useful(both.again)
+    assert (kept.usage.calls, kept.usage.hits, len(server.chats)) == (0, 2 * CALLS, CALLS)
+    assert useful(both)["pose", "forward"] == 1 and set(useful(both.again).values()) == {0}
+    assert useful(judged(server, store=file)) == useful(both)
+    with judge_of(server, rejudge=10) as judge:
+        first = judge.judge([RECALL, RELEVANCE], MANY)
+        with server.faulty("401"):
+            both = judge.again(first, ALL, MANY, seed=0)
+    assert both.scores == first.scores and both.again is not None
+    assert len({case for case, _ in both.again.verdicts}) == 10
+    assert all(isinstance(one, Failure | Unscored) for one in both.again.verdicts.values())
+
+
+@pytest.mark.parametrize("metric", ALL)
+@pytest.mark.parametrize("reason", [BROKEN, Unscored(reason="spent", missing=True)], ids=["failed", "spent"])
+def test_a_question_without_an_answer_says_why_also_where_ragas_averages_the_others(
+    metric: str, reason: Failure | Unscored
+) -> None:
+    [task] = tasks([metric], [observe("pose", ["forward"])])
+    complete = Known(oracle())
+    asyncio.run(grade(task, complete))
+    for number in range(1, len(complete.prompts) + 1):
+        failing = Known(oracle(), dict.fromkeys(range(number, 20), reason))
+        assert asyncio.run(grade(task, failing)) == Graded(value=reason)
+    broken = Known(oracle(), dict.fromkeys(range(1, 20), ValueError("of ragas")))
+    value = asyncio.run(grade(task, broken)).value
+    swallowed = Failure(type="NotFinite", message="ragas returned nan")
+    assert value == (swallowed if metric == RELEVANCE else Failure(type="ValueError", message="of ragas"))
+
+
+def test_sentences_end_at_no_number_and_no_abbreviation() -> None:
+    parts = ["It costs 3.5 m.", "1. Open it!", "Dr. Smith said so, e.g. here.", "no stop"]
+    assert sentences(f"{' '.join(parts[:-1])}\n{parts[-1]}") == parts
+
+
+# The plan; `tests/evals/run/test_judged.py` has the command's, which counts what the run asks
+
+PLANNED = [*RUN, observe("talk", ["topic"]), observe("pose", ["forward", "twin"], id="other")]
+PRICE = {"input": 2.0, "output": 8.0}
+
+
+def planned(server: ChatServer, run: Any = PLANNED, metrics: Any = ALL, **settings: Any) -> JudgePlan:
+    with judge_of(server, **settings) as judge:
+        return judge.plan(metrics, run, run[:2], seed=0)
+
+
+@pytest.mark.usefixtures("knowing")
+def test_price_and_time_are_those_of_the_settings_and_what_the_budget_leaves_out_is_said(server: ChatServer) -> None:
+    unpriced, prices = planned(server), {f"{settings(server).model}": PRICE}
+    whole, tokens = unpriced.total, unpriced.total.tokens_in + unpriced.total.tokens_out
+    priced = planned(server, prices=prices)
+    assert unpriced.usd is None
+    assert priced.usd == pytest.approx((whole.tokens_in * 2 + whole.tokens_out * 8) / 1e6)
+    for limits, seconds in (
+        ({"max_concurrency": 4}, whole.calls * SECONDS_PER_CALL / 4),
+        ({"requests_per_minute": 6}, whole.calls * 10),
+        ({"requests_per_minute": 600, "tokens_per_minute": 60}, tokens),
+    ):
+        assert planned(server, **limits).seconds == pytest.approx(seconds)
+    calls = 2 * whole.calls
+    assert stopped(settings(server, budget={"calls": calls}).budget, [priced] * 2) == ""
+    tight = settings(server, budget={"calls": 3, "usd": 0.001}, prices=prices).budget
+    said = stopped(tight, [priced] * 2)
+    assert said.startswith(f"the budget holds 3 calls of {calls}; the budget holds 0.001 USD of 0.1")

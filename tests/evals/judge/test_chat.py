@@ -1,17 +1,23 @@
 """The models that settings name: how they are built, asked once, and told apart."""
 
 import asyncio
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 from ragas.metrics.collections.context_precision.util import ContextPrecisionOutput as Verdict
+from ragas.metrics.collections.context_recall.util import ContextRecallInput, ContextRecallPrompt
+from ragas.metrics.collections.context_recall.util import ContextRecallOutput as Recall
+from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput as Rating
 from syrupy.assertion import SnapshotAssertion
 
 from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
+from evals.judge.answers import Answer, MalformedError, read_verdict
 from evals.judge.chat import Chat, make_chat
 from evals.judge.judge import Judge
 from evals.judge.tasks import PRECISION
@@ -81,25 +87,21 @@ def test_a_model_that_cannot_be_had_is_refused_with_what_to_do(
 # Which models are the same
 
 
-@pytest.mark.parametrize(
-    ("values", "key"),
-    [
-        ({"model": "cohere:command-a"}, "8079ce6f7622293c"),
-        ({"model": "openai:gpt", "base_url": "http://localhost:1/v1"}, "1e34c6bf684d3913"),
-        ({"model": "openai:gpt", "temperature": None, "max_output_tokens": 99}, "043d4152ea525706"),
-    ],
-)
-def test_keys_are_those_under_which_verdicts_are_stored(values: dict[str, Any], key: str) -> None:
+def test_keys_are_those_under_which_verdicts_are_stored() -> None:
     """With another ragas, or others of these parts, verdicts are bought again.
 
     A server of one's own, at an address, needs no API key.
     """
-    env = {} if "base_url" in values else {"COHERE_API_KEY": "x", "OPENAI_API_KEY": "x"}
-    assert make(values.pop("model"), env, **values).key("prompt ü", Verdict).hex()[:16] == key
+    keys = {"COHERE_API_KEY": "x", "OPENAI_API_KEY": "x"}
+    for chat, key in (
+        (make("cohere:command-a", keys), "8079ce6f7622293c"),
+        (make("openai:gpt", base_url="http://localhost:1/v1"), "1e34c6bf684d3913"),
+        (make("openai:gpt", keys, temperature=None, max_output_tokens=99), "043d4152ea525706"),
+    ):
+        assert chat.key("prompt ü", Verdict).hex()[:16] == key
 
 
 def judged(file: Path, env: Mapping[str, str] | None = None, **values: Any) -> tuple[int, int]:
-    """The verdict, and how many calls it took."""
     judge = Judge.open(JudgeConfig.model_validate({"cache_path": file, **values}), env or {})
     try:
         said = judge.judge([PRECISION], [observe("pose", ["forward"])])
@@ -133,3 +135,94 @@ def test_another_address_in_the_environment_is_another_judge(
         for server, expected in ((right, (1, 1)), (wrong, (0, 1)), (right, (1, 0))):
             monkeypatch.setenv(name, server.base_url)
             assert judged(file, {"OPENAI_API_KEY": server.key}, model="openai:m") == expected
+
+
+# What counts as a verdict, and what does not
+
+EXAMPLE = (
+    "the provided context discusses the Andes mountain range, which, while impressive, does not include Mount Everest "
+    "or directly relate to the question about the world's tallest mountain."
+)
+
+
+def claims(*attributed: int, statements: Sequence[str] = ("s",) * 9) -> str:
+    said = zip(statements, attributed, strict=False)
+    return json.dumps({"classifications": [{"statement": s, "reason": "r", "attributed": a} for s, a in said]})
+
+
+def test_the_last_object_of_the_schema_is_the_verdict_whatever_stands_around_it() -> None:
+    for text in (
+        RIGHT,
+        f"Sure! Here it is:\n\n{RIGHT}\n\nAnything else?",
+        f"I'm sorry, here it is again: ```json\n{RIGHT}\n```",
+        f"For the set {{a, b}} I say {RIGHT}, where {{a}} is the question.",
+        f'<think>{{"verdict": 0, "reason": "at first"}}</think>{RIGHT}',
+        '{"verdict": "1", "reason": "a number in quotes"}',
+        '{"reason": "a brace } in a text {", "verdict": 1}',
+    ):
+        assert read_verdict(Answer(text=text), Verdict, "").verdict == 1
+
+
+NO_VERDICTS: list[tuple[Any, str, str]] = [
+    *((Verdict, text, "") for text in ("  \n", "Looks useful to me.", '{"reason": "it he', "[1, 0]", "{" * 100_000)),
+    *((Verdict, text, "") for text in ("{'reason': 'python', 'verdict': 1}", '{"answer": "yes"}')),
+    *((Verdict, f'{{"reason": "r", "verdict": {value}}}', "") for value in ("0.5", "-1", "1" * 4_000, "1" * 5_000)),
+    *((Verdict, RIGHT, finish) for finish in ("length", "max_tokens", "content_filter")),
+    (Verdict, "I can't help.", "refusal"),
+    (Rating, '{"rating": 3}', ""),
+    (Recall, claims(), ""),
+    (Recall, claims(1, 2), ""),
+]
+
+
+def test_what_is_no_verdict_says_why(snapshot: SnapshotAssertion) -> None:
+    told = []
+    for schema, text, finish in NO_VERDICTS:
+        with pytest.raises(MalformedError) as caught:
+            read_verdict(Answer(text=text, finish=finish), schema, "")
+        told.append(str(caught.value))
+    assert told == snapshot
+    assert max(map(len, told)) < 400
+
+
+def test_an_answer_that_echoes_its_prompt_is_no_verdict() -> None:
+    for text in (
+        f"{prompt()}\n{RIGHT}",
+        prompt().replace("\n", " ")[: len(prompt()) // 2],
+        json.dumps({"reason": EXAMPLE, "verdict": 0}),
+    ):
+        with pytest.raises(MalformedError, match="repeats its prompt, or an example in it"):
+            read_verdict(Answer(text=text), Verdict, prompt())
+
+
+def test_what_quotes_the_passages_of_its_prompt_is_no_echo() -> None:
+    asked = "Judge the passage.\n" + "A sentence of the passage. " * 10
+    said = json.dumps({"reason": "A sentence of the passage. " * 9, "verdict": 1})
+    assert read_verdict(Answer(text=said), Verdict, asked).verdict == 1
+
+
+EINSTEIN, NOBEL = "He published 4 papers in 1905", "he received the 1921 Nobel Prize in Physics"
+
+
+def test_statements_of_the_examples_are_no_verdict_and_those_in_other_words_or_another_language_are_one() -> None:
+    for reference, statements, is_copied in (
+        ("Calibrate each encoder at the mark.", [EINSTEIN, NOBEL, "The encoder is calibrated."], True),
+        ("Calibrate each encoder at the mark.", ["The encoder is calibrated.", "England"], False),
+        ("England", ["England"], False),
+        ("ROS 2 uses DDS.", ["DDS is the layer below ROS"], False),
+        ("Die Batterie wird vor dem Ausbau getrennt.", ["You disconnect the pack first."], False),
+        ("编码器需要校准", ["The encoder needs a calibration."], False),
+    ):
+        asked = ContextRecallPrompt().to_string(ContextRecallInput(question="q", context="c", answer=reference))
+        answer = Answer(text=claims(1, 1, 1, statements=statements))
+        if is_copied:
+            with pytest.raises(MalformedError, match="most statements are of an example in the prompt, such as 'he"):
+                read_verdict(answer, Recall, asked)
+        else:
+            assert [one.statement for one in read_verdict(answer, Recall, asked).classifications] == statements
+
+
+def test_half_a_character_is_replaced() -> None:
+    for half in ("\\ud83d", "\ud83d"):
+        answer = Answer.of(AIMessage(f'{{"reason": "an {half}, \\ud83d\\ude00", "verdict": 1}}'))
+        assert read_verdict(answer, Verdict, prompt()).reason == "an ?, \U0001f600"

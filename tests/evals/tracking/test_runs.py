@@ -22,23 +22,19 @@ from evals.errors import TrackingError
 from evals.judge.verdicts import Claim
 from evals.report.model import JudgeFacts, Report
 from evals.tracking.__main__ import main
-from evals.tracking.runs import late_command
 from evals.tracking.values import MOST_METRICS, metric_values, tags
 from tests.support.command import call
 from tests.support.results import report
 from tests.support.stored_reports import stored
-from tests.support.tracking import artifact, cells_of, client, config, run_of, text_of, traces_of, written
+from tests.support.tracking import artifact, cells_of, client, run_of, text_of, traces_of, written
 
 IN_TESTS = "--tracking.experiment tests"
-LATE = "python -m evals.tracking 'my report.json'"
 
 
 OWN_KEYS: dict[str, Any] = {
-    "abbreviations": {"R&D": "research"},
-    "keyword": {"synonyms": {"C++": ["cpp"]}, "language": "german"},
-    "filters": {"any": [{"a(b)": 1}]},
-    "candidates": 7,
-}
+    "abbreviations": {"R&D": "research"}, "keyword": {"synonyms": {"C++": ["cpp"]}, "language": "german"},
+    "filters": {"any": [{"a(b)": 1}]}, "candidates": 7,
+}  # fmt: skip
 """Settings with keys of a user's own, which MLflow would refuse as names of parameters."""
 
 
@@ -62,7 +58,6 @@ def named(name: str) -> Report:
 
 @pytest.fixture(scope="module")
 def swept() -> Report:
-    """A grid of 100 cells: two modes, ten thresholds, five cuts."""
     return stored("grid").model_copy(update={"run": "a grid"})
 
 
@@ -137,9 +132,15 @@ def test_what_mlflow_has_of_a_report(name: str, snapshot: SnapshotAssertion) -> 
     tables = {name: rows_of(run, name)[:2] for name in ("metrics", "queries", *(["grid"] if made.grid else []))}
     first = {"cells": known["cells"][:2], "tables": tables, "traces": known["traces"][:3]}
     first["names of cells"] = [name for name, *_ in known["cells"]]
+    curves = [name for name in metrics if name.startswith("by_")]
+    histories = {name: client().get_metric_history(run.info.run_id, name) for name in curves}
+    first["curves"] = {name: {point.step: point.value for point in points} for name, points in histories.items()}
     shown = {**known, **first, "values": (metrics, parameters, own), "files": sorted(known["files"])}
     assert shown == snapshot
     assert own["report.sha256"] == hashlib.sha256(known["files"]["report.json"]).hexdigest()
+    for cell in cells_of(run):
+        assert cell.info.status == "FINISHED" and cell.info.start_time < run.info.start_time
+        assert client().list_artifacts(cell.info.run_id) == [] and traces_of(cell) == []
     listed = [item.path for item in client().list_artifacts(run.info.run_id)]
     assert listed[0] == "report.html" and made.verdict in unescape(known["files"]["report.html"].decode())
 
@@ -155,19 +156,13 @@ def test_metrics_are_values_alone_those_that_say_most_first() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_of_more_queries_than_wanted_the_first_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evals.tracking.traces.MOST", 1)
-    made = named("straight")
-    assert [trace.info.client_request_id for trace in traces_of(run_of(written(made)))] == [made.queries[0].id]
-
-
-@pytest.mark.usefixtures("folder")
-def test_none_of_many_traces_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_more_queries_than_wanted_the_first_are_taken_and_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evals.tracking.runs.BATCH", 7)
+    monkeypatch.setattr("evals.tracking.traces.MOST", 50)
     made = named("many")
     rows = [made.queries[n % 3].model_copy(update={"id": f"q{n}"}) for n in range(60)]
     found = traces_of(run_of(written(made.model_copy(update={"queries": rows}))))
-    assert sorted(trace.info.client_request_id for trace in found) == sorted(row.id for row in rows)
+    assert sorted(trace.info.client_request_id for trace in found) == sorted(row.id for row in rows[:50])
     assert {len(trace.data.spans) for trace in found} == {2} and all(trace.info.assessments for trace in found)
 
 
@@ -188,29 +183,6 @@ def test_a_comparison_is_written_to_the_other_run_by_the_keys_of_mlflow(
     assert {trace.info.tags["mlflow.eval.requestId"] for trace in traces_of(run)} == {"right", "wrong", "empty"}
     file = call(compare, [first, saved(named("a file"), tmp_path), *IN_TESTS.split(), "--track"], capsys)
     assert file.code == 2 and "--track: expected runs in MLflow, by id or name" in file.err
-
-
-# A grid
-
-
-def test_cells_are_runs_below_that_of_the_grid_in_its_order_with_its_means(grid: Run, swept: Report) -> None:
-    """MLflow's list has the columns of the newest run, the grid's own; its comparison draws what differs first."""
-    found, section = cells_of(grid), swept.grid
-    assert section and section.choice and 3 <= len(found) <= 24
-    assert {cell.info.status for cell in found} == {"FINISHED"}
-    assert all(cell.info.start_time < grid.info.start_time for cell in found)
-    numbers = [int(cell.data.tags["cell"]) for cell in found]
-    assert numbers == sorted(numbers) and section.choice.standings[0].cell in numbers
-    starred = [int(cell.data.tags["cell"]) for cell in found if cell.info.run_name.startswith("★ ")]
-    assert starred == [section.chosen]
-    [names] = {tuple(sorted(cell.data.params)) for cell in found}
-    differing = [name for name in names if len({cell.data.params[name] for cell in found}) > 1]
-    assert differing[:2] == ["cell.threshold", "cell.top_k"] and set(differing[2:]) <= {"retriever.mode"}
-    for number, cell in zip(numbers, found, strict=True):
-        for name, value in cell.data.metrics.items():
-            mean = section.ranking.values if name == "by_objective" else section.metrics[name].mean
-            assert value == pytest.approx(mean[number], rel=1e-5)
-        assert client().list_artifacts(cell.info.run_id) == [] and traces_of(cell) == []
 
 
 # Live, late and again alike
@@ -244,7 +216,6 @@ def test_a_report_is_written_late_as_it_is_live_and_once(
 def test_what_was_left_unfinished_is_deleted_and_written_again(
     grid: Run, swept: Report, of: Any, name: str, turn: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing stays running, and nothing is there twice."""
     made, last = swept.model_copy(update={"run": f"stopped at {name}"}), turn if turn > 0 else len(cells_of(grid)) + 2
     works, calls = getattr(of, name), list[Any]()
 
@@ -282,14 +253,6 @@ def test_two_at_once_write_it_once(tmp_path: Path) -> None:
 # What fails
 
 
-def failed(file: Path, capsys: pytest.CaptureFixture[str], *flags: str, code: int = 3) -> str:
-    """Write the run of a report, and return the one line that a failure costs."""
-    assert main([str(file), *IN_TESTS.split(), *flags]) == code
-    said = capsys.readouterr()
-    assert said.err.count("\n") == 1 and said.out == "", said
-    return said.err
-
-
 @pytest.mark.parametrize("table", ["runs", "metrics", "spans"])
 def test_a_database_that_takes_no_more_costs_a_line_and_no_traceback(
     folder: Path, tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
@@ -299,8 +262,9 @@ def test_a_database_that_takes_no_more_costs_a_line_and_no_traceback(
         stop = "BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
         database.execute(f"CREATE TRIGGER full BEFORE INSERT ON {table} {stop}")
     uri = f"sqlite:///{file}"
-    said = failed(saved(named(table), tmp_path), capsys, "--tracking.uri", uri)
-    assert said.startswith(f"incomplete: MLflow at {uri} failed: ")
+    done = call(main, [saved(named(table), tmp_path), *IN_TESTS.split(), "--tracking.uri", uri], capsys)
+    assert (done.code, done.out, done.err.count("\n")) == (3, "", 1)
+    assert done.err.startswith(f"incomplete: MLflow at {uri} failed: ")
     assert "RUNNING" not in [run.info.status for run in client(uri).search_runs(["0", "1"])]
 
 
@@ -315,37 +279,11 @@ def test_a_deleted_experiment_is_named() -> None:
         written(named("again"), experiment="gone")
 
 
-@pytest.mark.parametrize(
-    ("settings", "command"),
-    [({}, LATE), ({"uri": "http://me:s3cret@host"}, f"{LATE} --tracking.uri 'http://***@host'")],
-)
-def test_the_command_that_is_named_writes_to_the_same_place(settings: dict[str, str], command: str) -> None:
-    assert late_command(Path("my report.json"), config(**settings)) == command
-
-
-@pytest.mark.parametrize(
-    ("condition", "comparators"), [(">= 0.5", ["GTE"]), ("<= 0.5", ["LTE"]), ("< 0.5", []), ("no worse", [])]
-)
-def test_criteria_are_told_as_far_as_mlflow_knows_them(condition: str, comparators: list[str]) -> None:
-    """What it is told of a run, and of a metric without a value, is in the snapshot."""
-    gate = Gate(metric="ranking/precision_at_3", condition=condition, figure=0.5, passed=True, reason="")
-    told = tags(report().model_copy(update={"criteria": [gate]})).get("mlflow.genaiEvaluate.qualityCriteria")
-    assert [rule["comparator"] for rule in (json.loads(told)["rules"] if told else [])] == comparators
-
-
-def test_curves_along_threshold_and_top_k_are_those_of_the_recommended_cell(grid: Run, swept: Report) -> None:
-    assert swept.grid and swept.grid.chosen is not None
-    columns, means = swept.grid.cells, swept.grid.metrics["scope/false_answer"].mean
-    place = swept.grid.chosen
-    for axis, other, scale in (("top_k", columns.threshold, 1), ("threshold", columns.top_k, 1000)):
-        alike = [
-            n
-            for n, configuration in enumerate(columns.configuration)
-            if (configuration, other[n]) == (columns.configuration[place], other[place])
-        ]
-        expected = {round(scale * getattr(columns, axis)[n]): means[n] for n in alike}
-        history = client().get_metric_history(grid.info.run_id, f"by_{axis}/wrongly_answered")
-        assert {point.step: point.value for point in history} == pytest.approx(expected, rel=1e-5)
+def test_criteria_are_told_as_far_as_mlflow_knows_them() -> None:
+    for condition, comparators in ((">= 0.5", ["GTE"]), ("<= 0.5", ["LTE"]), ("< 0.5", []), ("no worse", [])):
+        gate = Gate(metric="ranking/precision_at_3", condition=condition, figure=0.5, passed=True, reason="")
+        told = tags(report().model_copy(update={"criteria": [gate]})).get("mlflow.genaiEvaluate.qualityCriteria")
+        assert [rule["comparator"] for rule in (json.loads(told)["rules"] if told else [])] == comparators
 
 
 @pytest.mark.usefixtures("folder")

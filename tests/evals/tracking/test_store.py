@@ -1,28 +1,38 @@
 """The store of runs: whether it can be written to, and what a reference to a run in it leads to."""
 
+import json
+import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from evals.comparison.records import Run
+from evals.collect.saved import read
+from evals.compare import main as compare
 from evals.errors import TrackingError
 from evals.run import main as evaluate
+from evals.tracking import ui
 from evals.tracking.__main__ import main
-from evals.tracking.store import mlflow_at, open_run
-from tests.support.command import call
+from evals.tracking.find import open_run
+from evals.tracking.store import mlflow_at
+from evals.tracking.ui import main as show
+from tests.support.command import call, environment
 from tests.support.experiment import make_experiment
 from tests.support.loopback import free_port
 from tests.support.results import report
-from tests.support.tracking import client, run_of, text_of, written
+from tests.support.tracking import MlflowServer, client, run_of, text_of, written
 
 NAMES = ("first", "twice", "twice", 'it\'s "odd"', "unreported")
 
 
 @pytest.fixture
 def database(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of a database that MLflow has made, in its place."""
     (tmp_path / "mlruns").mkdir()
     monkeypatch.chdir(tmp_path)
     return Path(shutil.copy(folder / "mlruns" / "mlflow.db", tmp_path / "mlruns" / "mlflow.db"))
@@ -50,9 +60,8 @@ def everything(folder: Path) -> tuple[list[Path], list[bytes]]:
     return sorted(folder.rglob("*")), [file.read_bytes() for file in sorted(folder.rglob("mlflow.db"))]
 
 
-@pytest.mark.parametrize("how", ["copied", "moved"])
-def test_a_checkout_that_was_copied_or_moved_says_so_before_it_writes(
-    how: str, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_checkout_that_was_copied_says_so_before_it_writes(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """MLflow has the folder of the artifacts in its database: a copy would write them into the first checkout."""
     first = tmp_path / "first's checkout"
@@ -64,8 +73,7 @@ def test_a_checkout_that_was_copied_or_moved_says_so_before_it_writes(
     flags = ["--config", made.config, "--quiet", "--no-gate", *tracked]
     written(report())
     (first / "late.json").write_text(text_of(report().model_copy(update={"run": "late"})), encoding="utf-8")
-    other = tmp_path / "other"
-    (shutil.copytree if how == "copied" else shutil.move)(first, other)
+    other = shutil.copytree(first, tmp_path / "other")
     monkeypatch.chdir(other)
     before, late = everything(tmp_path), ["late.json", "--tracking.experiment", "tests"]
     for command, given in ((evaluate, flags), (main, late)):
@@ -90,69 +98,204 @@ def test_artifacts_that_were_put_elsewhere_stay_there(
 @pytest.fixture(scope="module")
 def runs(folder: Path) -> list[str]:
     """Ids of five runs, in the order of NAMES; the report of each holds its place as its name, the last has none."""
-    ids = [log(place, name) for place, name in enumerate(NAMES[:-1])]
+    ids = []
+    for place, name in enumerate(NAMES[:-1]):
+        facts = report().facts.model_copy(update={"started_at": f"2026-01-02T03:04:0{place}+00:00"})
+        changes = {"run": name, "name": f"place {place}", "facts": facts}
+        ids.append(written(report().model_copy(update=changes)).run_id)
     killed = str(client().create_run("1", run_name=NAMES[-1], tags={"role": "run"}).info.run_id)
     client().set_terminated(killed, "KILLED")
     return [*ids, killed]
 
 
-def log(place: int, name: str) -> str:
-    facts = report().facts.model_copy(update={"started_at": f"2026-01-02T03:04:0{place}+00:00"})
-    return written(report().model_copy(update={"run": name, "name": f"place {place}", "facts": facts})).run_id
-
-
-def read(reference: str, uri: str | None = None, experiment: str = "tests") -> Run:
-    return open_run(reference, uri, experiment)
-
-
 def refused(reference: str, uri: str | None = None, experiment: str = "tests") -> str:
     with pytest.raises(TrackingError) as caught:
-        read(reference, uri, experiment)
+        open_run(reference, uri, experiment)
     return str(caught.value)
 
 
-def test_by_id_in_whatever_experiment_and_by_name(runs: list[str]) -> None:
-    found = read(runs[2], experiment="another that there is not")
+def test_by_id_in_whatever_experiment_and_by_name(runs: list[str], tmp_path: Path) -> None:
+    found = open_run(runs[2], None, "another that there is not")
     assert (found.name, found.report.name, found.origin) == ("twice", "place 2", f"MLflow run {runs[2]}")
-    assert read(NAMES[3]).report.name == "place 3"
+    assert open_run(NAMES[3], None, "tests").report.name == "place 3"
+    file = tmp_path / "report"  # a file comes first, whatever its name
+    file.write_text(report().model_dump_json(), encoding="utf-8")
+    assert open_run(str(file), None, "tests").origin == str(file)
 
 
-def test_a_name_of_several_runs_lists_them_with_their_times(runs: list[str]) -> None:
+def test_a_reference_to_several_runs_or_none_is_refused_with_what_to_write(runs: list[str]) -> None:
     first, *listed = refused("twice").splitlines()
     assert first == "2 runs are called 'twice'; give an id:"
     assert [line.split()[0] for line in listed] == [runs[2], runs[1]]
     assert all("UTC  FINISHED" in line for line in listed)
-
-
-def test_what_is_not_there_names_the_nearest(runs: list[str]) -> None:
     said = refused("frist")
     assert "no run has the id or name 'frist' in experiment 'tests'" in said
     assert said.endswith("and no file is called so; did you mean 'first'?")
     said = refused("first", experiment="test")
     assert said.endswith("mlflow.db has no experiment 'test'; did you mean 'tests'?")
-
-
-def test_a_run_without_a_report_says_how_it_ended(runs: list[str]) -> None:
     said = f"run {runs[4]} (unreported) has no report, so no scores: its status is KILLED"
     assert refused("unreported") == refused(runs[4]) == said
     client().set_tag(runs[4], "mlflow.parentRunId", "abc")
     assert refused("unreported").endswith("no scores: it is a part of run abc, and has values only")
 
 
-@pytest.mark.usefixtures("runs")
-def test_an_existing_file_comes_first_whatever_its_name(tmp_path: Path) -> None:
-    file = tmp_path / "report"
-    file.write_text(report().model_dump_json(), encoding="utf-8")
-    assert read(str(file)).origin == str(file)
-
-
-@pytest.mark.parametrize("uri", [None, "sqlite:///elsewhere.db"])
-def test_no_database_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str | None) -> None:
+def test_no_database_is_made_and_a_server_that_does_not_answer_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    said = r"'first': no such file, and no MLflow runs either: .*\.db does not exist.*--tracking\.uri"
-    assert re.match(said, refused("first", uri)) and list(tmp_path.iterdir()) == []
-
-
-def test_a_server_that_does_not_answer() -> None:
+    for uri in (None, "sqlite:///elsewhere.db"):
+        said = r"'first': no such file, and no MLflow runs either: .*\.db does not exist.*--tracking\.uri"
+        assert re.match(said, refused("first", uri)) and list(tmp_path.iterdir()) == []
     said = refused("first", f"http://me:s3cret@127.0.0.1:{free_port()}")
     assert re.match(r"MLflow at http://\*\*\*@127.0.0.1:\d+ failed: MlflowException", said) and "s3cret" not in said
+
+
+# A report of somebody else: written where the user says, and nothing in it acts
+
+TOKEN = "token-of-the-user-0123456789"
+
+
+@pytest.fixture
+def evil(folder: Path, tmp_path: Path, server: MlflowServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of a report that names a module, and the address of a server that is not the user's."""
+    (tmp_path / "evilmod.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w').close()\ndef make(): ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", TOKEN)
+    embedding = {"model": "python:evilmod:make"}
+    settings = {
+        **report().config,
+        "retriever": {**report().config["retriever"], "python": "evilmod:make", "embedding": embedding},
+        "dataset": {"hub": "somebody/else"},
+        "tracking": {"uri": server.url, "experiment": "theirs", "register_as": "robots"},
+    }
+    file = tmp_path / "last.json"
+    file.write_text(json.dumps(report().model_copy(update={"config": settings, "run": tmp_path.name}).plain()))
+    yield file
+    assert not (tmp_path / "imported").exists() and "evilmod" not in sys.modules
+    assert server.requests == []
+    shutil.rmtree(tmp_path)
+
+
+def test_it_imports_nothing_sends_nothing_and_is_kept_where_runs_are_in_the_experiment_that_it_names(
+    evil: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
+    done = call(main, [evil], capsys)
+    run = client().get_run(done.out.split()[2])
+    assert done.code == 0 and client().get_experiment(run.info.experiment_id).name == "theirs"
+    assert run.info.status == "FINISHED" and run.data.params["retriever.embedding.model"] == "python:evilmod:make"
+    assert TOKEN.encode() not in (folder / "mlruns" / "mlflow.db").read_bytes()
+
+
+def test_compared_and_as_a_baseline_it_is_data_and_a_saved_retrieval_is_read_without_a_pickle(
+    evil: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, mine, saved = make_experiment(evil.parent / "made"), evil.with_name("mine.json"), evil.with_name("retrieval")
+    flags = ["--config", made.config, "--quiet"]
+    call(evaluate, [*flags, "--output", mine, "--save-retrieval", saved], capsys)
+    for done in (call(compare, [evil, mine], capsys), call(evaluate, [*flags, "--baseline", evil], capsys)):
+        assert (done.code, "golden" in done.err) == (2, True)  # of other golden data
+    other = evil.with_name("other.json")
+    theirs = json.loads(mine.read_text()) | {"config": json.loads(evil.read_text())["config"], "run": "other"}
+    other.write_text(json.dumps(theirs))
+    assert call(compare, [other, mine], capsys).code == 0
+    classes: list[object] = []
+    reading = True
+    sys.addaudithook(lambda event, found: classes.append(found) if reading and event == "pickle.find_class" else None)
+    assert read(saved).lists
+    reading = False
+    assert classes == []
+
+
+# The user interface, from its command to its end
+
+ANSWERS = """
+import sys
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+server = HTTPServer(("127.0.0.1", int(sys.argv[1])), SimpleHTTPRequestHandler)
+for request in ("that all is well", "of the page"):
+    server.handle_request()
+"""
+Opened = list[str]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
+    pages: Opened = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("webbrowser.open", pages.append)
+    return pages
+
+
+def test_without_runs_there_is_nothing_to_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for flags in ([], ["--tracking.uri", f"sqlite:///{tmp_path}/mlruns/mlflow.db"]):
+        assert show(flags) == 2
+        said = f"no runs to show: {tmp_path}/mlruns/mlflow.db does not exist; go where evals.run was started"
+        assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "said"),
+    [
+        (ANSWERS, 0, "Runs: {page} (Ctrl-C ends it)\n"),
+        ("exit(1)", 2, "MLflow's server did not start; where port {port} is taken"),
+    ],
+    ids=["answers", "ends"],
+)
+def test_the_page_is_told_and_opened_once_the_server_answers_and_its_end_is_waited_for(
+    program: str,
+    code: int,
+    said: str,
+    folder: Path,
+    opened: Opened,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    port = free_port()
+    page = f"http://127.0.0.1:{port}/#/experiments"
+    (folder / "health").touch()
+
+    def start(port: int, uri: str) -> subprocess.Popen[bytes]:
+        assert uri.startswith("sqlite:////") and Path(uri.removeprefix("sqlite:///")).is_file()
+        return subprocess.Popen([sys.executable, "-c", program, str(port)], stderr=subprocess.DEVNULL)
+
+    def visit(page: str) -> None:
+        opened.append(page)
+        urllib.request.urlopen(page).close()
+
+    monkeypatch.setattr(ui, "_start", start)
+    monkeypatch.setattr("webbrowser.open", visit)
+    assert show(["--port", str(port)]) == code
+    done = capsys.readouterr()
+    assert said.format(page=page, port=port) in done.out + done.err
+    assert opened == ([] if code else [page])
+
+
+def test_a_server_is_opened_at_its_page_and_nothing_is_started(
+    opened: Opened, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show(["--tracking.uri", "https://me:s3cret@mlflow.example/"]) == 0
+    assert capsys.readouterr().out == "Runs: https://***@mlflow.example/#/experiments\n"
+    assert show(["--tracking.uri", "https://mlflow.example/", "--no-browser"]) == 0
+    assert opened == ["https://***@mlflow.example/#/experiments"]
+
+
+@pytest.mark.slow
+def test_the_address_of_the_runs_is_printed_when_the_server_answers(folder: Path) -> None:
+    written(report())
+    port = free_port()
+    command = [sys.executable, "-m", "evals", "ui", "--port", str(port), "--no-browser"]
+    process = subprocess.Popen(command, cwd=folder, env=environment({}), stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == f"Runs: http://127.0.0.1:{port}/#/experiments (Ctrl-C ends it)\n"
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10) as answer:
+            assert answer.read() == b"OK"
+    finally:
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(30) == 0
+        process.stdout and process.stdout.close()

@@ -1,0 +1,504 @@
+"""`evals.compare`: what it prints, writes and returns, of files, of cells of a grid, and of runs in MLflow."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from evals.compare import main
+from evals.comparison.comparing import ComparisonOptions, pair
+from evals.comparison.comparing import compare as compare_reports
+from evals.comparison.differences import WHOLE_RUN
+from evals.comparison.mismatches import changes
+from evals.comparison.records import Comparison, Difference
+from evals.comparison.sections import render
+from evals.errors import ReportError
+from evals.grid.measure import Measured
+from evals.judge.tasks import PRECISION
+from evals.report.model import FailedValue, Report
+from evals.report.parsing import cell_report, parse
+from evals.report.section import escaped
+from evals.stats import paired
+from tests.support.command import Done, call
+from tests.support.grid_world import make_grid
+from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, TOKENS, Score, document, hit, judge, report, row, run
+from tests.support.results import report as report_of
+from tests.support.results import sampled_result
+
+Compare = Callable[..., Done]
+HOSTILE = "<script>alert(1)</script> | `code` *bold* [a](http://b)\n# head"
+MOST = 65_536
+HITS, SHALLOW = [1.0, 1.0, 0.0], "ranking/ndcg_at_3"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the reports of three runs: a, a worse b, a better c."""
+    monkeypatch.chdir(tmp_path)
+    for name, scores in {"a": [0.5, 0.5, 1.0], "b": [0.5, 0.1, 0.9], "c": [0.6, 0.6, 1.0]}.items():
+        write(tmp_path / f"{name}.json", document({NDCG: scores, HIT: HITS, SHALLOW: HITS}, {P95: 2.0}, name=name))
+    return tmp_path
+
+
+@pytest.fixture
+def compare(folder: Path, capsys: pytest.CaptureFixture[str]) -> Compare:
+    return lambda *arguments: call(main, arguments, capsys)
+
+
+def write(file: Path, made: dict[str, Any]) -> None:
+    file.write_text(json.dumps(made), encoding="utf-8")
+
+
+def everything(folder: Path) -> set[str]:
+    return {file.name for file in folder.rglob("*")}
+
+
+# What it prints and writes
+
+
+def test_two_files_are_compared_and_nothing_is_written(
+    compare: Compare, folder: Path, snapshot: SnapshotAssertion
+) -> None:
+    done = compare("a.json", "b.json", "--queries", "1")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == snapshot
+    assert "by ranking/hit_rate_at_5" not in compare("a.json", "b.json", "--by", HIT).out  # by it none has moved
+    assert "queries/pass_rate" not in compare("a.json", "b.json", "--metrics", "ranking/*").out
+    assert SHALLOW not in done.out and SHALLOW in compare("a.json", "b.json", "--verbose").out
+    assert everything(folder) == {"a.json", "b.json", "c.json"}
+
+
+def test_json_is_printed_or_written_the_same(compare: Compare, folder: Path, snapshot: SnapshotAssertion) -> None:
+    done = compare("a.json", "b.json", "--json", "--output", "deep/compared.json", "--fail-on-regression", f"{HIT}:0")
+    printed = json.loads(done.out)
+    assert printed == snapshot
+    assert json.loads((folder / "deep" / "compared.json").read_text(encoding="utf-8")) == printed
+
+
+@pytest.mark.parametrize(
+    ("tolerances", "code"),
+    [
+        ([f"{NDCG}:0.2"], 0),
+        ([f"{NDCG}:0.1"], 1),
+        ([f"{HIT}:0", f"{NDCG}:0.1"], 1),
+        ([f"{HIT}:0", f"{P95}:0"], 0),
+        (["content/verbatim:1"], 1),
+    ],
+)
+def test_the_exit_code_says_whether_every_drop_is_tolerated(compare: Compare, tolerances: list[str], code: int) -> None:
+    flags = [argument for one in tolerances for argument in ("--fail-on-regression", one)]
+    done = compare("a.json", "b.json", *flags)
+    assert (done.code, done.err) == (code, "")
+    assert ("FAIL" in done.out) == bool(code)
+
+
+def test_one_run_of_several_that_is_worse_fails(compare: Compare) -> None:
+    done = compare("a.json", "c.json", "b.json", "--fail-on-regression", f"{NDCG}:0.1", "--json")
+    assert (done.code, done.err) == (1, "")
+    made = json.loads(done.out)
+    assert made["passed"] is False
+    assert [one["regressions"][0]["passed"] for one in made["comparisons"]] == [True, False]
+
+
+# Bad input: exit code 2, a message, no traceback, nothing written
+
+
+def refused(done: Done, *said: str) -> None:
+    assert (done.code, done.out) == (2, "")
+    assert [one for one in said if one not in done.err] == []
+    assert "Traceback" not in done.err
+
+
+def test_two_runs_on_different_golden_sets(compare: Compare, folder: Path) -> None:
+    rows = [row("q0", {NDCG: 0.5}), row("new", {NDCG: 0.5})]
+    write(folder / "d.json", document({NDCG: [0.5]}, rows=rows, dataset_fingerprint="other", commit="def"))
+    before = everything(folder)
+    done = compare("a.json", "d.json", "--output", "x.json")
+    refused(
+        done, "error: 'd.json' must not be compared with 'a.json'", "2 only in the baseline (q1, q2), 1 only in the",
+        "commit: abc → def", "--common compares on the 1 queries that are the same in both",
+    )  # fmt: skip
+    assert everything(folder) == before
+    restricted = compare("a.json", "d.json", "--common")
+    assert (restricted.code, restricted.err) == (0, "")
+    assert "Only the 1 queries that are the same in both runs are compared" in restricted.out
+
+
+TOLERATED = "--fail-on-regression"
+BAD = (
+    "", "a.json", "a.json broken.json", "a.json later.json", "a.json queries.json", "a.json d.json",
+    "a.json quries.json", "a.json some-run", "a.json b.json --queries -1", "a.json b.json --metrics rankng/*",
+    f"a.json b.json --by {NDCG},", "a.json b.json --output a.json/x.json",
+    f"a.json b.json --fail-on-regresion {NDCG}:0",
+    *(f"a.json b.json {TOLERATED} {given}" for given in ("0.02", f"{NDCG}:x", f"{NDCG}:-1", f"{NDCG}:inf")),
+    f"a.json b.json {TOLERATED} ranking/ndcg:0",
+    f"a.json b.json {TOLERATED} {NDCG}:0.1 {TOLERATED} {NDCG}:0.2",
+)  # fmt: skip
+
+
+def test_bad_input(compare: Compare, folder: Path, snapshot: SnapshotAssertion) -> None:
+    (folder / "broken.json").write_text('{"a"')
+    (folder / "later.json").write_text('{"schema_version": 3}')
+    (folder / "queries.json").write_text('{"columns": []}')
+    before, told = everything(folder), {}
+    for arguments in BAD:
+        done = compare(*arguments.split())
+        refused(done)
+        told[arguments] = done.err.replace(str(folder), "FOLDER")
+    assert told == snapshot
+    refused(compare("a.json", "b.json", "--queries", "9" * 5_000), "expected a whole number of 0 or more, got '99")
+    assert everything(folder) == before
+
+
+# A page and Markdown
+
+
+def test_two_cells_of_a_grid_as_page_and_markdown(
+    grid: Measured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = report_of(grid)
+    assert made.grid is not None
+    plain = made.plain()
+    plain["queries"][0]["query"] = HOSTILE
+    write(file := tmp_path / "grid.json", plain)
+    page, text = tmp_path / "c.html", tmp_path / "c.md"
+    names = made.grid.addresses[0], made.grid.addresses[-1]
+    done = call(main, [*(f"{file}#{name}" for name in names), "--html", page, "--markdown", text, "--json"], capsys)
+    [found] = json.loads(done.out)["comparisons"]
+    shown, written = page.read_text(encoding="utf-8"), text.read_text(encoding="utf-8")
+    assert "<script" not in shown and "\\<script\\>" in written and "\n# head" not in written
+    shown = unescape(re.sub(r"<[^>]*>", "", shown))
+    assert HOSTILE.splitlines()[0] in shown
+    assert re.search(r"metricverdictbaselineother\s*difference−0?\.?\d+0\+0?\.?\d+", shown)  # the picture's ends
+    for name, metric in found["metrics"].items():
+        assert name in shown
+        if metric["n"]:
+            assert f"{metric['baseline']:.3f}" in shown and f"{metric['difference']:+.3f}" in written
+    before, after = (cell_report(parse(json.dumps(plain), "grid"), name).queries for name in names)
+    lost = [a.id for a, b in zip(before, after, strict=True) if (a.outcome, b.outcome) == ("SUCCESS", "FAILURE")]
+    assert lost and shown.count("lost") >= len(lost)
+    assert all(query_id in shown and f"`{query_id}`" in written for query_id in lost)
+    assert found["settings"][0]["what"] in shown
+    refused(call(main, [f"{file}#{names[0]}", f"{file}#{names[0]}9"], capsys), "expected one such as")
+
+
+def test_the_verdict_tells_two_runs_of_an_experiment_apart_and_names_what_moved_most_either_way(
+    compare: Compare, folder: Path, snapshot: SnapshotAssertion
+) -> None:
+    """The largest difference is that of tokens, then that of the hit rate; for its interval that of NDCG is."""
+    scores = {NDCG: [0.8 + n / 1000 for n in range(20)], TOKENS: [900.0 + n for n in range(20)]}
+    less = {NDCG: [0.4 - n / 1000 for n in range(20)], TOKENS: [400.0 + 20 * n for n in range(20)], HIT: [0.0] * 20}
+    for name, values in {"old": scores | {HIT: [1.0] * 10 + [0.0] * 10}, "new": less}.items():
+        write(folder / f"{name}.json", document(values, name="default") | {"run": f"hybrid k5 {name}"})
+    assert compare("old.json", "new.json", "--markdown", "c.md", "--quiet").code == 0
+    assert (folder / "c.md").read_text(encoding="utf-8").partition("\n\n|")[0] == snapshot
+
+
+def test_a_comment_has_the_tolerances_and_queries_that_moved_by_another_metric_than_theirs(
+    compare: Compare, folder: Path, snapshot: SnapshotAssertion
+) -> None:
+    for name, hits in {"old": 1.0, "new": 0.0}.items():
+        rows = [row(f"q{n}", {HIT: hits if n < 4 else 1.0}, query_type="factual") for n in range(12)]
+        write(folder / f"{name}.json", document({HIT: [hits]}, rows=rows, name=name))
+    done = compare("old.json", "new.json", "--fail-on-regression", f"{NDCG}:0.02", "--markdown", "c.md")
+    assert done.code == 1 and "Queries that moved, 4 of 4, by ranking/hit_rate_at_5" in done.out
+    assert (folder / "c.md").read_text(encoding="utf-8") == snapshot
+    assert "  drop +0.000," in compare("a.json", "b.json", "--fail-on-regression", f"{HIT}:0").out
+
+
+def test_markdown_is_cut_before_github_refuses_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made, files = report_of(), [tmp_path / f"{number}.json" for number in range(3)]
+    for file, outcome in zip(files, ("SUCCESS", "FAILURE", "FAILURE"), strict=True):
+        rows = [
+            row.model_copy(update={"id": f"q{i}-{row.id}", "query": "long " * 3_000, "outcome": outcome})
+            for i in range(20)
+            for row in made.queries
+        ]
+        columns = {name: column * 20 for name, column in made.scores.items()}
+        write(file, Report(**{**dict(made), "queries": rows, "scores": columns, "name": file.stem}).plain())
+    assert call(main, [*files, "--markdown", tmp_path / "c.md", "--quiet"], capsys).code == 0
+    written = (tmp_path / "c.md").read_text(encoding="utf-8")
+    assert len(written) <= MOST and written.endswith("more than GitHub takes\n")
+    assert all(f"{name} is worse by 1 (most: queries/pass_rate" in written for name in "12"), "every verdict is there"
+
+
+# Cells of a grid by their names
+
+BOTH = {"ranking/ndcg_at_10": 1, "ranking/recall_at_5": 3}
+SWEEP = {"mode": ["semantic", "hybrid"], "fusion": ["weighted", "rrf"], "top_k": [1, 5], "threshold": [0, 0.3, 0.5]}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return report_of(make_grid(tmp_path_factory.mktemp("grid"), objective={"metrics": BOTH}, sweep=SWEEP))
+
+
+def test_a_cell_is_found_by_its_numbers_and_the_part_that_one_retrieval_alone_has(made: Report) -> None:
+    assert cell_report(made, "semantic-k5-t0.30").name == cell_report(made, "sem-k5-t.3").name == "semantic-k5-t0.3"
+    assert cell_report(made, "hybrid-w-k1-t0").name == "hybrid-weighted-k1-t0"
+    for name, which in (("hybrid-k5-t0.3", "2 cells"), ("semantic-k5-t0.31", "no cell")):
+        with pytest.raises(ReportError, match=which):
+            cell_report(made, name)
+
+
+def test_several_metrics_of_an_objective_are_compared_as_what_is_found(made: Report, tmp_path: Path) -> None:
+    plain, file, cells = made.plain(), tmp_path / "grid.json", ("semantic-k5-t0", "semantic-k1-t0.5")
+    for query in plain["queries"]:
+        query["id"] += "\x1b[2J`|"
+    file.write_text(json.dumps(plain), encoding="utf-8")
+    flags = ["--output", str(tmp_path / "c.json"), "--markdown", str(tmp_path / "c.md")]
+    assert main([*(f"{file}#{name}" for name in cells), *flags]) == 0
+    [compared] = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))["comparisons"]
+    assert made.grid is not None
+    places = [made.grid.addresses.index(cell) for cell in cells]
+    means = [sum(own * (made.grid.metrics[name].mean[n] or 0) for name, own in BOTH.items()) / 4 for n in places]
+    assert [compared["metrics"]["found"][side] for side in ("baseline", "other")] == pytest.approx(means)
+    written = (tmp_path / "c.md").read_text(encoding="utf-8")
+    assert "\x1b" not in written and "\\x1b[2J'¦`" in written
+
+
+def test_a_comment_mentions_nobody_and_holds_no_formula() -> None:
+    assert not {"@user", "$x$", "#1"} & set(escaped("@user costs $x$ in #1").split())
+
+
+# By the door `compare`: what is paired, how scores differ, what forbids it, what moved, what is tolerated
+
+VERDICT = "queries/pass_rate"
+SCORES: dict[str, Sequence[Score]] = {HIT: [1.0, 0.0]}
+NONE: list[Score] = ["unscored"]
+
+
+def compared(first: Report, second: Report, **options: Any) -> Comparison:
+    options.setdefault("metrics", ("*",))
+    [made] = compare_reports(run(first), [run(second, "b.json")], ComparisonOptions(**options))
+    return made
+
+
+def difference(first: Report, second: Report, metric: str) -> Difference:
+    return next(one for one in compared(first, second).differences if one.metric == metric)
+
+
+def found(metric: str, baseline: Sequence[Score], other: Sequence[Score]) -> Difference:
+    return difference(report({metric: baseline}), report({metric: other}), metric)
+
+
+def mismatches(first: Report, second: Report) -> dict[str, tuple[str, str]]:
+    return {one.what: (one.baseline, one.other) for one in compared(first, second).mismatches}
+
+
+# Pairs
+
+
+def test_queries_are_paired_by_id_and_of_other_golden_data_those_whose_case_is_the_same() -> None:
+    first = report({HIT: []}, rows=[row(name, {HIT: 1.0}) for name in "abc"], dataset_fingerprint="1" * 64)
+    rows = [row("c", {HIT: 1.0}), row("b", {HIT: 1.0}, fingerprint="other"), row("x", {HIT: 1.0})]
+    second = report({HIT: []}, rows=rows, dataset_fingerprint="2" * 64)
+    pairing = pair(first, second)
+    assert [(a.id, b.id) for a, b in pairing.rows] == [("c", "c")]
+    assert (pairing.only_baseline, pairing.only_other, pairing.changed) == (("a",), ("x",), ("b",))
+    same = report({HIT: []}, rows=rows, dataset_fingerprint="1" * 64)
+    assert [a.id for a, _ in pair(first, same).rows] == ["b", "c"]
+    nameless = [row("c", {HIT: 1.0}, fingerprint=None)]
+    unknown, again = (report({HIT: []}, rows=nameless, dataset_fingerprint=digit * 64) for digit in "34")
+    assert pair(first, unknown).changed == pair(unknown, again).changed == ("c",)
+    with pytest.raises(ReportError, match="nothing to compare"):
+        compared(first, unknown, common=True)
+
+
+# Differences
+
+
+def test_a_metric_is_compared_over_the_queries_that_it_scores_in_both() -> None:
+    one = found(NDCG, [0.5, 0.25, 1.0, 0.0], [0.5, 0.75, 0.5, 0.25])
+    alone = paired.compare([0.5, 0.25, 1.0, 0.0], [0.5, 0.75, 0.5, 0.25], 0)
+    assert (one.low, one.high, one.p, one.n) == (alone.interval.low, alone.interval.high, alone.p, alone.n)
+    assert (one.baseline, one.other, one.difference, one.wins, one.losses) == (0.4375, 0.5, 0.0625, 2, 1)
+    lower = found(FALSE_ANSWER, [1.0, 1.0, 0.0], [0.0, 0.0, 1.0])
+    assert (lower.better, lower.wins, lower.losses) == ("lower", 2, 1)
+    dropped = found(NDCG, [0.5, "unscored", 0.2, "unscored", None], [0.25, 0.5, "unscored", "unscored", None])
+    assert (dropped.n, dropped.baseline, dropped.other) == (1, 0.5, 0.25)
+    assert (dropped.only_baseline, dropped.only_other, dropped.worst) == (("q2",), ("q1",), None)
+
+
+@pytest.mark.parametrize(
+    ("metric", "baseline", "other", "failed", "worst"),
+    [
+        (NDCG, [0.5, 0.2, "failed", "failed"], [0.5, "failed", 0.3, "failed"], ("q1", "q2", "q3"), -1.9 / 4),
+        (FALSE_ANSWER, [0.0, 0.0, "failed"], [0.0, "failed", 0.0], ("q1", "q2"), 1 / 3),
+        (NDCG, [0.5, "unscored"], [0.5, "failed"], ("q1",), 0.0),
+        (TOKENS, [500.0, 300.0], [500.0, "failed"], ("q1",), None),  # no ends
+    ],
+)
+def test_failed_scores_count_at_their_end_that_is_worst_for_the_other_run(
+    metric: str, baseline: Sequence[Score], other: Sequence[Score], failed: tuple[str, ...], worst: float | None
+) -> None:
+    one = found(metric, baseline, other)
+    assert (one.difference, one.failed) == (0.0, failed)
+    assert one.worst == (worst if worst is None else pytest.approx(worst))
+
+
+def test_a_difference_without_pairs_says_why() -> None:
+    for first, second, metric, note, value in (
+        (report({NDCG: NONE}), report({NDCG: [0.5]}), NDCG, "no query is scored in both: because", None),
+        (report({NDCG: [0.5, 0.5]}), report(SCORES | {NDCG: [0.5, 0.5]}), HIT, "not measured in the baseline", None),
+        (report({NDCG: [0.5]}, {P95: 1.0}), report({NDCG: [0.5]}, {P95: 3.0}), P95, WHOLE_RUN, 2.0),
+        (report({NDCG: [1]}, {P95: 1.0}), report({NDCG: [1]}, {P95: None}), P95, "no value in the other run: ", None),
+    ):
+        one = difference(first, second, metric)
+        assert one.note.startswith(note) and one.difference == value
+
+
+def test_p_values_are_adjusted_by_holm_over_all_runs_and_metrics_and_verdicts_follow_them() -> None:
+    even: list[Score] = [0.5] * 20
+    first, worse = report({NDCG: even, HIT: [1.0] * 20}), report({NDCG: [0.3] * 20, HIT: [1.0] * 20})
+    made = compare_reports(run(first), [run(worse, "b"), run(first, "c")], ComparisonOptions(metrics=("ranking/*",)))
+    every = [one for each in made for one in each.differences]
+    assert [one.p_adjusted for one in every] == paired.holm([one.p for one in every if one.p is not None])
+    assert [one.verdict for one in every] == ["", "worse", "", ""]
+    assert compared(worse, first).differences[1].verdict == "better"
+    assert found(FALSE_ANSWER, [0.0] * 20, [1.0] * 20).verdict == "worse"
+
+
+def test_metrics_are_the_headline_or_those_asked_for() -> None:
+    first = report({"ranking/ndcg_at_3": [0.5], NDCG: [0.5]})
+    assert [one.metric for one in compared(first, report({NDCG: [0.4]}), metrics=()).differences] == [NDCG, VERDICT]
+    by = compared(first, first, metrics=(), by=("ranking/ndcg_at_3",), tolerances={VERDICT: 1}).differences
+    assert {one.metric for one in by} >= {"ranking/ndcg_at_3", VERDICT}
+    named = compared(first, first, metrics=("ranking/*",)).differences  # nothing else, unless all are asked for
+    assert [one.metric for one in named] == ["ranking/ndcg_at_3", NDCG] and len(compared(first, first).differences) == 3
+
+
+# Samples of judged queries
+
+LABELS = np.random.default_rng(0).integers(0, 5, 60) / 4
+JUDGED = np.clip(LABELS + np.random.default_rng(1).choice([0, 0, 0, 0.25, -0.25], 60), 0, 1)
+GAINS = np.clip(JUDGED + 0.25, 0, 1) - JUDGED
+
+
+def sampled(judged: int, shift: float = 0.0) -> Report:
+    """Return a run that judged so many of 60 queries and is better by a shift, as the labels say too."""
+    labels = np.clip(LABELS + shift, 0, 1)
+    return report_of(sampled_result(np.clip(JUDGED + shift, 0, 1)[:judged].tolist(), labels.tolist()))
+
+
+def changed(made: Report, **changes: Any) -> Report:
+    return Report.model_validate(dict(made) | changes)
+
+
+def test_samples_are_paired_on_the_queries_judged_in_both_and_corrected_by_the_scores_of_all() -> None:
+    for first, value, within, note in (
+        (sampled(30), GAINS.mean(), 0.05, "60 queries, corrected by what foretells the judge, weight "),
+        (sampled(60), GAINS.mean(), 0.05, "60 queries, corrected by what foretells the judge, weight "),
+        (changed(sampled(60), proxies={}), GAINS[:20].mean(), 1e-9, "60 queries, the judged queries alone"),
+    ):
+        made = difference(first, sampled(20, 0.25), PRECISION)
+        assert (made.n, made.only_baseline, made.only_other, made.failed) == (20, (), (), ())
+        assert made.note.startswith(f"judged in both: 20 of {note}")
+        assert made.difference == pytest.approx(value, abs=within)
+
+
+def test_queries_that_were_not_drawn_fail_no_tolerance_and_a_failed_score_counts_at_its_worst() -> None:
+    for first, second, passed in ((sampled(60), sampled(20, 0.25), True), (sampled(60, 0.25), sampled(20), False)):
+        [one] = compared(first, second, tolerances={PRECISION: 0.02}).regressions
+        assert one.passed == passed
+    first, second = sampled(20), sampled(20, 0.25)
+    scores = [FailedValue(failed="Timeout: "), *second.scores[PRECISION][1:]]
+    made = difference(first, changed(second, scores={PRECISION: scores}), PRECISION)
+    assert made.failed == ("q0",) and made.worst is not None and made.difference is not None
+    assert made.worst < made.difference
+
+
+# What differs besides
+
+
+def test_what_differs_besides_is_named_and_runs_of_one_kind_have_no_mismatch(snapshot: SnapshotAssertion) -> None:
+    assert mismatches(report(SCORES), report(SCORES, started_at="later", duration_s=9.0)) == {}
+    versions = {"python": "3.12", "ragas": "0.4.3", "new": "1"}
+    changes = {"dataset_fingerprint": "2", "commit": "b", "seed": 1, "embedding": None, "versions": versions}
+    rows = [row("q0", {HIT: 1.0}), row("q1", {HIT: 0.0}, relevant={"a": 1, "b": 2})]
+    for other in (changes, {"relevance": "returned"}, {"rows": rows}):
+        assert mismatches(report(SCORES), report(SCORES, **other)) == snapshot
+
+
+def test_verdicts_of_two_judges_are_not_compared_and_fail_a_tolerance() -> None:
+    first = report({PRECISION: [1.0, 0.0]}, judge=judge())
+    second = report({PRECISION: [0.0, 0.0]}, judge=judge(fingerprint="2", parameters={"temperature": 0.5}))
+    made = compared(first, second, tolerances={PRECISION: 1})
+    assert {one.what: one.baseline for one in made.mismatches} == {"judge: temperature": "0.0"}
+    assert made.differences[0].note == made.regressions[0].reason == "given by different judges, so not compared"
+    assert not made.regressions[0].passed
+    assert compared(first, report({PRECISION: [0.0, 0.0]})).mismatches == []  # one has none: nothing to compare
+
+
+def test_settings_that_differ_are_named_by_their_place_without_those_on_which_no_score_depends() -> None:
+    first = {
+        "retriever": {"top_k": 5, "keyword": {"k1": 1.2}},
+        "name": "a",
+        "baseline": "a.json",
+        "judge": {"model": None, "cache_path": 1},
+    }
+    second = {"retriever": {"top_k": 9, "keyword": {"k1": None}}, "name": "b", "judge": {"model": None, "sample": 3}}
+    assert changes(first, second) == [("retriever.top_k", 5, 9, ""), ("retriever.keyword.k1", 1.2, None, "")]
+    with_judge = second | {"judge": {"model": "m", "sample": 3, "cache_path": 1}}
+    assert [one.what for one in changes(first, with_judge)][2:] == ["judge.model", "judge.sample"]
+
+
+# What moved
+
+
+def test_most_moved_first_each_query_once_by_the_metric_that_moved_it_most() -> None:
+    first = report({NDCG: [0.5, 0.5, 0.5, 0.5], FALSE_ANSWER: [0.0, 0.0, 1.0, 0.0]})
+    second = report({NDCG: [0.9, 0.1, 0.5, 0.5], FALSE_ANSWER: [1.0, 0.0, 0.0, 0.0]})
+    moved = compared(first, second, by=(NDCG, FALSE_ANSWER)).moved
+    assert [(one.kind, one.baseline.id, one.metric, round(one.gain, 3)) for one in moved] == [
+        ("worse", "q0", FALSE_ANSWER, -1.0), ("better", "q2", FALSE_ANSWER, 1.0), ("worse", "q1", NDCG, -0.4),
+    ]  # fmt: skip
+    assert [one.baseline.id for one in compared(first, second).moved] == ["q1", "q0"]  # ndcg and abstention
+    moved = compared(first, second, tolerances={FALSE_ANSWER: 1}).moved
+    assert [one.metric for one in moved] == [FALSE_ANSWER, FALSE_ANSWER, NDCG]
+    right, wrong = (report({VERDICT: []}, rows=[row("a", {HIT: score})]) for score in (1.0, 0.0))
+    assert [(one.kind, one.metric) for one in compared(right, wrong).moved] == [("lost", VERDICT)]
+    assert compared(first, first).moved == []
+
+
+def test_a_moved_query_shows_both_results_and_what_was_best_below_the_threshold() -> None:
+    long = f"{'folder/' * 20}page.md:10-20"
+    rows = [row("a", {NDCG: 1.0}, retrieved=[hit(1, 0.9, long, 1)])]
+    lost = [row("a", {NDCG: 0.0}, retrieved=[], best_below_threshold=[hit(1, 0.2, "b.md:1-2")])]
+    made = compared(report({NDCG: []}, rows=rows), report({NDCG: []}, rows=lost))
+    shown = render([made], width=100, color=False, queries=1)
+    assert "page.md:10-20" in shown and "nothing returned" in shown and "below the threshold 1. b.md" in shown
+    assert long in render([made], width=100, color=False, queries=1, whole=True)
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+# Tolerances
+
+
+def test_a_drop_beyond_the_tolerance_or_unknown_is_a_regression() -> None:
+    for metric, tolerance, baseline, other, passed, reason in (
+        (NDCG, 0.1, [0.5, 0.5], [0.4, 0.4], True, "there is no interval"),
+        (NDCG, 0.0999, [0.5, 0.5], [0.4, 0.4], False, "there is no interval"),
+        (NDCG, 0, [0.5], [0.9], True, "there is no interval"),
+        (FALSE_ANSWER, 0.4, [0.0, 0.0], [1.0, 0.0], False, "the 95% interval includes 0"),
+        (FALSE_ANSWER, 0.4, [1.0, 0.0], [0.0, 0.0], True, "the 95% interval includes 0"),
+        (NDCG, 0.02, [0.5] * 20, [0.4 - n / 100 for n in range(20)], False, "the 95% interval excludes 0"),
+        (NDCG, 0.02, [0.5] * 20, [0.1] * 4 + [0.8] * 3 + [0.5] * 13, False, "the 95% interval includes 0"),
+        (NDCG, 0.02, [0.5] * 20, [0.5] * 19 + ["failed"], False, "the 95% interval includes 0, if all 1 failed"),
+        (NDCG, 0.03, [0.5] * 20, [0.5] * 19 + ["failed"], True, "the 95% interval includes 0, if all 1 failed"),
+        (TOKENS, 1e9, [500.0] * 40, [500.0] * 39 + ["failed"], False, "1 failed scores leave it open"),
+        (NDCG, 0.02, [0.5] * 20, [0.5] * 19 + NONE, True, "the 95% interval includes 0"),
+        (NDCG, 0.02, [0.5] * 20, [0.5] * 18 + NONE * 2, False, "2 of 20 queries are scored in one of the runs"),
+        (NDCG, 0, [0.5] + NONE * 9, [0.5] + NONE * 9, True, "there is no interval"),
+        (NDCG, 1, NONE, [0.5], False, "no query is scored in both"),
+    ):
+        [one] = compared(
+            report({metric: baseline}), report({metric: other}), tolerances={metric: tolerance}
+        ).regressions
+        assert (one.passed, one.reason[: len(reason)]) == (passed, reason)
