@@ -1,7 +1,4 @@
-"""Chat models on the loopback that answer ragas' prompts from an oracle: Cohere's and OpenAI's, and how they fail.
-
-`ChatServer` is what both have in common: latency, faults, limits, and a record of what was asked.
-"""
+"""Chat models on the loopback that answer ragas' prompts from an oracle: Cohere's and OpenAI's, and how they fail."""
 
 import json
 from abc import abstractmethod
@@ -36,10 +33,6 @@ class ChatRequest:
         return body
 
     @property
-    def headers(self) -> Mapping[str, str]:
-        return self.request.headers
-
-    @property
     def model(self) -> str:
         model: str = self.body["model"]
         return model
@@ -58,12 +51,10 @@ class ChatRequest:
 
     @cached_property
     def prompt(self) -> str:
-        """All that was said so far, one message below the other."""
         return "\n\n".join(_text(message.get("content")) for message in self.body["messages"])
 
     @cached_property
     def question(self) -> Question | None:
-        """Question, if it is a prompt of ragas' context metrics."""
         return read_prompt(self.prompt)
 
 
@@ -83,7 +74,7 @@ def tokens(text: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """Answer of the model: its text, and its end: natural, at the limit of tokens, a refusal, or a filter."""
+    """What the model says, and why it ends: naturally, at the limit of tokens, by a refusal, or by a filter."""
 
     text: str
     cut: bool = False
@@ -93,14 +84,8 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True)
 class ChatFault:
-    """One way to fail.
-
-    Attributes:
-        status: Answer with this HTTP status and an error as the provider words it, or with `message`.
-        headers: Of that error.
-        sent: How much of the right answer is sent before the connection is reset; less than 0: not even its head.
-        stall: Keep the client waiting until the server stops or the fault is over, and then answer rightly.
-        says: What the model says in place of the right answer.
+    """One way to fail: by an HTTP status with an error as the provider words it, or with `message`; a part of the right
+    answer alone; a client that is kept waiting until the fault is over; or something else that the model says.
     """
 
     status: int | None = None
@@ -113,13 +98,9 @@ class ChatFault:
 
 @dataclass(frozen=True, kw_only=True)
 class When:
-    """Which chat requests a fault befalls: all of `calls`, and of these the share.
+    """Which chat requests a fault befalls: of `calls`, counted from 1 since it was set (None: of all), that share.
 
-    Attributes:
-        calls: Numbers, counted from 1 since the fault was set: `range(3, 6)` are the third to the fifth. None: all.
-        share: Of 0 … 1, drawn with `seed`.
-        by_prompt: Draw by what is asked, so that the same request fails every time it is repeated; else by number, so
-            that a repeated request may succeed.
+    It is drawn by what is asked, so that the same request fails whenever it is repeated, or else by number.
     """
 
     calls: Container[int] | None = None
@@ -154,12 +135,10 @@ class Planned:
 
 
 def too_many(seconds: float | None = None) -> ChatFault:
-    """Return 429, with the seconds to wait in `Retry-After`."""
     return ChatFault(status=429, headers={} if seconds is None else {"Retry-After": f"{seconds:g}"})
 
 
 def says(text: str, *, refused: bool = False, filtered: bool = False) -> ChatFault:
-    """Let the model answer with this alone."""
     return ChatFault(says=lambda _: Output(text=text, refused=refused, filtered=filtered))
 
 
@@ -174,14 +153,6 @@ def _wrong_verdict(right: Output) -> Output:
     return Output(text=json.dumps(json.loads(right.text, object_hook=put)))
 
 
-PROTOCOL: Mapping[str, ChatFault] = {
-    "401": ChatFault(status=401),
-    "429": too_many(),
-    "500": ChatFault(status=500),
-    "torn": ChatFault(sent=0.5),
-    "slow": ChatFault(stall=True),
-}
-"""Faults between the client and the model."""
 SPOKEN: Mapping[str, ChatFault] = {
     "cut": ChatFault(says=_cut),
     "verdict 7": ChatFault(says=_wrong_verdict),
@@ -189,7 +160,14 @@ SPOKEN: Mapping[str, ChatFault] = {
     "prose": says("The passage looks rather useful to me."),
 }
 """Faults of the model: what it says, in a reply that is otherwise in order."""
-FAULTS = {**PROTOCOL, **SPOKEN}
+FAULTS: Mapping[str, ChatFault] = {
+    "401": ChatFault(status=401),
+    "429": too_many(),
+    "500": ChatFault(status=500),
+    "torn": ChatFault(sent=0.5),
+    "slow": ChatFault(stall=True),
+    **SPOKEN,
+}
 FILTERED = says("", filtered=True)
 MESSAGES = {
     400: "bad request",
@@ -203,43 +181,22 @@ MESSAGES = {
 
 
 class ChatServer(LoopbackServer):
-    """A chat model behind HTTP.
+    """A chat model behind HTTP, whose answers take `latency` seconds; an error is told at once.
 
-    Attributes:
-        path: Where chat requests go.
-        key: The key that is accepted; any other is 401.
-        in_flight: Chat requests that have come and are not answered yet.
-        peak: Most chat requests that were in flight at once.
-
-    Args:
-        oracle: Who knows the answers.
-        latency: Seconds that an answer takes; an error is told at once.
-        models: The models there are; any other is 404.
-        capacity: Most requests in flight; one above it is 429 with `Retry-After: 1`.
-        json_mode: True if the model has structured output; without, a request for it is 400.
+    `peak` are the most chat requests that were in flight at once.
     """
 
     path: str
     key: str
 
-    def __init__(
-        self,
-        oracle: Oracle,
-        *,
-        latency: float = 0.0,
-        models: Collection[str] = (MODEL,),
-        capacity: int | None = None,
-        json_mode: bool = True,
-    ) -> None:
+    def __init__(self, oracle: Oracle, *, latency: float = 0.0, models: Collection[str] = (MODEL,)) -> None:
         super().__init__()
         self.oracle, self.latency, self.models = oracle, latency, models
-        self.capacity, self.json_mode = capacity, json_mode
         self.peak = self.in_flight = 0
         self._planned: list[Planned] = []
 
     @property
     def chats(self) -> list[ChatRequest]:
-        """All chat requests so far, in the order in which they came."""
         return [ChatRequest(request) for request in self.requests if request.path == self.path]
 
     @contextmanager
@@ -266,13 +223,11 @@ class ChatServer(LoopbackServer):
                 self.in_flight -= 1
 
     def chat(self, request: Request) -> Reply:
-        """Return the reply to a chat request."""
         asked = ChatRequest(request)
         with self._lock:
-            crowded = self.capacity is not None and self.in_flight > self.capacity
-            due = [one.fault for one in self._planned if not crowded and one.falls_due(asked.prompt)]
+            due = [one.fault for one in self._planned if one.falls_due(asked.prompt)]
             released = self._released
-        fault = too_many(1) if crowded else due[0] if due else ChatFault()
+        fault = due[0] if due else ChatFault()
         if fault.status is not None:
             said = fault.message or MESSAGES.get(fault.status, "service unavailable")
             return self.error(fault.status, said, fault.headers)
@@ -285,22 +240,16 @@ class ChatServer(LoopbackServer):
         return replace(self.said(asked, fault.says(right) if fault.says else right), sent=fault.sent)
 
     @abstractmethod
-    def said(self, asked: ChatRequest, output: Output) -> Reply:
-        """Return a reply with the model's answer."""
+    def said(self, asked: ChatRequest, output: Output) -> Reply: ...
 
     @abstractmethod
-    def error(self, status: int, message: str, headers: Mapping[str, str]) -> Reply:
-        """Return an error as the provider words it."""
+    def error(self, status: int, message: str, headers: Mapping[str, str]) -> Reply: ...
 
     def _refused(self, asked: ChatRequest) -> Reply | None:
-        if asked.headers.get("authorization") != f"Bearer {self.key}":
+        if asked.request.headers.get("authorization") != f"Bearer {self.key}":
             return self.error(401, MESSAGES[401], {})
         if asked.model not in self.models:
             return self.error(404, f"model '{asked.model}' not found", {})
-        if asked.body.get("stream"):
-            return self.error(400, "this server does not stream", {})
-        if not self.json_mode and asked.response_format:
-            return self.error(400, f"response_format is not supported by model '{asked.model}'", {})
         return None
 
 

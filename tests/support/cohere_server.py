@@ -40,13 +40,10 @@ class CohereServer(LoopbackServer):
 
     @property
     def inputs(self) -> list[tuple[str, list[str]]]:
-        """Input type and texts of every request."""
         return [(request.body["input_type"], request.body["texts"]) for request in self.requests]
 
 
 class RerankServer(CohereServer):
-    """`POST /v2/rerank` beside the embeddings."""
-
     def answer(self, request: Request) -> Reply:
         if (request.method, request.path) != ("POST", RERANK):
             return super().answer(request)
@@ -57,7 +54,6 @@ class RerankServer(CohereServer):
 
 
 def embedded(texts: Sequence[str]) -> Reply:
-    """Return the reply to an embed request."""
     return Reply.json(
         {
             "id": "0",

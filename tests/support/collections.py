@@ -87,7 +87,6 @@ def writable(store: StoreConfig) -> Any:
 
 
 def mark(store: StoreConfig, name: str, **manifest: Any) -> None:
-    """Change what a collection records of itself."""
     with closing(writable(store)) as client, suppress(CollectionNotFoundError):
         recorded = (client.get_collection(name).config.metadata or {}).get("retrieval_evals", {})
         client.update_collection(name, metadata={"retrieval_evals": {**recorded, **manifest}})
@@ -131,7 +130,6 @@ def fill(
     params: Any = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
-    """Make a collection as somebody else's program would; point ids count from 0."""
     size = models.VectorParams(size=len(vectors[0]), distance=models.Distance.COSINE) if params is None else params
     client.create_collection(name, vectors_config=size, metadata=dict(metadata) if metadata else None)
     points = [
@@ -189,17 +187,14 @@ def at(server: LoopbackServer, **values: Any) -> RetrieverConfig:
 
 
 def described(config: RetrieverConfig) -> CollectionInfo:
-    """Return the properties of a collection."""
     with closing(open_client(config.store, {})) as client:
         return describe(client, config)
 
 
 def check(config: RetrieverConfig, embeddings: Embeddings) -> None:
-    """Check a collection."""
     with closing(open_client(config.store, {})) as client:
         check_collection(client, config, embeddings, describe(client, config))
 
 
 def texts(*names: str) -> list[dict[str, str]]:
-    """Return payloads that hold these texts."""
     return [{"page_content": name} for name in names]

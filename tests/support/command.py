@@ -17,8 +17,6 @@ from retrievers.config.files import file_lock
 
 @dataclass(frozen=True)
 class Done:
-    """Result of a command."""
-
     code: Any
     out: str
     err: str
@@ -26,7 +24,6 @@ class Done:
 
 @contextmanager
 def own_logging() -> Iterator[None]:
-    """Undo what `set_up_logging` does to the loggers of the packages."""
     loggers = [logging.getLogger(name) for name in ("evals", "retrievers")]
     before = [(logger.level, logger.propagate, logger.handlers[:]) for logger in loggers]
     try:
@@ -68,7 +65,6 @@ def python(
     folder: Path,
     extra: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run the interpreter and wait for it."""
     command = [sys.executable, *map(str, arguments)]
     return subprocess.run(
         command, cwd=folder, env=environment(extra), capture_output=True, text=True, check=False, timeout=600

@@ -58,7 +58,6 @@ def collection(store: str, distance: str, folder: Path, **vectors: Any) -> Itera
 
 
 def make(client: QdrantClient, distance: str, name: str = "mine") -> None:
-    """Make a collection with dense vectors of a distance, and BM25."""
     client.create_collection(
         name,
         vectors_config=models.VectorParams(size=SIZE, distance=models.Distance(distance.capitalize())),
@@ -79,7 +78,6 @@ def make(client: QdrantClient, distance: str, name: str = "mine") -> None:
 
 
 def semantic(distance: Distance, query: int) -> NDArray[np.float64]:
-    """Return the score of every chunk, as Qdrant reports it."""
     vector = QUERY_VECTORS[query]
     scores = VECTORS @ vector
     if distance == "cosine":
@@ -88,7 +86,6 @@ def semantic(distance: Distance, query: int) -> NDArray[np.float64]:
 
 
 def keyword(query: int) -> NDArray[np.float64]:
-    """Return the BM25 of every chunk."""
     found = BruteForceBm25({chunk_id(number): text for number, text in enumerate(TEXTS)}, 256.0).scores(QUERIES[query])
     return np.asarray([found.get(chunk_id(number), 0.0) for number in range(COUNT)])
 
@@ -110,5 +107,4 @@ def fused(distance: Distance, query: int, depth: int, weight: float = 0.7) -> di
 
 
 def embeddings() -> TableEmbeddings:
-    """Return the model that the vectors are of, as the factory of a user's own."""
     return EMBEDDINGS

@@ -26,13 +26,11 @@ Field = models.FieldCondition
 
 
 def point_id(rng: random.Random, upto: int = 60) -> int | str:
-    """Return a number, or a UUID written as one."""
     number = rng.randrange(upto)
     return number if rng.random() < 0.6 else str(uuid.UUID(int=number * 2**64 + number))
 
 
 def dense(rng: random.Random, size: int = SIZE) -> list[float]:
-    """Return small whole numbers, so that many cosines are equal."""
     vector = [float(rng.randint(-2, 2)) for _ in range(size)]
     return vector if any(vector) else [1.0] * size
 
@@ -61,7 +59,6 @@ def payload(rng: random.Random) -> dict[str, Any]:
 
 
 def point(rng: random.Random, name: str = "") -> models.PointStruct:
-    """Return a point with a dense vector, a sparse one, or both."""
     vectors: dict[str, Any] = {name: dense(rng), "bm25": sparse(rng)}
     if rng.random() < 0.2:
         del vectors[rng.choice(list(vectors))]
@@ -69,7 +66,6 @@ def point(rng: random.Random, name: str = "") -> models.PointStruct:
 
 
 def a_filter(rng: random.Random, depth: int = 2) -> models.Filter:
-    """Return conditions of every kind, nested at random."""
 
     parts: dict[str, Any] = {}
     for name in rng.sample(("must", "should", "must_not"), rng.randint(1, 2)):
@@ -138,7 +134,6 @@ def ordered(found: Ranking) -> Ranking:
 
 
 def assert_same(found: Ranking, expected: Ranking, what: str) -> None:
-    """Check for the same ids in the same order, and the same scores."""
     assert [i for i, _ in found] == [i for i, _ in expected], f"{what}:\n{found}\n{expected}"
     for (i, a), (_, b) in zip(found, expected, strict=True):
         assert _same(a, b), f"{what}: {i} scores {a}, expected {b}"

@@ -34,8 +34,6 @@ def evidence(page: str, quote: str, grade: int = 1) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Paths of an experiment's files."""
-
     folder: Path
 
     @property
@@ -65,7 +63,6 @@ class Experiment:
 
 
 def make_experiment(folder: Path) -> Experiment:
-    """Write pages, golden queries and settings into a folder."""
     made = Experiment(folder)
     made.write_pages(PAGES)
     made.write_golden(CASES)
@@ -81,7 +78,6 @@ def settings(made: Experiment, **changes: Any) -> ExperimentConfig:
 
 
 def index(config: ExperimentConfig, env: Mapping[str, str]) -> None:
-    """Index the pages of an experiment if its collection is not of them, as a run does."""
     index_if_stale(config, env, silent)
 
 
@@ -125,5 +121,4 @@ def joined(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def load_report(file: Path) -> dict[str, Any]:
-    """Return a report, as plain JSON values, its scores at the queries."""
     return joined(json.loads(file.read_text(encoding="utf-8")))

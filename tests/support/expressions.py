@@ -14,7 +14,6 @@ RANGES: Mapping[str, Callable[[Any, Any], bool]] = {">": gt, ">=": ge, "<": lt, 
 
 
 def as_text(tree: Tree) -> str:
-    """Return the expression as it is typed, every part in parentheses."""
     if tree[0] in ("and", "or"):
         return f" {tree[0]} ".join(f"({as_text(part)})" for part in tree[1:])
     if tree[0] == "not":
@@ -40,7 +39,6 @@ def holds(tree: Tree, value_of: Callable[[str], Any]) -> bool:
 
 
 def trees(values: Mapping[str, Sequence[Any]], size: int = 6) -> st.SearchStrategy[Tree]:
-    """Return random expressions on these fields with these values, AND, OR and NOT nested as it comes."""
 
     def deeper(inner: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
         parts = st.lists(inner, min_size=2, max_size=3)

@@ -27,7 +27,6 @@ HERE = __name__
 
 
 def chunks() -> list[Chunk]:
-    """Return the five chunks that indexing makes of the experiment's pages."""
     return [c for file, text in PAGES.items() for c in chunk_page(parse_page(text, file), 256, count_tokens)]
 
 
@@ -56,8 +55,6 @@ class Overlap(BaseRetriever):
 
 
 class OnlyAsync(Overlap):
-    """`Overlap` for whom can wait."""
-
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         raise NotImplementedError("asynchronous alone")
 
@@ -68,8 +65,6 @@ class OnlyAsync(Overlap):
 
 
 class Calling(BaseRetriever):
-    """Returns whatever a function makes of a query."""
-
     call: Callable[[str], Any]
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> Any:
@@ -77,8 +72,6 @@ class Calling(BaseRetriever):
 
 
 class Terms(SparseEmbeddings):
-    """Count the occurrences of each of eight words."""
-
     def embed_documents(self, texts: list[str]) -> list[SparseVector]:
         return [self.embed_query(text) for text in texts]
 
@@ -113,8 +106,6 @@ def vector_store(
 
 
 class Reversed(QdrantVectorStore):
-    """A store that searches in a way of its own."""
-
     def similarity_search_with_score(  # type: ignore[override]
         self, query: str, k: int = 4, **options: Any
     ) -> list[tuple[Document, float]]:
@@ -133,7 +124,6 @@ def raises_in_the_middle() -> BaseRetriever:
 
 
 def without_collection() -> QdrantVectorStore:
-    """Return a store whose collection was removed behind its back."""
     made = vector_store()
     made.client.delete_collection("robots")
     return made
@@ -190,12 +180,10 @@ FACTORIES: Mapping[str, Callable[[], Any]] = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return a factory by its name, as if it were a function here."""
     if name in FACTORIES:
         return FACTORIES[name]
     raise AttributeError(name)
 
 
 def settings(name: str, **values: Any) -> RetrieverConfig:
-    """Return settings for one of these factories."""
     return RetrieverConfig.model_validate({"python": f"{HERE}:{name}", **values})

@@ -67,17 +67,14 @@ Scores = dict[str, float]
 
 
 def variant(retriever: QdrantRetriever, **values: Any) -> QdrantRetriever:
-    """Return the same open retriever with other settings."""
     return retriever.with_settings(retriever.settings.model_copy(update=values))
 
 
 def stored_vectors(retriever: QdrantRetriever, chunks: Sequence[RetrievedChunk]) -> NDArray[np.float64]:
-    """Return the vectors that the collection holds of chunks, one row each."""
     return vectors_of(retriever.client, retriever.settings, [found.chunk.point_id for found in chunks])
 
 
 def mmr(retriever: QdrantRetriever, chunks: Sequence[RetrievedChunk], lambda_: float) -> list[str]:
-    """Return the ids of the chunks as maximal marginal relevance picks them of their cosines and vectors."""
     cosines = np.asarray([found.scores["semantic"] for found in chunks])
     return [chunks[place].chunk.chunk_id for place in mmr_order(cosines, stored_vectors(retriever, chunks), lambda_)]
 
@@ -91,8 +88,6 @@ def scores(chunks: Sequence[RetrievedChunk]) -> Scores:
 
 
 class BruteForce:
-    """All chunks of an open retriever's collection, by chunk id."""
-
     def __init__(self, retriever: QdrantRetriever) -> None:
         records, _ = retriever.client.scroll(
             retriever.settings.collection, limit=10_000, with_payload=True, with_vectors=True
@@ -106,7 +101,6 @@ class BruteForce:
         self.embed: Callable[[str], list[float]] = retriever.vector_store.embeddings.embed_query
 
     def cosines(self, query: str) -> Scores:
-        """Return every chunk's cosine, clipped to 0."""
         vector = np.asarray(self.embed(query))
         vector /= np.linalg.norm(vector)
         return {name: max(0.0, float(v @ vector / np.linalg.norm(v))) for name, v in self.vectors.items()}
@@ -123,7 +117,6 @@ class BruteForce:
 
 
 def top(side: Scores, depth: int) -> Scores:
-    """Return the best of them, in the total order."""
     return dict(sorted(side.items(), key=lambda item: (-item[1], item[0]))[:depth])
 
 
@@ -154,8 +147,6 @@ BELOW = 3
 
 
 class Selected(NamedTuple):
-    """What is returned, the first that the threshold removed, and how many those are."""
-
     chunks: tuple[RetrievedChunk, ...]
     below_threshold: tuple[RetrievedChunk, ...]
     filtered_out: int
@@ -193,6 +184,5 @@ def select(
 
 
 def select_by(settings: RetrieverConfig, candidates: Sequence[RetrievedChunk]) -> Selected:
-    """Select by the settings of a retriever."""
     on, group_by = settings.threshold_on, settings.group_by
     return select(candidates, settings.top_k, settings.threshold, on=on, group_by=group_by)

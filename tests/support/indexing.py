@@ -39,7 +39,6 @@ class HashEmbeddings(Embeddings):
 
 
 def make_embeddings() -> Embeddings:
-    """Return embeddings for `embedding.model: python:…`; the environment may arm the process to kill itself."""
     if KILL_AT in os.environ:
         _kill_at(os.environ[KILL_AT])
     return HashEmbeddings()
@@ -77,12 +76,10 @@ def _kill_at(call: str) -> None:
 
 
 def read_texts(folder: Path) -> dict[str, str]:
-    """Return the pages of a folder by relative path."""
     return {page.relative_to(folder).as_posix(): page.read_text("utf-8") for page in sorted(folder.rglob("*.md"))}
 
 
 def write_pages(folder: Path, sources: Mapping[str, str]) -> Path:
-    """Write pages by relative path; returns the folder."""
     for name, source in sources.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +108,6 @@ def _unit(vector: Any) -> list[float]:
 
 
 def manifest(client: QdrantClient, name: str = "pages") -> Any:
-    """Return the record of the collection about itself."""
     return (client.get_collection(name).config.metadata or {}).get("retrieval_evals")
 
 
@@ -137,7 +133,6 @@ def true_chunks(sources: SourcePages, file_path: str) -> tuple[Chunk, ...]:
 
 
 def pdf(texts: Sequence[str], title: str = "") -> bytes:
-    """Return a PDF; the lines of a text stand below each other."""
     contents = [_content(text) for text in texts]
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(texts)))
     objects = [

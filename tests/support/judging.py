@@ -71,7 +71,6 @@ def read_prompt(text: str) -> Question | None:
 
 
 def _json_after(text: str, mark: str) -> Mapping[str, Any]:
-    """Return the JSON object that follows the mark; empty if there is none."""
     _, found, rest = text.partition(mark)
     try:
         value, _ = json.JSONDecoder().raw_decode(rest.lstrip()) if found else ({}, 0)
@@ -127,7 +126,6 @@ class Oracle:
         self.flaws = flaws
 
     def answer(self, prompt: str) -> str | None:
-        """Return the answer as JSON of the prompt's own schema; None if it is no prompt of ragas' context metrics."""
         question = read_prompt(prompt)
         return None if question is None else json.dumps(self._reply(question))
 
@@ -147,11 +145,9 @@ class Oracle:
                 return {"entities": [one for one in named if self._erring(True, "entity", context, one)]}
 
     def verdict(self, query: str, text: str) -> int:
-        """Return 1 if the text is useful for the query, else 0; with the judge's flaws."""
         return self._erring(text in self._of(query).useful, "useful", query, text)
 
     def attributed(self, query: str, context: str, statement: str) -> int:
-        """Return 1 if the context holds a text that supports the statement, else 0; with the judge's flaws."""
         texts = self._of(query).claims.get(statement, ())
         return self._erring(any(text in context for text in texts), "attributed", query, context, statement)
 
@@ -205,7 +201,6 @@ def golden_labels(cases: Sequence[Case], chunks: Iterable[Chunk]) -> dict[str, L
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text, verbatim."""
     return [part for part in END.split(text.strip()) if part]
 
 

@@ -40,14 +40,13 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """Answer of the server."""
+    """Answer of which a part is `sent` before the connection is reset; less than 0: not even its head."""
 
     status: int = 200
     body: bytes = b""
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     sent: float = 1.0
-    """How much of the answer is sent before the connection is reset; less than 0: not even its head."""
 
     @classmethod
     def json(cls, value: Any, status: int = 200, **headers: str) -> "Reply":
@@ -76,16 +75,10 @@ class Fault:
 
 
 class LoopbackServer(ABC):
-    """A server in a thread; a context manager. Requests are recorded before they are answered.
-
-    Args:
-        tls: Speak TLS, with the certificate of this context.
-
-    Attributes:
-        keeps_alive: Whether connections stay open; no client is left with an open socket where they do not.
-    """
+    """A server in a thread; a context manager. Requests are recorded before they are answered."""
 
     keeps_alive = False
+    """No client is left with an open socket where connections do not stay open."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[Request] = []
@@ -117,7 +110,6 @@ class LoopbackServer(ABC):
 
     @contextmanager
     def failing(self, fault: Fault) -> Iterator[None]:
-        """Answer with a fault inside the block."""
         self.fault = fault
         try:
             yield
@@ -144,8 +136,7 @@ class LoopbackServer(ABC):
         return fault.reply or Reply(status=503)
 
     @abstractmethod
-    def answer(self, request: Request) -> Reply:
-        """Return the right answer."""
+    def answer(self, request: Request) -> Reply: ...
 
     def _due(self, request: Request) -> Fault | None:
         fault = self.fault
@@ -158,7 +149,6 @@ class LoopbackServer(ABC):
 
 
 def free_port() -> int:
-    """Return a port at which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -208,7 +198,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._reset()
 
     def _reset(self) -> None:
-        """Close with a reset in place of the usual end."""
         self.wfile.flush()
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
@@ -234,7 +223,6 @@ def raw_server(answer: Callable[[bytes], Iterable[bytes]]) -> Iterator[str]:
 
 
 def drip(head: bytes, every_s: float = 0.05) -> Iterator[bytes]:
-    """Yield a beginning, and then a byte at a time without end."""
     yield head
     while True:
         time.sleep(every_s)
@@ -242,7 +230,6 @@ def drip(head: bytes, every_s: float = 0.05) -> Iterator[bytes]:
 
 
 def flood(head: bytes) -> Iterator[bytes]:
-    """Return a beginning, and then ten gigabytes."""
     return itertools.chain([head], itertools.repeat(b" " * 1_000_000, 10_000))
 
 
@@ -263,11 +250,7 @@ def _answer(connection: socket.socket, answer: Callable[[bytes], Iterable[bytes]
 
 
 def authority(folder: Path, address: str = "127.0.0.1") -> tuple[Path, ssl.SSLContext]:
-    """Make a certificate authority of our own, and one for an address that it signed.
-
-    Returns:
-        The PEM file of the authority's certificate, and the context of a server that has the other one.
-    """
+    """Return the certificate of an authority of our own, and the context of a server with one that it signed."""
     root, server = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca, pair = folder / "ca.pem", folder / "server.pem"
     ca.write_bytes(_signed("tests", root, root, x509.BasicConstraints(ca=True, path_length=None)))

@@ -57,7 +57,6 @@ class GeneratedPage:
 
 
 def shapes(*, max_size: int = 40) -> st.SearchStrategy[list[Shape]]:
-    """Return shapes of the parts of a page; at least one of them is text."""
     shape = st.builds(
         Shape,
         form=st.sampled_from([*TEXT_FORMS, *DROPPED_FORMS, "heading", "heading", "setext"]),
@@ -69,7 +68,6 @@ def shapes(*, max_size: int = 40) -> st.SearchStrategy[list[Shape]]:
 
 
 def write_page(found: Sequence[Shape], *, front_matter: bool = False, first_number: int = 0) -> GeneratedPage:
-    """Write the shapes down as a page, words numbered from `first_number`."""
     number = count(first_number)
     lines = ["---", "title: Title", "---", ""] if front_matter else []
     parts: list[Part] = []
@@ -92,7 +90,6 @@ def write_page(found: Sequence[Shape], *, front_matter: bool = False, first_numb
 
 
 def pages(*, max_size: int = 40) -> st.SearchStrategy[GeneratedPage]:
-    """Return whole pages, with or without front matter."""
     return st.builds(write_page, shapes(max_size=max_size), front_matter=st.booleans())
 
 

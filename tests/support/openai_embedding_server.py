@@ -19,8 +19,6 @@ class OpenAIEmbeddingServer(LoopbackServer):
 
 
 class ProviderServer(LoopbackServer):
-    """The others: answers by the path that is asked."""
-
     def answer(self, request: Request) -> Reply:
         body, path = request.body, request.path
         if path == "/api/embed":

@@ -59,7 +59,6 @@ def facts(**changes: Any) -> dict[str, Any]:
 
 
 def judge(**changes: Any) -> dict[str, Any]:
-    """Return the judge among the facts."""
     return {"provider": "cohere", "model": "x", "parameters": {"temperature": 0.0}, "fingerprint": "1"} | changes
 
 
@@ -116,7 +115,6 @@ def by_column(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def report(*arguments: Any, **changes: Any) -> Report:
-    """Return the same, read."""
     return parse(json.dumps(document(*arguments, **changes)), "by hand")
 
 
@@ -137,7 +135,6 @@ def _mean(values: Sequence[Score]) -> float | None:
 
 
 def objects(node: Any) -> Iterator[dict[str, Any]]:
-    """Yield every schema of an object with named properties, in a schema and below it."""
     if isinstance(node, dict):
         if "properties" in node:
             yield node
@@ -149,7 +146,6 @@ def objects(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def closed(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema with no property allowed that it does not name."""
     made = copy.deepcopy(schema)
     for one in objects(made):
         one["additionalProperties"] = False
