@@ -192,6 +192,7 @@ class ChatServer(LoopbackServer):
     def __init__(self, oracle: Oracle, *, latency: float = 0.0, models: Collection[str] = (MODEL,)) -> None:
         super().__init__()
         self.oracle, self.latency, self.models = oracle, latency, models
+        self.json_mode = True
         self.peak = self.in_flight = 0
         self._planned: list[Planned] = []
 
@@ -250,6 +251,8 @@ class ChatServer(LoopbackServer):
             return self.error(401, MESSAGES[401], {})
         if asked.model not in self.models:
             return self.error(404, f"model '{asked.model}' not found", {})
+        if not self.json_mode and asked.response_format:
+            return self.error(400, f"response_format is not supported by model '{asked.model}'", {})
         return None
 
 

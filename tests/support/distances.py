@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
-from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import Distance
+from retrievers.store.embedded import EmbeddedClient
 from tests.support.collections import TableEmbeddings, embedded
-from tests.support.hybrid import BruteForceBm25
+from tests.support.hybrid import BruteForceBm25, fill_sparse
 from tests.support.qdrant_server import QdrantServer
 
 DISTANCES: tuple[Distance, ...] = ("cosine", "dot")
@@ -40,41 +40,26 @@ def chunk_id(number: int) -> str:
 
 
 @contextmanager
-def collection(store: str, distance: str, folder: Path, **vectors: Any) -> Iterator[dict[str, Any]]:
+def collection(store: str, distance: str, folder: Path) -> Iterator[dict[str, Any]]:
     """Make the collection in a store of that kind; yield the `store` settings of who reads it."""
     if store == "server":
         with QdrantServer() as server:
-            make(server.client, distance, **vectors)
+            make(server.client, distance)
             yield {"url": server.url}
     elif store == "edge":
         with embedded(folder / distance) as client:
-            make(client, distance, **vectors)
+            make(client, distance)
         yield {"path": str(folder / distance)}
     else:
         local = QdrantClient(path=str(folder / distance))
-        make(local, distance, **vectors)
+        make(local, distance)
         local.close()
         yield {"path": f"local:{folder / distance}"}
 
 
-def make(client: QdrantClient, distance: str, name: str = "mine") -> None:
-    client.create_collection(
-        name,
-        vectors_config=models.VectorParams(size=SIZE, distance=models.Distance(distance.capitalize())),
-        sparse_vectors_config={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
-    )
-    encoder = Bm25Encoder()
-    client.upsert(
-        name,
-        [
-            models.PointStruct(
-                id=number,
-                vector={"": VECTORS[number].tolist(), "bm25": encoder.document(text)},
-                payload={"page_content": text, "metadata": {"chunk_id": chunk_id(number)}},
-            )
-            for number, text in enumerate(TEXTS)
-        ],
-    )
+def make(client: QdrantClient | EmbeddedClient, distance: str, name: str = "mine") -> None:
+    rows = [(VECTORS[number].tolist(), text, {"chunk_id": chunk_id(number)}) for number, text in enumerate(TEXTS)]
+    fill_sparse(client, name, rows, distance=models.Distance(distance.capitalize()))
 
 
 def semantic(distance: Distance, query: int) -> NDArray[np.float64]:

@@ -8,7 +8,6 @@ from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 from qdrant_client.models import SparseVector
 
@@ -18,6 +17,8 @@ from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
 from retrievers.search.rerank import mmr_order
 from retrievers.store.chunks import vectors_of
+from retrievers.store.embedded import EmbeddedClient
+from tests.support.collections import IDF, fill
 
 # BM25: terms counted word by word, Robertson's weights, the IDF that Qdrant states
 
@@ -70,13 +71,10 @@ def variant(retriever: QdrantRetriever, **values: Any) -> QdrantRetriever:
     return retriever.with_settings(retriever.settings.model_copy(update=values))
 
 
-def stored_vectors(retriever: QdrantRetriever, chunks: Sequence[RetrievedChunk]) -> NDArray[np.float64]:
-    return vectors_of(retriever.client, retriever.settings, [found.chunk.point_id for found in chunks])
-
-
 def mmr(retriever: QdrantRetriever, chunks: Sequence[RetrievedChunk], lambda_: float) -> list[str]:
     cosines = np.asarray([found.scores["semantic"] for found in chunks])
-    return [chunks[place].chunk.chunk_id for place in mmr_order(cosines, stored_vectors(retriever, chunks), lambda_)]
+    vectors = vectors_of(retriever.client, retriever.settings, [found.chunk.point_id for found in chunks])
+    return [chunks[place].chunk.chunk_id for place in mmr_order(cosines, vectors, lambda_)]
 
 
 def ids(chunks: Sequence[RetrievedChunk]) -> list[str]:
@@ -121,24 +119,18 @@ def top(side: Scores, depth: int) -> Scores:
 
 
 def fill_sparse(
-    client: QdrantClient,
+    client: QdrantClient | EmbeddedClient,
     name: str,
     rows: Sequence[tuple[Sequence[float], str, Mapping[str, Any]]],
     encoder: Bm25Encoder | None = None,
-    **params: Any,
+    distance: models.Distance = models.Distance.COSINE,
 ) -> None:
-    """Make a collection with BM25 vectors as somebody else's program would: vector, text, metadata; ids from 0."""
-    sparse = models.SparseVectorParams(**{"modifier": models.Modifier.IDF, **params})
-    size = models.VectorParams(size=len(rows[0][0]), distance=models.Distance.COSINE)
-    client.create_collection(name, vectors_config=size, sparse_vectors_config={"bm25": sparse})
+    """Make a collection with BM25 vectors as another program would: vector, text, metadata; ids from 0."""
     encoder = encoder or Bm25Encoder()
-    points = []
-    for number, (vector, text, metadata) in enumerate(rows):
-        terms = encoder.document(text)
-        bm25 = models.SparseVector(indices=list(terms.indices), values=list(terms.values))
-        payload = {"page_content": text, "metadata": dict(metadata)}
-        points.append(models.PointStruct(id=number, vector={"": list(vector), "bm25": bm25}, payload=payload))
-    client.upsert(name, points)
+    vectors = [{"": [*vector], "bm25": encoder.document(text)} for vector, text, _ in rows]
+    payloads = [{"page_content": text, "metadata": metadata} for _, text, metadata in rows]
+    params = models.VectorParams(size=len(rows[0][0]), distance=distance)
+    fill(client, name, vectors, payloads, params=params, sparse={"bm25": IDF})
 
 
 # Threshold, grouping and cut

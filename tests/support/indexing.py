@@ -2,9 +2,7 @@
 
 import hashlib
 import math
-import os
-import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from retrievers.indexing.chunking import chunk_page
 from retrievers.records import Chunk
 
 DIMENSION = 8
-KILL_AT = "TEST_KILL_AT"
 
 
 class HashEmbeddings(Embeddings):
@@ -39,8 +36,6 @@ class HashEmbeddings(Embeddings):
 
 
 def make_embeddings() -> Embeddings:
-    if KILL_AT in os.environ:
-        _kill_at(os.environ[KILL_AT])
     return HashEmbeddings()
 
 
@@ -50,29 +45,6 @@ def make_other_length() -> Embeddings:
 
 def make_failing() -> Embeddings:
     return HashEmbeddings(poison="text")
-
-
-def _kill_at(call: str) -> None:
-    """Kill this process when a method of the client is called the n-th time (`method:n`).
-
-    Chunks are written two at a time, so that there is a midst to die in.
-    """
-    from retrievers.indexing import index
-    from retrievers.store.building import Build
-
-    index.WRITE_BATCH = 2
-    method, _, at = call.partition(":")
-    original: Callable[..., Any] = getattr(Build, method)
-    calls = 0
-
-    def dying(*args: Any, **kwargs: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == int(at):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return original(*args, **kwargs)
-
-    setattr(Build, method, dying)
 
 
 def read_texts(folder: Path) -> dict[str, str]:

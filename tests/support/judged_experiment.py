@@ -69,11 +69,7 @@ def judge_flags(server: ChatServer, folder: Path) -> list[str]:
 
 
 def calls_of(queries: Sequence[Mapping[str, Any]]) -> int:
-    """Return the distinct questions about the rows of a report.
-
-    A chunk each, recall, two ratings, and the entities of two texts, which other rows may have too. Nothing is asked
-    about a query that is out of scope or found nothing.
-    """
+    """Count the distinct questions: each chunk, recall, two ratings, entities of two texts that rows may share."""
     asked = [row for row in queries if row["in_scope"] and row["retrieved"]]
     references = {row["reference_answer"] for row in asked}
     contexts = {tuple(hit["chunk_id"] for hit in row["retrieved"]) for row in asked}

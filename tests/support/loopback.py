@@ -249,31 +249,21 @@ def _answer(connection: socket.socket, answer: Callable[[bytes], Iterable[bytes]
 # TLS
 
 
-def authority(folder: Path, address: str = "127.0.0.1") -> tuple[Path, ssl.SSLContext]:
-    """Return the certificate of an authority of our own, and the context of a server with one that it signed."""
-    root, server = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+def certified(folder: Path, address: str = "127.0.0.1") -> tuple[Path, ssl.SSLContext]:
+    """Return a certificate that is an authority of its own, and the context of a server that has it."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=True)
+        .sign(key, SHA256())
+    )
     ca, pair = folder / "ca.pem", folder / "server.pem"
-    ca.write_bytes(_signed("tests", root, root, x509.BasicConstraints(ca=True, path_length=None)))
-    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))])
-    key = server.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    pair.write_bytes(key + _signed("loopback", server, root, names))
+    ca.write_bytes(certificate.public_bytes(Encoding.PEM))
+    pair.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + ca.read_bytes())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair)
     return ca, context
-
-
-def _signed(
-    name: str, key: ec.EllipticCurvePrivateKey, by: ec.EllipticCurvePrivateKey, extension: x509.ExtensionType
-) -> bytes:
-    now = datetime.now(UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")]))
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(extension, critical=True)
-    )
-    return builder.sign(by, SHA256()).public_bytes(Encoding.PEM)

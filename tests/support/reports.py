@@ -68,13 +68,9 @@ def document(
     rows: Sequence[dict[str, Any]] | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
-    """Return a report of queries q0, q1, … with those scores, and of those statistics of the whole run.
+    """Return a report of queries q0, q1, … with those scores, and of `whole`, values of metrics that score no query.
 
-    Args:
-        scores: Metric to one score a query.
-        whole: Metric to value, for metrics that score no query.
-        rows: The queries, in place of those made from the scores.
-        changes: Facts that differ; `config` and `name`.
+    `rows` are the queries in place of those; `changes` are other facts, `config`, `name` and `criteria`.
     """
     count = max((len(values) for values in scores.values()), default=0)
     made = [row(f"q{n}", {name: values[n] for name, values in scores.items()}) for n in range(count)]

@@ -19,7 +19,7 @@ def started(request: pytest.FixtureRequest) -> Iterator[ChatServer]:
 def server(started: ChatServer) -> ChatServer:
     """A server of either protocol that has not been asked anything."""
     started.requests.clear()
-    started.oracle, started.latency, started.json_mode, started.peak, started.capacity = ORACLE, 0.0, True, 0, None
+    started.oracle, started.latency, started.json_mode, started.peak = ORACLE, 0.0, True, 0
     return started
 
 

@@ -13,15 +13,26 @@ from qdrant_client import QdrantClient, models
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
+from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import ConfigError, EmbeddingError, StoreError
 from retrievers.records import Distance
 from retrievers.retriever.opened import adopt_given, open_retriever
 from retrievers.search.rerank import mmr_order
+from retrievers.store.embedded import EmbeddedClient
 from tests.support import distances, foreign
-from tests.support.collections import REPEATED, TableEmbeddings, embedded, index_pages, settings, write_pages
+from tests.support.collections import (
+    IDF,
+    REPEATED,
+    TableEmbeddings,
+    embedded,
+    fill,
+    index_pages,
+    settings,
+    write_pages,
+)
 from tests.support.embeddings import Counting
 from tests.support.foreign import Terms, vector_store
-from tests.support.hybrid import bm25_of, select_by, variant
+from tests.support.hybrid import variant
 from tests.support.qdrant_server import QdrantServer
 
 QUERIES = ("how do nodes stream messages", "request answer client", REPEATED, "measure the rate with hz", "zebra")
@@ -48,19 +59,18 @@ def opened(config: RetrieverConfig, **values: Any) -> QdrantRetriever:
     return QdrantRetriever.open(changed, env={})
 
 
-@pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
-def test_invoke_search_and_evaluation_are_one_search(configs: Any, kind: str, mode: str) -> None:
-    with opened(configs[kind], mode=mode, threshold=0.2) as plain:
-        for retriever in (plain, variant(plain, rerank="mmr")):
-            for query, candidates in zip(QUERIES, retriever.candidates(QUERIES), strict=True):
-                expected, found = select_by(retriever.settings, candidates).chunks, retriever.search(query).chunks
-                assert [hit.chunk for hit in found] == [hit.chunk for hit in expected]
-                for ours, theirs in zip(found, expected, strict=True):
-                    assert {"": ours.score, **ours.scores} == pytest.approx(
-                        {"": theirs.score, **theirs.scores}, abs=1e-6
-                    )
-                assert [document.id for document in retriever.invoke(query)] == [hit.chunk.point_id for hit in found]
+@pytest.mark.parametrize("rerank", ["none", "mmr"])
+def test_every_kind_of_store_gives_the_same(configs: Any, mode: str, rerank: str) -> None:
+    def given(kind: str) -> list[Any]:
+        with opened(configs[kind], mode=mode, rerank=rerank, threshold=0.2) as retriever:
+            sessions = [*map(retriever.search, QUERIES)]
+        scores = [{"": hit.score, **hit.scores} for session in sessions for hit in session.chunks]
+        return [[hit.chunk for session in sessions for hit in session.chunks], scores]
+
+    chunks, scores = given("embedded")
+    for kind in ("local mode", "server"):
+        assert given(kind) == [chunks, [pytest.approx(each, abs=1e-6) for each in scores]]
 
 
 @pytest.mark.parametrize("kind", STORES)
@@ -253,23 +263,21 @@ def keyword(vector_name: str, encoder: Any) -> dict[str, str]:
     return {"vector_name": vector_name, "encoder": f"python:{__name__}:make"}
 
 
-def fill_several(client: QdrantClient) -> None:
-    idf = models.SparseVectorParams(modifier=models.Modifier.IDF)
-    client.create_collection(
-        "mine",
-        vectors_config={
-            "small": models.VectorParams(size=3, distance=models.Distance.COSINE),
-            "large": models.VectorParams(size=4, distance=models.Distance.DOT),
-        },
-        sparse_vectors_config={"splade": models.SparseVectorParams(), "minicoil": idf, "words": idf},
-    )
-    points = []
-    for number, text in enumerate(TEXTS):
-        dense: dict[str, Any] = {"small": SMALL[number].tolist(), "large": LARGE[number].tolist()}
-        vectors = dense | {"splade": sparse(text), "minicoil": sparse(text), "words": bm25_of(text)}
-        payload = {"page_content": text, "metadata": {"chunk_id": f"{number:02}"}}
-        points.append(models.PointStruct(id=number, vector=vectors, payload=payload))
-    client.upsert("mine", points)
+def fill_several(client: QdrantClient | EmbeddedClient) -> None:
+    vectors = [
+        {
+            **{"small": SMALL[number].tolist(), "large": LARGE[number].tolist()},
+            **{"splade": sparse(text), "minicoil": sparse(text), "words": Bm25Encoder().document(text)},
+        }
+        for number, text in enumerate(TEXTS)
+    ]
+    payloads = [{"page_content": text, "metadata": {"chunk_id": f"{n:02}"}} for n, text in enumerate(TEXTS)]
+    params = {
+        "small": models.VectorParams(size=3, distance=models.Distance.COSINE),
+        "large": models.VectorParams(size=4, distance=models.Distance.DOT),
+    }
+    weighed = {"splade": models.SparseVectorParams(), "minicoil": IDF, "words": IDF}
+    fill(client, "mine", vectors, payloads, params=params, sparse=weighed)
 
 
 @pytest.fixture(scope="module", params=["edge", "server"])

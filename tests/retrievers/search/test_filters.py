@@ -17,7 +17,7 @@ from retrievers.errors import ConfigError, StoreError
 from retrievers.search.query import compile_filters
 from retrievers.store.collection import NO_LIMITS
 from retrievers.store.inspection import SAMPLE
-from tests.support.collections import embedded, fill, index_pages, settings, write_pages
+from tests.support.collections import embedded, fill, indexed, settings
 from tests.support.expressions import Tree, as_text, holds, trees
 from tests.support.qdrant_server import QdrantServer
 
@@ -183,8 +183,7 @@ def test_a_payload_key_may_have_any_characters(memory: QdrantClient, key: str) -
 
 
 def test_a_filter_that_a_server_refuses_is_told_at_the_opening(server: QdrantServer, tmp_path: Path) -> None:
-    config = settings(store={"url": server.url}, collection="pages", filters="tags = topics", threshold=None)
-    index_pages(config, write_pages(tmp_path))
+    config = indexed(tmp_path, store={"url": server.url}, filters="tags = topics", threshold=None)
     with QdrantRetriever.open(config, env={}) as retriever:
         assert {hit.chunk.title for hit in retriever.search("messages").chunks} == {"Topics"}
     server.rules.strict = {"unindexed_filtering_retrieve": False}

@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
 from retrievers.embedding.bm25 import B, Bm25Encoder, K
-from retrievers.errors import CollectionChangedError, StoreError
+from retrievers.errors import StoreError
 from retrievers.records import RetrievedChunk
 from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
 from retrievers.search.query import Encoded, encode
 from retrievers.store.chunks import ChunkTable
 from retrievers.store.collection import NO_LIMITS
-from tests.support.collections import WritableClient, fill, settings
+from retrievers.store.embedded import EmbeddedClient
+from tests.support.collections import IDF, fill, settings
 from tests.support.hybrid import BruteForceBm25, fill_sparse
 from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import QdrantServer
@@ -140,14 +141,11 @@ def test_chunks_that_share_an_id_are_not_merged(memory: QdrantClient, fusion: st
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 @pytest.mark.parametrize("embedded", [True, False])
 def test_a_point_without_a_cosine_is_an_error(mode: str, embedded: bool, tmp_path: Path) -> None:
-    client: Any = WritableClient(tmp_path / "store", create=True) if embedded else QdrantClient(":memory:")
-    size = models.VectorParams(size=2, distance=models.Distance.COSINE)
-    sparse = {"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)}
-    client.create_collection("c", vectors_config={"dense": size}, sparse_vectors_config=sparse)
-    terms = Bm25Encoder().document("red robot")
-    for number, vector in enumerate(({"dense": [1.0, 0.0]}, {}, {"dense": [0.0, 1.0]})):
-        own = {"bm25": models.SparseVector(indices=list(terms.indices), values=list(terms.values)), **vector}
-        client.upsert("c", [models.PointStruct(id=number, vector=own, payload={})])
+    client = EmbeddedClient(tmp_path / "store", create=True) if embedded else QdrantClient(":memory:")
+    terms = {"bm25": Bm25Encoder().document("red robot")}
+    params = {"dense": models.VectorParams(size=2, distance=models.Distance.COSINE)}
+    vectors = [terms | {"dense": [1.0, 0.0]}, terms, terms | {"dense": [0.0, 1.0]}]
+    fill(client, "c", vectors, [{}] * 3, params=params, sparse={"bm25": IDF})
     with pytest.raises(StoreError, match="point 1 of collection 'c' has no dense vector 'dense'"):
         found(client, [encoded("robot", 1.0, 0.0)], 5, vector_name="dense", mode=mode)
     [row] = found(client, [encoded("", 1.0, 0.0)], 5, vector_name="dense")
@@ -155,38 +153,11 @@ def test_a_point_without_a_cosine_is_an_error(mode: str, embedded: bool, tmp_pat
     client.close()
 
 
-@pytest.mark.parametrize("mode", ["keyword", "hybrid"])
-@pytest.mark.parametrize("after", [1, 2])
-def test_a_point_that_goes_during_a_search_is_an_error_of_its_own(server: QdrantServer, mode: str, after: int) -> None:
-    """It is removed after the first request, which finds it, or after the second, which gives its cosine."""
-    fill_sparse(server.client, "c", TWINS)
-    server.requests.clear()
-    answer = server.answer
-
-    def then_removed(request: Any) -> Any:
-        reply = answer(request)
-        if len(server.requests) == after:
-            server.client.delete("c", [3])
-        return reply
-
-    server.answer = then_removed  # type: ignore[method-assign]
-    with closing(QdrantClient(url=server.url, check_compatibility=False)) as client:
-        with pytest.raises(CollectionChangedError, match="'c' changed during the search: point 3, which it found, is"):
-            found(client, [encoded("red sea", 0.7, 0.7)], 1, store={"url": server.url}, mode=mode)
-
-
 def test_a_score_that_is_not_a_number_is_refused(server: QdrantServer) -> None:
     points = {"points": [{"id": 1, "version": 0, "score": math.nan}]}
     nan = Reply.json({"result": [points], "status": "ok", "time": 0})
     with server.failing(Fault(reply=nan)), pytest.raises(StoreError, match="a score that is no number"):
         on(server, {"semantic": [1.0]}, 5)
-
-
-def test_an_empty_collection_has_no_candidates(memory: QdrantClient) -> None:
-    fill_sparse(memory, "c", TWINS[:1])
-    memory.delete("c", [0])
-    for mode in ("semantic", "keyword", "hybrid"):
-        assert found(memory, [encoded("red", 1.0, 0.0)], 10, mode=mode) == [[]]
 
 
 # BM25, beside bm25s: the same terms, k and b; queries repeat words
@@ -208,28 +179,15 @@ def bm25s(texts: Sequence[str], query: Sequence[str]) -> dict[str, float]:
     return {str(number): score * (K + 1) for number, score in enumerate(scores.tolist()) if score > 0}
 
 
-def write_texts(client: QdrantClient, texts: Sequence[str]) -> None:
-    """Make a collection of the texts, their ids their numbers."""
-    rows = [([1.0, 0.0], text, {"chunk_id": str(number)}) for number, text in enumerate(texts)]
-    fill_sparse(client, "c", rows, encoder=Bm25Encoder("english", mean(len(terms(text)) for text in texts)))
-
-
-def ranked(client: QdrantClient, query: str, depth: int) -> dict[str, float]:
-    """Return the ranked list of a query, with scores."""
-    [row] = found(client, [encode([1.0, 0.0], Bm25Encoder().query(query))], depth, mode="keyword")
-    return {hit.chunk.chunk_id: hit.score or 0.0 for hit in row}
-
-
-def assert_ranked_alike(ours: dict[str, float], expected: dict[str, float], depth: int) -> None:
-    """Check for the same scores at every place, each of them its text's: the same list but for the order of ties."""
-    assert sorted(ours.values(), reverse=True) == pytest.approx(sorted(expected.values())[::-1][:depth], rel=1e-5)
-    assert ours == pytest.approx({text: expected[text] for text in ours}, rel=1e-5)
-
-
 @DRAWN
 @example(["robot robots run", "run the joint", "sensor"], "robot robot run robots")
 @given(st.lists(SENTENCES, min_size=1, max_size=12).filter(lambda texts: any(map(terms, texts))), SENTENCES)
 def test_random_texts_rank_as_bm25s_has_them(texts: Sequence[str], query: str) -> None:
+    """The same scores at every place, each of them its text's: the same list but for the order of ties."""
+    rows = [([1.0, 0.0], text, {"chunk_id": str(number)}) for number, text in enumerate(texts)]
     with closing(QdrantClient(":memory:")) as client:
-        write_texts(client, texts)
-        assert_ranked_alike(ranked(client, query, 20), bm25s(texts, terms(query)), 20)
+        fill_sparse(client, "c", rows, Bm25Encoder("english", mean(len(terms(text)) for text in texts)))
+        [row] = found(client, [encode([1.0, 0.0], Bm25Encoder().query(query))], 20, mode="keyword")
+    ours, expected = {hit.chunk.chunk_id: hit.score for hit in row}, bm25s(texts, terms(query))
+    assert [*ours.values()] == pytest.approx(sorted(expected.values(), reverse=True)[:20], rel=1e-5)
+    assert ours == pytest.approx({text: expected[text] for text in ours}, rel=1e-5)

@@ -73,10 +73,6 @@ def untimed(chunks: Sequence[RetrievedChunk]) -> list[RetrievedChunk]:
     return [replace(found, retrieved_at=None) for found in chunks]
 
 
-def points(chunks: Sequence[RetrievedChunk]) -> list[str]:
-    return [found.chunk.point_id for found in chunks]
-
-
 def found_by(retriever: QdrantRetriever, query: str) -> Sequence[RetrievedChunk]:
     (candidates,) = retriever.candidates([query])
     return candidates

@@ -15,19 +15,7 @@ from retrievers.errors import StoreError
 from retrievers.store.checks import check_index
 from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, read_info
 from retrievers.store.opening import open_client
-from tests.support.collections import (
-    OTHER,
-    TABLE,
-    TableEmbeddings,
-    at,
-    check,
-    described,
-    fill,
-    index_pages,
-    settings,
-    texts,
-    write_pages,
-)
+from tests.support.collections import OTHER, TABLE, TableEmbeddings, at, check, described, fill, indexed, texts
 from tests.support.qdrant_server import KEY, QdrantServer, Rules
 
 DENSE = models.VectorParams(size=3, distance=models.Distance.COSINE)
@@ -76,8 +64,7 @@ def test_a_key_for_one_collection_is_enough(server: QdrantServer, tmp_path: Path
         with closing(open_client(config.store, {"QDRANT_API_KEY": KEY})) as client:
             return read_info(client, config)
 
-    config = settings(store={"url": server.url}, collection="pages", threshold=0)
-    index_pages(config, write_pages(tmp_path))
+    config = indexed(tmp_path, store={"url": server.url}, threshold=0)
     server.rules = Rules(api_key=KEY, scope="pages", read_only=True)
     assert read().points == 9
     hybrid = config.model_copy(update={"mode": "hybrid"})

@@ -1,16 +1,15 @@
 """Where a store is; a server over HTTP: keys, limits, faults, TLS; a folder of local mode."""
 
 import gc
-import hashlib
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from langchain_core.documents import Document
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient
 
@@ -23,18 +22,8 @@ from retrievers.store.collection import describe
 from retrievers.store.opening import embedded_folder, location, open_client, portable_settings
 from tests.support import qdrant_server
 from tests.support.clock import Clock
-from tests.support.collections import (
-    TABLE,
-    TableEmbeddings,
-    at,
-    described,
-    fill,
-    index_pages,
-    settings,
-    texts,
-    write_pages,
-)
-from tests.support.loopback import HEAD, authority, drip, raw_server
+from tests.support.collections import TABLE, TableEmbeddings, at, described, fill, indexed, settings, texts
+from tests.support.loopback import HEAD, Fault, Reply, certified, drip, raw_server
 from tests.support.qdrant_server import KEY, QdrantServer
 
 
@@ -95,22 +84,17 @@ def test_a_server_that_drips_is_a_timeout() -> None:
         described(settings(store={"url": f"http://{host}", "timeout_s": 1}))
 
 
-@pytest.mark.parametrize(
-    "body",
-    [b"[" * 100_000 + b"]" * 100_000, b'{"result": {"exists": ' + b"9" * 10_000 + b"}}"],
-    ids=["nested lists", "a long number"],
-)
-def test_an_answer_too_deep_or_too_long_is_refused(body: bytes) -> None:
-    whole = HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
-    said = r"cannot be read or written .* is it Qdrant, and the address right"
-    with raw_server(lambda _: [whole]) as host, pytest.raises(StoreError, match=said):
-        described(settings(store={"url": f"http://{host}", "timeout_s": 5}))
+def test_an_answer_too_deep_or_too_long_is_refused(server: QdrantServer) -> None:
+    for body in (b"[" * 100_000 + b"]" * 100_000, b'{"result": {"exists": ' + b"9" * 10_000 + b"}}"):
+        said = r"cannot be read or written .* is it Qdrant, and the address right"
+        with server.failing(Fault(reply=Reply(body=body))), pytest.raises(StoreError, match=said):
+            described(at(server))
 
 
 def test_an_old_server_is_searched_and_not_written_to(server: QdrantServer, tmp_path: Path) -> None:
     server.keeps_metadata = False
     with pytest.raises(StoreError, match=r"keeps no collection metadata: Qdrant 1\.16"):
-        index_pages(settings(store={"url": server.url}, collection="pages"), write_pages(tmp_path))
+        indexed(tmp_path, store={"url": server.url})
     assert server.client.get_collections().collections == []
     fill(server.client, "mine", [*TABLE.values()], texts(*TABLE))
     with QdrantRetriever.open(at(server), env={}, embeddings=TableEmbeddings(TABLE)) as retriever:
@@ -126,11 +110,9 @@ def test_an_old_server_is_searched_and_not_written_to(server: QdrantServer, tmp_
 def test_indexing_gets_over_faults_and_writes_nothing_twice(
     server: QdrantServer, tmp_path: Path, clock: Clock, fault: str, on: str
 ) -> None:
-    config = settings(store={"url": server.url}, collection="pages")
     with server.failing(replace(qdrant_server.FAULTS[fault], on=on, times=2)):
-        index_pages(config, write_pages(tmp_path))
+        info = described(indexed(tmp_path, store={"url": server.url}))
     assert len(clock.waits) == 2
-    info = described(config)
     assert (info.points, info.manifest["state"]) == (9, "complete")
 
 
@@ -140,17 +122,15 @@ def test_indexing_gets_over_faults_and_writes_nothing_twice(
 def test_the_standard_variable_names_the_authority(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    ca, context = authority(tmp_path)
+    ca, context = certified(tmp_path)
     untrusted = r"certificate verify failed.* its certificate's authority in SSL_CERT_FILE\?$"
     with QdrantServer(tls=context) as server:
-        config = settings(store={"url": server.url}, collection="pages")
         with pytest.raises(StoreError, match=untrusted):
-            described(config)
+            described(settings(store={"url": server.url}))
         monkeypatch.setenv("SSL_CERT_FILE", str(ca))
-        index_pages(config, write_pages(tmp_path / "pages"))
-        assert server.url.startswith("https://") and described(config).points == 9
+        assert server.url.startswith("https://") and described(indexed(tmp_path, store={"url": server.url})).points == 9
     (tmp_path / "other").mkdir()
-    ca, context = authority(tmp_path / "other", "127.0.0.2")
+    ca, context = certified(tmp_path / "other", "127.0.0.2")
     monkeypatch.setenv("SSL_CERT_FILE", str(ca))
     with QdrantServer(tls=context) as server, pytest.raises(StoreError, match="certificate verify failed"):
         described(settings(store={"url": server.url}))
@@ -176,14 +156,9 @@ TEXTS = ("An encoder counts the turns of a joint.", "A gripper holds a cup.", "M
 def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as a LangChain tutorial makes it."""
     folder = tmp_path_factory.mktemp("tutorial") / "db"
-    documents = [
-        Document(page_content=text, metadata={"source": f"docs/{at}.md", "start_index": at})
-        for at, text in enumerate(TEXTS)
-    ]
-    store = QdrantVectorStore.from_documents(
-        documents, StaticEmbeddings(), path=str(folder), collection_name="my_documents"
-    )
-    store.client.close()
+    metadatas = [{"source": f"docs/{at}.md", "start_index": at} for at in range(len(TEXTS))]
+    where: Any = {"path": str(folder), "collection_name": "my_documents"}
+    QdrantVectorStore.from_texts([*TEXTS], StaticEmbeddings(), metadatas, **where).client.close()
     return folder
 
 
@@ -191,20 +166,18 @@ def local(folder: Path) -> RetrieverConfig:
     return settings(store={"path": f"local:{folder}"}, collection="my_documents")
 
 
-def hashes(folder: Path) -> dict[str, str]:
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
-    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
 def test_it_is_read_and_stays_as_it_is(tutorial: Path) -> None:
-    before = hashes(tutorial)
+    def files() -> dict[Path, bytes]:
+        return {file: file.read_bytes() for file in tutorial.rglob("*") if file.is_file() and file.name != ".lock"}
+
+    before = files()
     with QdrantRetriever.open(local(tutorial)) as retriever:
         document = retriever.invoke("what counts turns?")[0]
     assert document.page_content == TEXTS[0]
     assert document.metadata.items() >= {"source": "docs/0.md", "start_index": 0}.items()
     with pytest.raises(StoreError, match="It is never written to"):
         open_client(local(tutorial).store, {}, create=True)
-    assert hashes(tutorial) == before
+    assert files() == before
 
 
 @pytest.fixture

@@ -19,8 +19,9 @@ from retrievers.store.collection import CollectionInfo
 from retrievers.terminal.audit import CHECKS
 from retrievers.terminal.inspect import Inspection
 from tests.support import distances
+from tests.support.collections import IDF, fill
 from tests.support.command import call
-from tests.support.hybrid import bm25_of
+from tests.support.hybrid import fill_sparse
 from tests.support.indexing import write_pages
 from tests.support.qdrant_server import QdrantServer, RecordedServer
 
@@ -29,22 +30,16 @@ WORDS = "arm joint encoder motor gripper sensor torque camera lidar wheel planne
 TEXTS = [f"The {a} of the robot reads the {b} and then moves the map at once." for a in WORDS for b in WORDS]
 TEXT = "The arm has six joints, and each joint has an encoder of its own."
 POINT = {"id": 1, "payload": {"page_content": TEXT, "metadata": {}}, "vector": [1.0, *[0.0] * 255]}
-DENSE = models.VectorParams(size=2, distance=models.Distance.COSINE)
-SPARSE = models.SparseVectorParams(modifier=models.Modifier.IDF)
 
 
-def fill(server: QdrantServer, texts: Sequence[str] = TEXTS[:60], average: float = 6.0) -> None:
-    """Make collection `made` of vectors of two dimensions, and BM25 weights for chunks of an average length."""
-    server.client.create_collection("made", DENSE, sparse_vectors_config={"bm25": SPARSE})
-    points = []
-    for number, text in enumerate(texts):
-        vector: dict[str, Any] = {"": [1.0, number], "bm25": bm25_of(text, average)}
-        points.append(models.PointStruct(id=number, vector=vector, payload={"page_content": text}))
-    server.client.upsert("made", points)
+def made(server: QdrantServer, texts: Sequence[str] = TEXTS[:60], average: float = 6.0) -> list[str]:
+    """Make a collection of texts with BM25 weights for an average length; return the flags that name it."""
+    rows = [([1.0, number], text, dict[str, Any]()) for number, text in enumerate(texts)]
+    fill_sparse(server.client, "made", rows, Bm25Encoder("english", average))
+    return ["--store.url", server.url, "--collection", "made"]
 
 
 def marks(capsys: Captured, *flags: object) -> dict[str, tuple[str, str]]:
-    """Return the mark and the words of each check by its name."""
     done = call(main, ["inspect", *flags], capsys)
     assert (done.code, done.err) == (0, "")
     lines = done.out.partition("\nChecked on ")[2].splitlines()[1:]
@@ -58,7 +53,7 @@ def audit(capsys: Captured, *flags: object) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("made", "check"),
+    ("parts", "check"),
     [
         ({"texts": [*TEXTS[:58], "", " "]}, "empty texts"),
         ({"texts": [*TEXTS[:50], *(f"Go on {i}" for i in range(10))]}, "tiny texts"),
@@ -71,10 +66,9 @@ def audit(capsys: Captured, *flags: object) -> dict[str, str]:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_fault_of_what_is_stored_is_found(
-    made: Any, check: str | None, server: QdrantServer, capsys: Captured, snapshot: SnapshotAssertion
+    parts: Any, check: str | None, server: QdrantServer, capsys: Captured, snapshot: SnapshotAssertion
 ) -> None:
-    fill(server, **made)
-    audited = audit(capsys, "--store.url", server.url, "--collection", "made")
+    audited = audit(capsys, *made(server, **parts))
     assert audited.keys() == CHECKS.keys() and len(CHECKS) == 10
     found = {name: fault for name, fault in audited.items() if fault}
     assert found == snapshot and found.keys() == {"embedding model", check or "embedding model"}
@@ -82,9 +76,9 @@ def test_a_fault_of_what_is_stored_is_found(
 
 @pytest.mark.parametrize("allowed", [None, 100], ids=["a server", "under strict mode"])
 def test_a_fault_of_late_points_is_seen(allowed: int | None, server: QdrantServer, capsys: Captured) -> None:
-    fill(server, [*(f"{TEXTS[i % len(TEXTS)]} {i}" for i in range(1_000)), *[""] * 1_000])
+    where = made(server, [*(f"{TEXTS[i % len(TEXTS)]} {i}" for i in range(1_000)), *[""] * 1_000])
     server.rules.strict = {"enabled": True, "max_query_limit": allowed} if allowed else None
-    fault = audit(capsys, "--store.url", server.url, "--collection", "made")["empty texts"]
+    fault = audit(capsys, *where)["empty texts"]
     [empty, read] = re.findall(r"\d+", fault)[:2]
     assert int(read) == (allowed or 256)
     # Half of them are empty, none of the first 256; of 100 drawn at chance, fewer than a fifth or more than four come
@@ -165,22 +159,13 @@ JOINTS = [f"Joint number {i} of the robot reads encoder {i} and moves at once." 
 def theirs(
     server: QdrantServer, distance: models.Distance = models.Distance.COSINE, sparse: Any = None, **payload: Any
 ) -> list[Any]:
-    """Make collection `theirs` of vectors of the packaged model, and sparse ones by a function of the text."""
-    vectors = StaticEmbeddings().embed_documents(JOINTS)
-    server.client.create_collection(
-        "theirs",
-        models.VectorParams(size=256, distance=distance),
-        sparse_vectors_config={"langchain-sparse": SPARSE} if sparse else None,
-    )
-    points = [
-        models.PointStruct(
-            id=i,
-            vector={"": vector, "langchain-sparse": sparse(text)} if sparse else vector,
-            payload={name: text if value == "TEXT" else value for name, value in payload.items()},
-        )
-        for i, (text, vector) in enumerate(zip(JOINTS, vectors, strict=True))
-    ]
-    server.client.upsert("theirs", points)
+    """Make a collection of vectors of the packaged model, and sparse ones by a function of the text."""
+    vectors: list[Any] = StaticEmbeddings().embed_documents(JOINTS)
+    if sparse:
+        vectors = [{"": vectors[n], "langchain-sparse": sparse(text)} for n, text in enumerate(JOINTS)]
+    payloads = [{name: text if value == "TEXT" else value for name, value in payload.items()} for text in JOINTS]
+    params, named = models.VectorParams(size=256, distance=distance), {"langchain-sparse": IDF} if sparse else None
+    fill(server.client, "theirs", vectors, payloads, params=params, sparse=named)
     return ["--store.url", server.url, "--collection", "theirs"]
 
 
