@@ -20,7 +20,7 @@ from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.markdown import parse_page
 from retrievers.records import Chunk
 from retrievers.store.chunks import to_metadata
-from tests.support.embeddings import WORDS, Counting
+from tests.support.embeddings import Counting
 from tests.support.experiment import PAGES
 
 HERE = __name__
@@ -72,13 +72,17 @@ class Calling(BaseRetriever):
 
 
 class Terms(SparseEmbeddings):
+    """The counts of a dense model as a sparse vector."""
+
+    def __init__(self, dense: Embeddings | None = None) -> None:
+        self.dense = dense or Counting()
+
     def embed_documents(self, texts: list[str]) -> list[SparseVector]:
         return [self.embed_query(text) for text in texts]
 
     def embed_query(self, text: str) -> SparseVector:
-        counts = {place: text.lower().count(word) for place, word in enumerate(WORDS)}
-        found = {place: count for place, count in counts.items() if count}
-        return SparseVector(indices=list(found), values=[float(count) for count in found.values()])
+        counts = {place: count for place, count in enumerate(self.dense.embed_query(text)) if count}
+        return SparseVector(indices=[*counts], values=[*counts.values()])
 
 
 def vector_store(

@@ -14,13 +14,14 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import chain
-from langchain_qdrant import QdrantVectorStore, RetrievalMode, SparseEmbeddings, SparseVector
+from langchain_qdrant import QdrantVectorStore, RetrievalMode
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from qdrant_client import QdrantClient, models
 from qdrant_client.models import Distance, VectorParams
 
 import evals
 from retrievers.errors import ConfigError
+from tests.support.foreign import Terms
 from tests.support.indexing import pdf
 
 SIZE = 512
@@ -49,17 +50,6 @@ class Words(Embeddings):
     def embed_query(self, text: str) -> list[float]:
         counts = Counter(zlib.crc32(word.encode()) % SIZE for word in re.findall(r"\w+", text.lower()))
         return [float(counts[place]) for place in range(SIZE)]
-
-
-class Terms(SparseEmbeddings):
-    """The same counts as a sparse vector: stands in for FastEmbed's BM25."""
-
-    def embed_documents(self, texts: list[str]) -> list[SparseVector]:
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> SparseVector:
-        counts = {place: count for place, count in enumerate(Words().embed_query(text)) if count}
-        return SparseVector(indices=[*counts], values=[*counts.values()])
 
 
 def check_run(given: Any, find: Callable[[str], Sequence[Document]], *, at_5: float = 1.0) -> None:
@@ -96,7 +86,7 @@ def test_dense_search_and_an_mmr_retriever_in_memory(vector_store: QdrantVectorS
 
 @pytest.mark.parametrize("mode", [RetrievalMode.SPARSE, RetrievalMode.HYBRID])
 def test_sparse_and_hybrid_search_on_disk(mode: RetrievalMode, tmp_path: Path) -> None:
-    own: dict[str, Any] = {"sparse_embedding": Terms(), "sparse_vector_name": "sparse", "retrieval_mode": mode}
+    own: dict[str, Any] = {"sparse_embedding": Terms(Words()), "sparse_vector_name": "sparse", "retrieval_mode": mode}
     own |= {"embedding": Words(), "vector_name": "dense"} if mode == RetrievalMode.HYBRID else {}
     with closing(QdrantClient(path=str(tmp_path / "db"))) as client:
         client.create_collection(
