@@ -14,7 +14,7 @@ from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page, point_id
 from retrievers.indexing.markdown import parse_page
 from retrievers.records import Chunk
-from tests.support.markdown_pages import GeneratedPage, Shape, pages, shapes, write_page
+from tests.support.markdown_pages import GeneratedPage, pages
 
 BUDGETS = st.sampled_from([16, 17, 24, 40, 64, DEFAULT_MAX_TOKENS])
 TREE = (
@@ -79,20 +79,6 @@ def test_ids_tell_equal_texts_apart_and_depend_on_nothing_else() -> None:
     assert ids(plain) == ids(moved) == ids(plain.replace("\n", "\r\n"))
     assert ids(plain).isdisjoint(ids(plain, "guide/other.md"))
     assert ids("# A\n\nintro\n\n<Tabs>\n\nsame\n").isdisjoint(ids("# B\n\nintro\n\n<Tabs>\n\nsame\n"))
-
-
-@given(first=shapes(max_size=12), second=shapes(max_size=12), other=shapes(max_size=12), budget=BUDGETS)
-def test_changing_another_section_changes_no_id(
-    first: list[Shape], second: list[Shape], other: list[Shape], budget: int
-) -> None:
-    unchanged = write_page(second, first_number=10_000).source
-
-    def ids_under_second(beginning: list[Shape]) -> list[str]:
-        source = f"# First\n\n{write_page(beginning).source}\n\n# Second\n\n{unchanged}\n"
-        line = source.split("\n").index("# Second") + 1
-        return [chunk.chunk_id for chunk in chunks_of(source, budget) if (chunk.start_line or 0) >= line]
-
-    assert ids_under_second(first) == ids_under_second(other) != []
 
 
 @given(page=pages(), budget=BUDGETS, lines=st.integers(1, 5))

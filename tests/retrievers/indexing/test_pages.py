@@ -188,6 +188,7 @@ def test_a_pdf_that_cannot_be_read_says_why(data: bytes, reason: str) -> None:
 
 
 def test_without_the_reader_of_pdf_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pdf(TEXTS)
     monkeypatch.setitem(sys.modules, "pypdf", None)
     with pytest.raises(PageError, match=r"pip install 'retrieval-evals\[pdf\]'"):
-        pdf_page(pdf(TEXTS), "a.pdf", "/a.pdf")
+        pdf_page(data, "a.pdf", "/a.pdf")
