@@ -223,7 +223,11 @@ class ChatServer(LoopbackServer):
             with self._lock:
                 self.in_flight -= 1
 
-    def chat(self, request: Request) -> Reply:
+    def answer(self, request: Request) -> Reply:
+        if (request.method, request.path) == ("GET", "/v1/models"):
+            return Reply.json({"models": [*self.models]})
+        if (request.method, request.path) != ("POST", self.path):
+            return super().answer(request)
         asked = ChatRequest(request)
         with self._lock:
             due = [one.fault for one in self._planned if one.falls_due(asked.prompt)]
@@ -262,13 +266,6 @@ class CohereChatServer(ChatServer, RerankServer):
     path = "/v2/chat"
     key = KEY
 
-    def answer(self, request: Request) -> Reply:
-        if (request.method, request.path) == ("POST", self.path):
-            return self.chat(request)
-        if (request.method, request.path) == ("GET", "/v1/models"):
-            return Reply.json({"models": [{"name": name, "endpoints": ["chat"]} for name in self.models]})
-        return super().answer(request)
-
     def said(self, asked: ChatRequest, output: Output) -> Reply:
         message = {"role": "assistant", "content": [{"type": "text", "text": output.text}]}
         reason = "ERROR_TOXIC" if output.filtered else "MAX_TOKENS" if output.cut else "COMPLETE"
@@ -293,14 +290,6 @@ class OpenAIChatServer(ChatServer):
     @property
     def base_url(self) -> str:
         return f"{self.url}/v1"
-
-    def answer(self, request: Request) -> Reply:
-        if (request.method, request.path) == ("POST", self.path):
-            return self.chat(request)
-        if (request.method, request.path) == ("GET", "/v1/models"):
-            listed = [{"id": name, "object": "model", "created": 0, "owned_by": "tests"} for name in self.models]
-            return Reply.json({"object": "list", "data": listed})
-        return self.error(404, f"no such path {request.path}", {})
 
     def said(self, asked: ChatRequest, output: Output) -> Reply:
         reason = "content_filter" if output.filtered else "length" if output.cut else "stop"

@@ -33,7 +33,7 @@ class CohereServer(LoopbackServer):
 
     def answer(self, request: Request) -> Reply:
         if (request.method, request.path) != ("POST", "/v1/embed"):
-            return Reply.json({"message": f"no such path {request.path}"}, 404)
+            return super().answer(request)
         if request.headers.get("authorization") != f"Bearer {KEY}":
             return Reply.json(REFUSED, 401)
         return embedded(request.body["texts"])

@@ -135,8 +135,6 @@ def fill_sparse(
 
 # Threshold, grouping and cut
 
-BELOW = 3
-
 
 class Selected(NamedTuple):
     chunks: tuple[RetrievedChunk, ...]
@@ -144,37 +142,19 @@ class Selected(NamedTuple):
     filtered_out: int
 
 
-def select(
-    candidates: Sequence[RetrievedChunk],
-    top_k: int,
-    threshold: float | None,
-    *,
-    on: str = "each",
-    group_by: str | None = None,
-) -> Selected:
-    """Select from candidates whose higher score is the better; what is returned is ranked from 1."""
+def select_by(settings: RetrieverConfig, candidates: Sequence[RetrievedChunk]) -> Selected:
+    """Select by the settings of a retriever; what is returned is ranked from 1, and three of the others are shown."""
+    on, threshold, field = settings.threshold_on, settings.threshold, settings.group_by
 
     def score(chunk: RetrievedChunk) -> float:
         return (chunk.score or 0.0) if on == "final" else chunk.scores["semantic"]
 
-    best = max(map(score, candidates), default=0.0) if on == "best" else None
-    scores = [] if threshold is None else [score(chunk) if best is None else best for chunk in candidates]
-    below = [place for place, value in enumerate(scores) if threshold is not None and value < threshold]
+    best = max(map(score, candidates), default=0.0)
+    below = [] if threshold is None else [c for c in candidates if (best if on == "best" else score(c)) < threshold]
     kept: list[RetrievedChunk] = []
-    groups: list[Any] = []
-    for place, chunk in enumerate(candidates):
-        group = chunk.chunk.value(group_by) if group_by else None
-        if place in below or (group is not None and group in groups):
-            continue
-        groups.append(group)
-        kept.append(chunk)
-    return Selected(
-        chunks=tuple(replace(chunk, rank=rank) for rank, chunk in enumerate(kept[:top_k], 1)),
-        below_threshold=tuple(candidates[place] for place in below[:BELOW]),
-        filtered_out=len(below),
-    )
-
-
-def select_by(settings: RetrieverConfig, candidates: Sequence[RetrievedChunk]) -> Selected:
-    on, group_by = settings.threshold_on, settings.group_by
-    return select(candidates, settings.top_k, settings.threshold, on=on, group_by=group_by)
+    for chunk in candidates:
+        group = chunk.chunk.value(field) if field else None
+        is_taken = group is not None and any(one.chunk.value(field or "") == group for one in kept)
+        if chunk not in below and not is_taken:
+            kept.append(replace(chunk, rank=len(kept) + 1))
+    return Selected(tuple(kept[: settings.top_k]), tuple(below[:3]), len(below))

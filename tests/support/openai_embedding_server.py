@@ -32,7 +32,7 @@ class ProviderServer(LoopbackServer):
             return Reply.json({"embeddings": [{"values": vector(text)} for text in texts]})
         if path.endswith("/invoke"):
             return Reply.json({"embedding": vector(body["inputText"]), "inputTextTokenCount": 3})
-        return Reply.json({"message": f"no such path {path}"}, 404)
+        return super().answer(request)
 
 
 def answered(vectors: list[list[float]]) -> Reply:

@@ -4,7 +4,6 @@ import sqlite3
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -77,23 +76,16 @@ def test_processes_share_one_file(tmp_path: Path) -> None:
     assert [peer.communicate(timeout=60)[0] for peer in peers] == ["True\n", "True\n"]
 
 
-def other_table(file: Path) -> None:
-    with closing(sqlite3.connect(file)) as database:
+def test_a_file_of_another_kind_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"no database" * 100)
+    with closing(sqlite3.connect(tmp_path / "other")) as database:
         database.execute("CREATE TABLE vectors (id INTEGER, payload BLOB)")
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [other_table, lambda file: file.write_bytes(b"no database" * 100), Path.mkdir],
-    ids=["another table", "a text", "a folder"],
-)
-def test_a_file_of_another_kind_is_refused_and_left_as_it_is(tmp_path: Path, spoil: Callable[[Path], object]) -> None:
-    file = tmp_path / "v.sqlite"
-    spoil(file)
-    before = file.read_bytes() if file.is_file() else None
-    with pytest.raises(ConfigError, match=r"the file of kept vectors .*v\.sqlite cannot be used"):
-        EmbeddingCache(file)
-    assert (file.read_bytes() if file.is_file() else None) == before
+    for name in ("text", "other", "."):
+        file = tmp_path / name
+        before = file.read_bytes() if file.is_file() else None
+        with pytest.raises(ConfigError, match=r"the file of kept vectors .* cannot be used"):
+            EmbeddingCache(file)
+        assert (file.read_bytes() if file.is_file() else None) == before
 
 
 def test_vectors_of_hosted_models_alone_are_kept_in_the_users_cache_and_a_file_that_fails_later_is_passed_by(

@@ -144,20 +144,17 @@ def test_context_is_title_or_headings_and_counts_towards_the_budget() -> None:
     assert chunk.indexed_text == "long long long long\n\nshort text", "at most half of the budget"
 
 
-@pytest.mark.parametrize(
-    ("source", "budget", "held"),
-    [
+def test_small_neighbours_of_one_parent_share_a_chunk() -> None:
+    for source, budget, held in (
         (TREE, 8, ["Arms+Hands", "Grippers+Fingers", "Welding", "Welding"]),
         (TREE, 12, ["Arms+Hands+Grippers", "Fingers", "Welding"]),
         ("---\ntitle: T\n---\n\na\n\n# B\n\nb\n", 8, ["T+B"]),
         ("# A\n\n## B\n\nb\n\n# C\n\n## D\n\nd\n", 100, ["B", "D"]),
         ("# A\n\n## B\n\nb\n\n## C\n\nc\n\n# D\n\nd\n", 100, ["B+C", "D"]),
         ("# A\n\na\n\nimport Tabs from '@theme/Tabs';\n\n# B\n\nb\n", 100, ["A", "B"]),
-    ],
-)
-def test_small_neighbours_of_one_parent_share_a_chunk(source: str, budget: int, held: list[str]) -> None:
-    chunks = by_words(source, budget, merge_small=True)
-    assert ["+".join(chunk.chunk_headings or (chunk.heading or "",)) for chunk in chunks] == held
+    ):
+        chunks = by_words(source, budget, merge_small=True)
+        assert ["+".join(chunk.chunk_headings or (chunk.heading or "",)) for chunk in chunks] == held
 
 
 def test_a_merged_chunk_stands_at_its_first_section_and_has_its_parents_context() -> None:
