@@ -3,6 +3,7 @@
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, call
 
 import pytest
 from qdrant_client import models
@@ -105,15 +106,9 @@ def test_a_collection_is_accepted_or_refused(
 
 def test_the_model_is_checked_by_embedding_three_chunks_again(server: QdrantServer) -> None:
     held(server)
-    asked: list[list[str]] = []
-
-    class Recording(TableEmbeddings):
-        def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            asked.append(texts)
-            return super().embed_documents(texts)
-
-    check(at(server), Recording(TABLE))
-    assert asked == [["a", "b", "c"]]
+    embeddings = Mock(wraps=TABLED)
+    check(at(server), embeddings)
+    assert embeddings.mock_calls == [call.embed_documents(["a", "b", "c"])]
     check(at(server, trust_embedding=True), TableEmbeddings({}))
 
 

@@ -6,9 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from unittest.mock import Mock
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -19,13 +18,6 @@ from tests.support.command import environment
 
 Captured = pytest.CaptureFixture[str]
 SIGNALS = pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-
-
-def raising(error: BaseException) -> Callable[[], NoReturn]:
-    def main() -> NoReturn:
-        raise error
-
-    return main
 
 
 def signalled(what: signal.Signals) -> int:
@@ -50,7 +42,7 @@ def signalled(what: signal.Signals) -> int:
 def test_an_error_is_a_code_and_a_line(
     error: BaseException, code: int, capsys: Captured, snapshot: SnapshotAssertion
 ) -> None:
-    assert (run(raising(error)), run(lambda: 1)) == (code, 1)
+    assert (run(Mock(side_effect=error)), run(lambda: 1)) == (code, 1)
     out, err = capsys.readouterr()
     assert out == "" and err.replace(sys.executable, "PYTHON") == snapshot
 
