@@ -23,7 +23,6 @@ from tests.support import distances, foreign
 from tests.support.collections import (
     IDF,
     REPEATED,
-    TableEmbeddings,
     embedded,
     fill,
     index_pages,
@@ -218,21 +217,15 @@ def test_what_does_not_fit_its_collection_is_refused() -> None:
 
 # Several dense and sparse vectors: which are searched, by whose encoder, against brute force
 
-WORDS = ("arm", "battery", "camera", "drone", "encoder", "fuse")
-RANDOM = np.random.default_rng(3)
-TEXTS = tuple(" ".join(RANDOM.choice(WORDS, size=5)) for _ in range(24))
-SMALL, LARGE = RANDOM.normal(size=(24, 3)), RANDOM.normal(size=(24, 4))
-QUERY = "drone battery battery"
-EMBEDDED = TableEmbeddings({**dict(zip(TEXTS, SMALL.tolist(), strict=True)), QUERY: [0.3, -1.0, 0.4]})
+QUERY = distances.QUERIES[1]
 
 
 def splade(text: str) -> dict[int, float]:
     """Weigh words as a made model does, which adds a related word to each."""
     weights: dict[int, float] = {}
-    for word in text.split():
-        place = WORDS.index(word)
+    for place in (distances.WORDS.index(word) for word in text.split() if word in distances.WORDS):
         weights[place] = weights.get(place, 0.0) + 1.5
-        weights[(place + 1) % len(WORDS)] = 0.25
+        weights[(place + 1) % len(distances.WORDS)] = 0.25
     return weights
 
 
@@ -266,14 +259,14 @@ def keyword(vector_name: str, encoder: Any) -> dict[str, str]:
 def fill_several(client: QdrantClient | EmbeddedClient) -> None:
     vectors = [
         {
-            **{"small": SMALL[number].tolist(), "large": LARGE[number].tolist()},
+            **{"small": distances.VECTORS[number].tolist(), "large": distances.VECTORS[number, :4].tolist()},
             **{"splade": sparse(text), "minicoil": sparse(text), "words": Bm25Encoder().document(text)},
         }
-        for number, text in enumerate(TEXTS)
+        for number, text in enumerate(distances.TEXTS)
     ]
-    payloads = [{"page_content": text, "metadata": {"chunk_id": f"{n:02}"}} for n, text in enumerate(TEXTS)]
+    payloads = [{"page_content": text, "metadata": {"chunk_id": f"{n:02}"}} for n, text in enumerate(distances.TEXTS)]
     params = {
-        "small": models.VectorParams(size=3, distance=models.Distance.COSINE),
+        "small": models.VectorParams(size=5, distance=models.Distance.COSINE),
         "large": models.VectorParams(size=4, distance=models.Distance.DOT),
     }
     weighed = {"splade": models.SparseVectorParams(), "minicoil": IDF, "words": IDF}
@@ -295,7 +288,7 @@ def several(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def over(store: Mapping[str, Any], **values: Any) -> QdrantRetriever:
     config = settings(**{"store": dict(store), "vector_name": "small", **OWN, **values})
-    return QdrantRetriever.open(config, embeddings=EMBEDDED)
+    return QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS)
 
 
 def found(retriever: QdrantRetriever) -> list[tuple[int, float]]:
@@ -304,13 +297,13 @@ def found(retriever: QdrantRetriever) -> list[tuple[int, float]]:
 
 def of_terms(name: str) -> list[tuple[int, float]]:
     """Weigh every text by brute force, with the IDF where the vector has it."""
-    documents = [splade(text) for text in TEXTS]
-    scores = np.zeros(len(TEXTS))
+    documents = [splade(text) for text in distances.TEXTS]
+    scores = np.zeros(distances.COUNT)
     for term, weight in splade(QUERY).items():
         held = sum(term in document for document in documents)
-        rarity = np.log((len(TEXTS) - held + 0.5) / (held + 0.5) + 1) if name == "minicoil" else 1
+        rarity = np.log((distances.COUNT - held + 0.5) / (held + 0.5) + 1) if name == "minicoil" else 1
         scores += [weight * document.get(term, 0) * rarity for document in documents]
-    order = sorted(range(len(TEXTS)), key=lambda n: (-round(float(scores[n]), 5), n))
+    order = sorted(range(distances.COUNT), key=lambda n: (-round(float(scores[n]), 5), n))
     return [(n, float(scores[n])) for n in order if scores[n] > 0]
 
 
