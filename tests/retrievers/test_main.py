@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from retrievers.terminal.commands import default_collection
 from tests.support.collections import indexed, mark, write_pages
 from tests.support.command import call
 from tests.support.indexing import content, manifest, pdf
-from tests.support.qdrant_server import QdrantServer
+from tests.support.qdrant_server import FAULTS, QdrantServer
 
 Captured = pytest.CaptureFixture[str]
 QUERY = "how do nodes stream messages"
@@ -123,6 +124,16 @@ def test_the_public_names_are_there_and_no_others() -> None:
 
 
 # search
+
+
+def test_a_failed_search_is_told_once(server: QdrantServer, tmp_path: Path, capsys: Captured) -> None:
+    indexed(tmp_path, store={"url": server.url})
+    search = ["search", "robot", "--store.url", server.url, "--collection", "pages"]
+    with server.failing(replace(FAULTS["500"], on="/points/query/batch")):
+        retried, last = refused(search, capsys).splitlines()
+        [quiet] = refused([*search, "--quiet"], capsys).splitlines()
+    assert retried.startswith("WARNING retrievers.net.retry: ") and quiet.startswith("error: ")
+    assert last.startswith("error: ") and "answered 500 Internal Server Error: panicked" in last
 
 
 def test_a_search_takes_the_settings_that_the_collection_records(tmp_path: Path, capsys: Captured) -> None:

@@ -26,12 +26,7 @@ TEXTS = tuple(
 )
 QUERIES = ("gripper drone", "battery of the camera", "hinge hinge fuse")
 QUERY_VECTORS: NDArray[np.float64] = RANDOM.normal(size=(len(QUERIES), SIZE)).astype(np.float32).astype(np.float64)
-EMBEDDINGS = TableEmbeddings(
-    {
-        **dict(zip(TEXTS, VECTORS.tolist(), strict=True)),
-        **dict(zip(QUERIES, QUERY_VECTORS.tolist(), strict=True)),
-    }
-)
+EMBEDDINGS = TableEmbeddings(dict(zip((*TEXTS, *QUERIES), [*VECTORS.tolist(), *QUERY_VECTORS.tolist()], strict=True)))
 STORES = ("edge", "server", "local")
 
 
@@ -80,12 +75,12 @@ def ranked(scores: NDArray[np.float64], depth: int = COUNT) -> list[int]:
     return sorted(range(COUNT), key=lambda number: (round(-float(scores[number]), 5), number))[:depth]
 
 
-def fused(distance: Distance, query: int, depth: int, weight: float = 0.7) -> dict[int, float]:
+def fused(distance: Distance, query: int, depth: int) -> dict[int, float]:
     """Return Σ w / (60 + rank) of the chunks that meaning and keywords find."""
     terms = keyword(query)
     by_terms = [number for number in ranked(terms) if terms[number] > 0][:depth]
     sums: dict[int, float] = {}
-    for share, side in ((weight, ranked(semantic(distance, query), depth)), (1 - weight, by_terms)):
+    for share, side in ((0.7, ranked(semantic(distance, query), depth)), (0.3, by_terms)):
         for rank, number in enumerate(side, 1):
             sums[number] = sums.get(number, 0.0) + share / (60 + rank)
     return sums

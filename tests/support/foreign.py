@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -86,19 +86,16 @@ class Terms(SparseEmbeddings):
 
 
 def vector_store(
-    docs: Sequence[Document] | None = None,
-    *,
     mode: RetrievalMode = RetrievalMode.DENSE,
     distance: models.Distance = models.Distance.COSINE,
     kind: type[QdrantVectorStore] = QdrantVectorStore,
-    embedding: Embeddings | None = None,
     **options: Any,
 ) -> QdrantVectorStore:
     """Return a store in memory over the documents, made by langchain-qdrant itself."""
-    docs = documents() if docs is None else docs
+    docs = documents()
     return kind.from_documents(
-        list(docs),
-        None if mode == RetrievalMode.SPARSE else embedding or Counting(),  # type: ignore[arg-type]
+        docs,
+        None if mode == RetrievalMode.SPARSE else Counting(),  # type: ignore[arg-type]
         location=":memory:",
         collection_name="robots",
         retrieval_mode=mode,

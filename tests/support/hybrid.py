@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from qdrant_client import QdrantClient, models
-from qdrant_client.models import SparseVector
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
@@ -23,11 +22,6 @@ from tests.support.collections import IDF, fill
 # BM25: terms counted word by word, Robertson's weights, the IDF that Qdrant states
 
 K, B = 1.2, 0.75
-
-
-def bm25_of(text: str, average_length: float = 256.0) -> SparseVector:
-    """Return the weights of a text's terms as they are indexed, for texts of so many terms on average."""
-    return Bm25Encoder("english", average_length).document(text)
 
 
 class BruteForceBm25:
