@@ -10,10 +10,8 @@ from qdrant_client import models
 from syrupy.assertion import SnapshotAssertion
 
 from retrievers import QdrantRetriever
-from retrievers.config import IndexSettings, RetrieverConfig
-from retrievers.config.indexing import recorded_settings
+from retrievers.config import RetrieverConfig
 from retrievers.errors import StoreError
-from retrievers.store.checks import check_index
 from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, read_info
 from retrievers.store.opening import open_client
 from tests.support.collections import OTHER, TABLE, TableEmbeddings, at, check, described, fill, indexed, texts
@@ -144,18 +142,3 @@ def test_a_named_vector_is_the_one_verified_and_points_without_it_are_passed_ove
     held(server, vectors, texts("none", *TABLE), params={"dense": DENSE, "other": DENSE})
     check(at(server, vector_name="dense"), TABLED)
     assert "gives stored texts" in judged(at(server, vector_name="other"))
-
-
-def test_index_settings_that_are_named_must_be_the_recorded_ones(snapshot: SnapshotAssertion) -> None:
-    def indexed(changes: dict[str, Any], **named: Any) -> None:
-        manifest = {"embedding": {"provider": "wordllama"}, **changes} if changes else {}
-        check_index(IndexSettings.model_validate(named), "mine", recorded_settings(manifest))
-
-    recorded = {"index": {"context": "path", "max_tokens": 128}}
-    indexed(recorded, context="path", max_tokens=128)
-    indexed(recorded)
-    indexed({})
-    for name, known in (("others are recorded", recorded), ("none are recorded", {})):
-        with pytest.raises(StoreError) as caught:
-            indexed(known, context="title")
-        assert str(caught.value) == snapshot(name=name)
