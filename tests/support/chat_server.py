@@ -188,6 +188,7 @@ class ChatServer(LoopbackServer):
 
     path: str
     key: str
+    provider: str
 
     def __init__(self, oracle: Oracle, *, latency: float = 0.0, models: Collection[str] = (MODEL,)) -> None:
         super().__init__()
@@ -195,6 +196,10 @@ class ChatServer(LoopbackServer):
         self.json_mode = True
         self.peak = self.in_flight = 0
         self._planned: list[Planned] = []
+
+    @property
+    def base_url(self) -> str:
+        return self.url
 
     @property
     def chats(self) -> list[ChatRequest]:
@@ -265,6 +270,7 @@ class CohereChatServer(ChatServer, RerankServer):
 
     path = "/v2/chat"
     key = KEY
+    provider = "cohere"
 
     def said(self, asked: ChatRequest, output: Output) -> Reply:
         message = {"role": "assistant", "content": [{"type": "text", "text": output.text}]}
@@ -286,6 +292,7 @@ class OpenAIChatServer(ChatServer):
 
     path = "/v1/chat/completions"
     key = "sk-SECRET-0123456789"
+    provider = "openai"
 
     @property
     def base_url(self) -> str:

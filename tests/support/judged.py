@@ -60,11 +60,7 @@ TEXTS = [f"passage number {n}" for n in range(400)]
 
 
 def settings(server: ChatServer | None, **changes: Any) -> JudgeConfig:
-    where: dict[str, Any] = {}
-    if isinstance(server, CohereChatServer):
-        where = {"model": f"cohere:{MODEL}", "base_url": server.url}
-    elif isinstance(server, OpenAIChatServer):
-        where = {"model": f"openai:{MODEL}", "base_url": server.base_url}
+    where = {"model": f"{server.provider}:{MODEL}", "base_url": server.base_url} if server else {}
     return JudgeConfig.model_validate({**where, "timeout_s": 10, **changes})
 
 

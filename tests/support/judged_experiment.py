@@ -14,7 +14,7 @@ from evals.grid.measure import Measured
 from evals.run import main
 from retrievers import QdrantRetriever
 from retrievers.records import Chunk
-from tests.support.chat_server import MODEL, ChatServer, CohereChatServer, OpenAIChatServer
+from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
 from tests.support.command import Done, call
 from tests.support.experiment import (
     CASES,
@@ -61,11 +61,9 @@ def known_of(
 
 
 def judge_flags(server: ChatServer, folder: Path) -> list[str]:
-    openai = isinstance(server, OpenAIChatServer)
-    model = f"{'openai' if openai else 'cohere'}:{MODEL}"
-    url = server.base_url if isinstance(server, OpenAIChatServer) else server.url
     store = str(folder / "verdicts.sqlite")
-    return ["--judge.model", model, "--judge.base-url", url, "--judge.cache-path", store]
+    model = f"{server.provider}:{MODEL}"
+    return ["--judge.model", model, "--judge.base-url", server.base_url, "--judge.cache-path", store]
 
 
 def calls_of(queries: Sequence[Mapping[str, Any]]) -> int:

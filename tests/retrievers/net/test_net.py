@@ -86,11 +86,6 @@ def test_retry_after_is_read_in_seconds_by_any_case_of_its_name(value: str, seco
 # Retries
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock().rules(monkeypatch)
-
-
 def action(clock: Clock, faults: Sequence[StoreError | None], lasts: float = 0) -> Mock:
     """Return what takes `lasts` seconds and raises the faults in turn, the last again and again; None succeeds."""
     left = iter(faults)

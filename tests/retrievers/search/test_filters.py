@@ -40,9 +40,8 @@ def plain(source: Any) -> str:
     return typed(to_filter(source))
 
 
-@pytest.mark.parametrize(
-    ("text", "same"),
-    [
+def test_a_filter_is_read() -> None:
+    for text, same in (
         ("module = module-1-ros2", "module='module-1-ros2'"),
         ("n < -5\n AND NOT n >= 2.5", "n {'lt': -5.0} and not(n {'gte': 2.5})"),
         ("tags in [a, b,]", "tags='a' or tags='b'"),
@@ -56,10 +55,8 @@ def plain(source: Any) -> str:
         ('"not" = x', "not='x'"),
         ("not a=1 and b=2", "not(a=1) and b=2"),
         ({"module": "a", "tags": ["b", "c"], "n": 5}, "module='a' and tags='b' or tags='c' and n=5"),
-    ],
-)  # fmt: skip
-def test_a_filter_is_read(text: Any, same: str) -> None:
-    assert plain(text) == same
+    ):
+        assert plain(text) == same
 
 
 def test_and_binds_closer_than_or_and_parentheses_closer_still() -> None:

@@ -26,12 +26,6 @@ from tests.support.collections import TABLE, TableEmbeddings, at, described, fil
 from tests.support.loopback import HEAD, Fault, Reply, certified, drip, raw_server
 from tests.support.qdrant_server import KEY, QdrantServer
 
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock().rules(monkeypatch)
-
-
 # Places
 
 
