@@ -169,39 +169,31 @@ def theirs(
     return ["--store.url", server.url, "--collection", "theirs"]
 
 
-def test_the_proposed_payload_keys_are_audited_where_none_is_named(server: QdrantServer, capsys: Captured) -> None:
-    where = theirs(server, text="TEXT", url="/a")
-    found = marks(capsys, *where)
-    assert {found[name] for name in ("embedding model", "empty texts", "tiny texts", "duplicate texts")} == {("ok", "")}
-    named = marks(capsys, *where, "--metadata.text-key", "body")
-    assert named["empty texts"][0] == "FAULT"
+LANGCHAIN: dict[str, Any] = {"page_content": "TEXT", "metadata": {}}
+THEIRS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "keys of its own": ({"text": "TEXT", "url": "/a"}, []),
+    "a wrong key is named": ({"text": "TEXT", "url": "/a"}, ["--metadata.text-key", "body"]),
+    "BM25 under another name": (LANGCHAIN | {"sparse": Bm25Encoder(average_length=500.0).document}, []),
+    "no sparse vector": (LANGCHAIN, []),
+    "a sparse vector that is not of BM25": (
+        LANGCHAIN | {"sparse": lambda text: models.SparseVector(indices=[1, 2], values=[0.5, 1.5])},
+        [],
+    ),
+}
 
 
-def test_the_only_sparse_vector_is_taken_if_it_is_of_bm25(
-    server: QdrantServer, tmp_path: Path, capsys: Captured
+@pytest.mark.parametrize(("parts", "flags"), THEIRS.values(), ids=THEIRS)
+def test_what_another_program_made_is_audited_as_it_is_and_searched_as_it_can_be(
+    parts: Any, flags: list[str], server: QdrantServer, tmp_path: Path, capsys: Captured, snapshot: SnapshotAssertion
 ) -> None:
-    where = theirs(server, sparse=Bm25Encoder(average_length=500.0).document, page_content="TEXT", metadata={})
-    found = marks(capsys, *where, "--write", tmp_path / "theirs.yaml")
-    assert found["IDF of BM25"] == ("ok", "")
-    assert found["average length of BM25"][0] == "FAULT"
+    found = marks(capsys, *theirs(server, **parts), *flags, "--write", tmp_path / "theirs.yaml")
     written = yaml.safe_load((tmp_path / "theirs.yaml").read_text())["retriever"]
-    assert (written["mode"], written["keyword"]) == ("hybrid", {"vector_name": "langchain-sparse"})
-
-
-@pytest.mark.parametrize("sparse", [None, lambda text: models.SparseVector(indices=[1, 2], values=[0.5, 1.5])])
-def test_what_is_not_of_bm25_is_not_checked_as_such(
-    sparse: Any, server: QdrantServer, tmp_path: Path, capsys: Captured
-) -> None:
-    where = theirs(server, sparse=sparse, page_content="TEXT", metadata={})
-    found = marks(capsys, *where, "--write", tmp_path / "theirs.yaml")
-    assert {found[name][0] for name in ("IDF of BM25", "average length of BM25")} == {"–"}
-    assert ("'langchain-sparse'" in found["IDF of BM25"][1]) == bool(sparse)
-    assert "mode" not in yaml.safe_load((tmp_path / "theirs.yaml").read_text())["retriever"]
+    assert {name: said for name, said in found.items() if said != ("ok", "")} == snapshot(name="not sound")
+    assert {name: value for name, value in written.items() if name != "store"} == snapshot(name="written")
 
 
 def test_a_distance_that_no_search_takes_is_a_fault(server: QdrantServer, capsys: Captured) -> None:
-    where = theirs(server, models.Distance.EUCLID, page_content="TEXT", metadata={})
-    mark, words = marks(capsys, *where)["distance"]
+    mark, words = marks(capsys, *theirs(server, models.Distance.EUCLID, **LANGCHAIN))["distance"]
     assert mark == "FAULT" and words.startswith("it has the distance euclid, and only cosine and dot")
 
 
