@@ -12,7 +12,7 @@ from qdrant_client import QdrantClient, models
 from retrievers.records import Distance
 from retrievers.store.embedded import EmbeddedClient
 from tests.support.collections import TableEmbeddings, embedded
-from tests.support.hybrid import BruteForceBm25, fill_sparse
+from tests.support.hybrid import fill_sparse
 from tests.support.qdrant_server import QdrantServer
 
 DISTANCES: tuple[Distance, ...] = ("cosine", "dot")
@@ -65,25 +65,9 @@ def semantic(distance: Distance, query: int) -> NDArray[np.float64]:
     return np.asarray(scores, dtype=np.float64)
 
 
-def keyword(query: int) -> NDArray[np.float64]:
-    found = BruteForceBm25({chunk_id(number): text for number, text in enumerate(TEXTS)}, 256.0).scores(QUERIES[query])
-    return np.asarray([found.get(chunk_id(number), 0.0) for number in range(COUNT)])
-
-
 def ranked(scores: NDArray[np.float64], depth: int = COUNT) -> list[int]:
     """Return the best chunks by score, then chunk id; scores that differ by a rounding alone are equal."""
     return sorted(range(COUNT), key=lambda number: (round(-float(scores[number]), 5), number))[:depth]
-
-
-def fused(distance: Distance, query: int, depth: int) -> dict[int, float]:
-    """Return Σ w / (60 + rank) of the chunks that meaning and keywords find."""
-    terms = keyword(query)
-    by_terms = [number for number in ranked(terms) if terms[number] > 0][:depth]
-    sums: dict[int, float] = {}
-    for share, side in ((0.7, ranked(semantic(distance, query), depth)), (0.3, by_terms)):
-        for rank, number in enumerate(side, 1):
-            sums[number] = sums.get(number, 0.0) + share / (60 + rank)
-    return sums
 
 
 def embeddings() -> TableEmbeddings:
