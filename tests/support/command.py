@@ -1,6 +1,5 @@
 """Commands in this process and in one of their own, as a user runs them; folders that all workers share."""
 
-import logging
 import os
 import subprocess
 import sys
@@ -22,32 +21,15 @@ class Done:
     err: str
 
 
-@contextmanager
-def own_logging() -> Iterator[None]:
-    loggers = [logging.getLogger(name) for name in ("evals", "retrievers")]
-    before = [(logger.level, logger.propagate, logger.handlers[:]) for logger in loggers]
-    try:
-        yield
-    finally:
-        for logger, (level, propagate, handlers) in zip(loggers, before, strict=True):
-            for handler in logger.handlers:
-                if handler not in handlers:
-                    handler.close()
-            logger.setLevel(level)
-            logger.propagate, logger.handlers[:] = propagate, handlers
-
-
 def call(
     main: Callable[[Sequence[str]], int], arguments: Sequence[str | object], capsys: pytest.CaptureFixture[str]
 ) -> Done:
-    """Call a command's `main`; the loggers that it sets up are put back."""
     capsys.readouterr()
     code: Any
-    with own_logging():
-        try:
-            code = main([str(argument) for argument in arguments])
-        except SystemExit as error:
-            code = error.code
+    try:
+        code = main([str(argument) for argument in arguments])
+    except SystemExit as error:
+        code = error.code
     said = capsys.readouterr()
     return Done(code, said.out, said.err)
 

@@ -9,7 +9,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,25 +31,12 @@ def evidence(page: str, quote: str, grade: int = 1) -> dict[str, Any]:
     return {"source_url": f"/docs/{page}", "quote": quote, "grade": grade}
 
 
-@dataclass(frozen=True)
 class Experiment:
-    folder: Path
+    """An experiment's files."""
 
-    @property
-    def config(self) -> Path:
-        return self.folder / "experiment.yaml"
-
-    @property
-    def golden(self) -> Path:
-        return self.folder / "golden.jsonl"
-
-    @property
-    def docs(self) -> Path:
-        return self.folder / "docs"
-
-    @property
-    def store(self) -> Path:
-        return self.folder / "store"
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.config, self.golden = folder, folder / "experiment.yaml", folder / "golden.jsonl"
+        self.docs, self.store = folder / "docs", folder / "store"
 
     def write_golden(self, cases: Sequence[Mapping[str, Any]]) -> None:
         self.golden.write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
