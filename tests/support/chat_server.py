@@ -2,7 +2,7 @@
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,33 +21,14 @@ PATIENCE_S = 30.0
 # What is asked
 
 
-@dataclass(frozen=True)
 class ChatRequest:
     """A request of Cohere's or OpenAI's, in the same terms; what the request leaves out is None."""
 
-    request: Request
-
-    @property
-    def body(self) -> Mapping[str, Any]:
-        body: Mapping[str, Any] = self.request.body
-        return body
-
-    @property
-    def model(self) -> str:
-        model: str = self.body["model"]
-        return model
-
-    @property
-    def temperature(self) -> float | None:
-        return self.body.get("temperature")
-
-    @property
-    def seed(self) -> int | None:
-        return self.body.get("seed")
-
-    @property
-    def response_format(self) -> Mapping[str, Any] | None:
-        return self.body.get("response_format")
+    def __init__(self, request: Request) -> None:
+        body = self.body = request.body
+        self.model, self.temperature, self.seed = body["model"], body.get("temperature"), body.get("seed")
+        self.response_format: Mapping[str, Any] | None = body.get("response_format")
+        self.key = request.headers.get("authorization")
 
     @cached_property
     def prompt(self) -> str:
@@ -58,10 +39,8 @@ class ChatRequest:
         return read_prompt(self.prompt)
 
 
-def _text(content: Any) -> str:
-    if isinstance(content, str) or content is None:
-        return content or ""
-    return "".join(part.get("text", "") for part in content)
+def _text(content: str | Sequence[Mapping[str, str]] | None) -> str:
+    return "".join(part if isinstance(part, str) else part.get("text", "") for part in content or "")
 
 
 def tokens(text: str) -> int:
@@ -256,7 +235,7 @@ class ChatServer(LoopbackServer):
     def error(self, status: int, message: str, headers: Mapping[str, str]) -> Reply: ...
 
     def _refused(self, asked: ChatRequest) -> Reply | None:
-        if asked.request.headers.get("authorization") != f"Bearer {self.key}":
+        if asked.key != f"Bearer {self.key}":
             return self.error(401, MESSAGES[401], {})
         if asked.model not in self.models:
             return self.error(404, f"model '{asked.model}' not found", {})
