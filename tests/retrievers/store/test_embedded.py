@@ -282,8 +282,9 @@ def matching(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    clause = st.none() | st.lists(inner, max_size=2)
-    return st.builds(models.Filter, must=clause, should=clause, must_not=clause)
+    clause = st.lists(inner, min_size=1, max_size=2)
+    clauses = st.fixed_dictionaries({}, optional=dict.fromkeys(["must", "should", "must_not"], clause)).filter(bool)
+    return clauses.map(lambda given: models.Filter(**given))
 
 
 ANY_KEY = ("kind", "n", "metadata.tags", "metadata.parts", "metadata", "absent")
@@ -309,6 +310,7 @@ SEARCHES = st.tuples(BY_MEANING | BY_TERMS, FILTERS, st.sampled_from([None, 0.31
     distance=st.sampled_from([models.Distance.COSINE, models.Distance.DOT]),
     indexes=st.sets(st.sampled_from([*INDEXES])),
     searches=st.lists(SEARCHES, min_size=8, max_size=8),
+    conditions=st.lists(st.one_of(CONDITIONS), min_size=20, max_size=20),
     ids=st.lists(IDS, max_size=6),
 )
 def test_it_answers_as_local_mode(
@@ -317,6 +319,7 @@ def test_it_answers_as_local_mode(
     distance: models.Distance,
     indexes: set[str],
     searches: list[tuple[Any, Any, float | None, int]],
+    conditions: list[Any],
     ids: list[int | str],
 ) -> None:
     params = {"dense": models.VectorParams(size=4, distance=distance)}
@@ -342,6 +345,8 @@ def test_it_answers_as_local_mode(
             assert first == pytest.approx([*expected.values()][:count], rel=1e-6, abs=1e-6)
             assert edge.count(NAME, given).count == local.count(NAME, given).count
             assert listed(edge, given, count) == listed(local, given, count)
+        for one in (models.Filter(must=[condition]) for condition in conditions):
+            assert edge.count(NAME, one).count == local.count(NAME, one).count
         ours, theirs = (client.retrieve(NAME, ids, with_vectors=True) for client in (edge, local))
         assert [*map(plain, ours)] == [*map(plain, theirs)]
 
