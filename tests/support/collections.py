@@ -39,7 +39,6 @@ def mark(store: StoreConfig, name: str, **manifest: Any) -> None:
 
 PAGES = read_texts(Path(__file__).parent / "pages" / "ros2")
 """Three pages, eight sections; the sections "See also" hold the same text."""
-REPEATED = "glossary words used here"
 
 
 def settings(**values: Any) -> RetrieverConfig:

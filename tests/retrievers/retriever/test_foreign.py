@@ -1,4 +1,4 @@
-"""The user's own retriever as an evaluation sees it, against the same object called as LangChain calls it."""
+"""The user's own retriever or store as an evaluation sees it, against the same object called as LangChain does."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_qdrant import RetrievalMode
+from langchain_qdrant import QdrantVectorStore, RetrievalMode
 from syrupy.assertion import SnapshotAssertion
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
-from retrievers.errors import ForeignRetrieverError, QueryError, RetrievalError, StoreError
+from retrievers.errors import ConfigError, ForeignRetrieverError, QueryError, RetrievalError, StoreError
 from retrievers.retriever.foreign import ForeignRetriever
 from retrievers.retriever.opened import adopt_given, open_retriever
 from retrievers.retriever.protocol import Retriever
@@ -25,7 +25,7 @@ from retrievers.store.embedded import EmbeddedClient
 from tests.support import foreign
 from tests.support.collections import embedded, fill
 from tests.support.embeddings import Counting
-from tests.support.foreign import HERE, Calling, chunks, settings
+from tests.support.foreign import HERE, Calling, Terms, chunks, settings, vector_store
 
 QUERIES = ("kinematics of an arm", "a named channel of messages", "reliable camera images", "zebra")
 ALL = chunks()
@@ -211,3 +211,71 @@ def test_whatever_a_users_client_raises_is_typed() -> None:
         store.client.close()
         with pytest.raises(StoreError, match=r"collection 'robots' .*cannot be read or written \(RuntimeError"):
             retriever.chunks()
+
+
+# A store of the caller's own
+
+
+@pytest.mark.parametrize("mode", [RetrievalMode.DENSE, RetrievalMode.HYBRID])
+def test_a_callers_store_is_searched_in_its_own_mode_and_left_open(mode: RetrievalMode) -> None:
+    store = vector_store(mode=mode)
+    retriever, config = adopt_given(store, RetrieverConfig(), None, {})
+    assert isinstance(retriever, QdrantRetriever) and retriever.vector_store is store
+    assert config.mode == ("semantic" if mode == RetrievalMode.DENSE else "hybrid")
+    assert len(retriever.notes) == (mode == RetrievalMode.HYBRID)
+    plain = QdrantVectorStore(store.client, "robots", embedding=Counting())
+    for query in QUERIES:
+        found = {hit.chunk.text: hit.scores["semantic"] for hit in retriever.search(query).chunks}
+        theirs = {d.page_content: max(0.0, s) for d, s in plain.similarity_search_with_score(query, k=5)}
+        assert found == pytest.approx({text: theirs[text] for text in found}, abs=1e-6) and len(found) == 5
+    retriever.close()
+    assert store.similarity_search("kinematics")
+    store.client.close()
+
+
+def test_it_gets_a_threshold_and_another_mode() -> None:
+    store = vector_store(mode=RetrievalMode.HYBRID)
+    for mode, scale in (("semantic", "cosine"), ("keyword", "sparse"), ("hybrid", "weighted")):
+        retriever, _ = adopt_given(store, RetrieverConfig(mode=mode, threshold=0.6), None, {})
+        session = retriever.search("kinematics of an arm")
+        assert {hit.score_scale for hit in (*session.chunks, *session.below_threshold)} == {scale}
+        assert all(hit.scores["semantic"] >= 0.6 for hit in session.chunks)
+        assert session.filtered_out > 0 or mode == "keyword"
+    sparse = QdrantVectorStore(store.client, "robots", retrieval_mode=RetrievalMode.SPARSE, sparse_embedding=Terms())
+    theirs = {d.page_content: score for d, score in sparse.similarity_search_with_score("kinematics arm", k=5)}
+    retriever, _ = adopt_given(store, RetrieverConfig(mode="keyword"), None, {})
+    [found] = retriever.candidates(["kinematics arm"])
+    assert {hit.chunk.text: hit.score for hit in found} == pytest.approx(theirs, abs=1e-5)
+    store.client.close()
+
+
+def test_settings_are_judged_by_the_mode_that_the_store_brings_along() -> None:
+    with open_retriever(settings("hybrid", threshold=0.5, threshold_signal="bm25"), env={}) as retriever:
+        assert retriever.settings.mode == "hybrid" and retriever.search("kinematics of an arm").chunks
+    with pytest.raises(ConfigError, match="threshold_signal 'bm25' reads the query's words, which mode 'semantic'"):
+        open_retriever(settings("dense", threshold=0.5, threshold_signal="bm25"), env={})
+    with pytest.raises(ConfigError, match="distance cosine: threshold: expected a number from 0 to 1"):
+        open_retriever(settings("dense", threshold=30), env={})
+    for values, said in (
+        ({"fusion": "rrf", "threshold": 0.3, "threshold_on": "final"}, "would compare the threshold with rrf scores"),
+        ({"threshold": 0.3, "threshold_signal": "known_words", "mode": "hybrid"}, "'known_words' needs words"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            open_retriever(settings("hybrid", **values), env={})
+
+
+class Other(Counting):
+    """Another model than the collection's."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [vector[::-1] for vector in super().embed_documents(texts)]
+
+
+def test_what_does_not_fit_its_collection_is_refused() -> None:
+    store = vector_store()
+    with pytest.raises(StoreError, match="has no sparse vector 'bm25', which mode 'hybrid' searches"):
+        adopt_given(store, RetrieverConfig(mode="hybrid"), None, {})
+    with pytest.raises(StoreError, match="Other gives stored texts a vector of cosine"):
+        adopt_given(QdrantVectorStore(store.client, "robots", embedding=Other()), RetrieverConfig(), None, {})
+    assert store.similarity_search("kinematics")
+    store.client.close()
