@@ -305,6 +305,7 @@ FILTERS = st.none() | nested(st.recursive(st.one_of(CONDITIONS), nested, max_lea
 SEARCHES = st.tuples(BY_MEANING | BY_TERMS, FILTERS, st.sampled_from([None, 0.3137, 1.2713]), st.integers(1, 12))
 
 
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")
 @given(
     points=DRAWN,
     distance=st.sampled_from([models.Distance.COSINE, models.Distance.DOT]),
