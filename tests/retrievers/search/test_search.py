@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bm25s import BM25
-from hypothesis import HealthCheck, example, given
-from hypothesis import settings as examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
@@ -37,7 +36,6 @@ from tests.support.qdrant_server import QdrantServer
 from tests.support.rerankers import overlap
 
 pytestmark = pytest.mark.filterwarnings("ignore:Local mode performs exact")
-DRAWN = examples(suppress_health_check=[HealthCheck.function_scoped_fixture])
 OFFSETS = [math.sqrt(prime) / 100 for prime in (2, 3, 5, 7, 11, 13, 17, 19)]
 """Added to queries, so that no cosine is 0 but for rounding, which would order chunks by noise."""
 
@@ -185,7 +183,6 @@ def bm25s(texts: Sequence[str], query: Sequence[str]) -> dict[str, float]:
     return {str(number): score * (K + 1) for number, score in enumerate(scores.tolist()) if score > 0}
 
 
-@DRAWN
 @example(["robot robots run", "run the joint", "sensor"], "robot robot run robots")
 @given(st.lists(SENTENCES, min_size=1, max_size=12).filter(lambda texts: any(map(terms, texts))), SENTENCES)
 def test_random_texts_rank_as_bm25s_has_them(texts: Sequence[str], query: str) -> None:
