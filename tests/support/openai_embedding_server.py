@@ -1,7 +1,7 @@
 """Embeddings on the loopback as OpenAI answers, and as Ollama, Mistral, Azure, Gemini and Bedrock's Titan do."""
 
 from tests.support.cohere_server import vector
-from tests.support.loopback import Fault, LoopbackServer, Reply, Request
+from tests.support.loopback import LoopbackServer, Reply, Request
 
 KEY = "sk-SECRET-0123456789"
 KEY_HEADERS = ("authorization", "api-key", "x-goog-api-key")
@@ -38,6 +38,3 @@ class ProviderServer(LoopbackServer):
 def answered(vectors: list[list[float]]) -> Reply:
     rows = [{"object": "embedding", "index": n, "embedding": one} for n, one in enumerate(vectors)]
     return Reply.json({"object": "list", "data": rows, "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1}})
-
-
-TOO_FEW = Fault(reply=answered([vector("a")]))
