@@ -91,7 +91,7 @@ def test_every_fault_is_named_with_its_file_at_once(docs: Path, snapshot: Snapsh
     corpus = read_corpus(docs)
     assert [page.file_path for page in corpus.pages] == ["one/alpha.md", "one/beta.mdx", "slug.md"]
     told = "\n".join(corpus.faults).replace(f"{docs}/", "")
-    assert re.sub(r"(b5.*found) [\d,]+", r"\1 so many", told) == snapshot, "a folder has any size"
+    assert re.sub(r"(b5.*found) [\d,]*\d", r"\1 so many", told) == snapshot, "a folder has any size"
 
 
 def test_the_fingerprint_is_that_of_names_bytes_and_the_base_of_addresses(docs: Path, tmp_path: Path) -> None:

@@ -268,7 +268,9 @@ INNER = st.fixed_dictionaries({"depth": st.integers(0, 4)}, optional={"tags": st
 PAYLOADS = st.fixed_dictionaries(
     {}, optional={"kind": WORDS | st.none(), "n": NUMBERS, "x": HALVES, "flag": st.booleans(), "metadata": INNER}
 )
-VECTORS = st.fixed_dictionaries({}, optional={"dense": BY_MEANING, "bm25": BY_TERMS}).filter(bool)
+VECTORS = st.fixed_dictionaries({"dense": BY_MEANING}, optional={"bm25": BY_TERMS}) | st.fixed_dictionaries(
+    {"bm25": BY_TERMS}
+)
 DRAWN = st.lists(st.builds(models.PointStruct, id=IDS, vector=VECTORS, payload=PAYLOADS), min_size=5, max_size=40)
 
 
@@ -283,12 +285,16 @@ def matching(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     clause = st.lists(inner, min_size=1, max_size=2)
-    clauses = st.fixed_dictionaries({}, optional=dict.fromkeys(["must", "should", "must_not"], clause)).filter(bool)
+    clauses = st.dictionaries(st.sampled_from(["must", "should", "must_not"]), clause, min_size=1, max_size=2)
     return clauses.map(lambda given: models.Filter(**given))
 
 
 ANY_KEY = ("kind", "n", "metadata.tags", "metadata.parts", "metadata", "absent")
-RANGES = st.fixed_dictionaries({}, optional=dict.fromkeys(["gte", "gt", "lte", "lt"], HALVES)).filter(bool)
+LOWER, UPPER = (
+    st.fixed_dictionaries({including: HALVES}) | st.fixed_dictionaries({without: HALVES})
+    for including, without in (("gte", "gt"), ("lte", "lt"))
+)
+RANGES = LOWER | UPPER | st.builds(lambda lower, upper: lower | upper, LOWER, UPPER)
 CONDITIONS = (
     field("kind", "metadata.tags", "metadata.parts[].b", match=matching(WORDS)),
     field("kind", match=st.just(models.MatchAny(any=[]))),
