@@ -17,7 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from retrievers import QdrantRetriever
 from retrievers.__main__ import main
-from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.config import IndexSettings, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import StaticEmbeddings
 from retrievers.errors import StoreError
 from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, describe, read_info
@@ -363,3 +363,10 @@ def test_a_named_vector_is_the_one_verified_and_points_without_it_are_passed_ove
     held(server, vectors, texts("none", *TABLE), params={"dense": DENSE, "other": DENSE})
     check(at(server, vector_name="dense"), TABLED)
     assert "gives stored texts" in judged(at(server, vector_name="other"))
+
+
+def test_index_settings_that_are_named_must_be_the_recorded_ones(tmp_path: Path) -> None:
+    config = indexed(tmp_path)
+    QdrantRetriever.open(config, env={}, index=IndexSettings(context="none")).close()
+    with pytest.raises(StoreError, match=r"indexed with index\.context 'none', but index\.context 'title' is expected"):
+        QdrantRetriever.open(config, env={}, index=IndexSettings(context="title"))
