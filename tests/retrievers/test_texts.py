@@ -31,9 +31,8 @@ KEY = "planted-key/1+2=3"
 # Secrets
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_what_addresses_carry_is_hidden() -> None:
+    for text, shown in (
         ("http://me:pw@host:1/a", "http://***@host:1/a"),
         ("http://me:p/w?d#@host", "http://***@host"),
         ("postgresql://u:pw@db/runs?password=pw&sslmode=require", "postgresql://***@db/runs?password=***&sslmode=***"),
@@ -41,10 +40,8 @@ KEY = "planted-key/1+2=3"
         ("GET /collections/x?wait=true", "GET /collections/x?wait=***"),
         ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
         ("me@example.com asked: why? #1 & #2", "me@example.com asked: why? #1 & #2"),
-    ],
-)
-def test_what_addresses_carry_is_hidden(text: str, shown: str) -> None:
-    assert redacted(text) == shown
+    ):
+        assert redacted(text) == shown
 
 
 def test_a_known_secret_is_hidden_however_it_is_written() -> None:
@@ -67,21 +64,18 @@ def test_variables_whose_names_say_so_hold_secrets() -> None:
 # Display
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_what_steers_is_made_visible_and_the_rest_stays() -> None:
+    for text, shown in (
         ("\x1b[2Jgone", r"\x1b[2Jgone"),
         ("over\rwritten\x08\x7f", r"over\rwritten\x08\x7f"),
         ("abc\u202edcba", r"abc\u202edcba"),
         ("half \ud800 pair", r"half \ud800 pair"),
         ("two\r\nlines\tand\na tab", "two\nlines\tand\na tab"),
         ("ünïcode 🤖 日本 👩‍💻", "ünïcode 🤖 日本 👩‍💻"),
-    ],
-)
-def test_what_steers_is_made_visible_and_the_rest_stays(text: str, shown: str) -> None:
-    assert printable(text) == shown
-    assert json.loads(json_text({"text": text}, indent=1)) == {"text": text}
-    assert printable(json_text(text)) == json_text(text)
+    ):
+        assert printable(text) == shown
+        assert json.loads(json_text({"text": text}, indent=1)) == {"text": text}
+        assert printable(json_text(text)) == json_text(text)
 
 
 @pytest.mark.slow
@@ -123,25 +117,18 @@ def test_the_nearest_known_names_are_suggested(snapshot: SnapshotAssertion) -> N
 # Character sets
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_html_is_read_as_browsers_read_it() -> None:
+    for data in (
         '<meta charset="iso-8859-1"><p>Größe'.encode("latin-1"),
         "<html><head>\n<META http-equiv=x content='text/html; charset=windows-1252'><p>Größe".encode("cp1252"),
         "<p>Größe".encode("cp1252"),
         "<p>Größe".encode(),
         "<meta charset=utf-16><p>Größe".encode(),
         codecs.BOM_UTF16_BE + '<meta charset="latin-1"><p>Größe'.encode("utf-16-be"),
-    ],
-)
-def test_html_is_read_as_browsers_read_it(data: bytes) -> None:
-    assert decoded_html(data).endswith("<p>Größe")
+    ):
+        assert decoded_html(data).endswith("<p>Größe")
     assert decoded_html('<meta charset="utf-8">ö'.encode("latin-1")).endswith("\ufffd"), "a wrong declaration shows"
-
-
-def test_only_character_sets_of_pages_are_used() -> None:
-    for name, codec in (("latin1", "cp1252"), ("nope", "utf-8"), (None, "utf-8")):
-        assert charset(name) == codec
+    assert [charset(name) for name in ("latin1", "nope", None)] == ["cp1252", "utf-8", "utf-8"]
 
 
 # Languages
@@ -158,9 +145,8 @@ GERMAN = [
 BUS = "was ist ein bus und wozu brauche ich ihn"
 
 
-@pytest.mark.parametrize(
-    ("query", "language"),
-    [
+def test_another_language_is_named_from_eight_words_on_or_by_its_letters() -> None:
+    for query, language in (
         ("Wie funktionieren Topics in ROS 2, und wozu brauche ich sie?", "German"),
         (BUS, "German"),
         ("Pourquoi mon robot tombe-t-il quand on le pousse par derrière ?", "French"),
@@ -170,10 +156,8 @@ BUS = "was ist ein bus und wozu brauche ich ihn"
         ("o2 sensor", None),
         ("ModuleNotFoundError: No module named 'rclpy'", None),
         ("SELECT * FROM queries WHERE id = 3", None),
-    ],
-)
-def test_another_language_is_named_from_eight_words_on_or_by_its_letters(query: str, language: str | None) -> None:
-    assert differing(query, ENGLISH) == (Languages(language, "English") if language else None)
+    ):
+        assert differing(query, ENGLISH) == (Languages(language, "English") if language else None)
 
 
 def test_the_language_is_that_of_what_was_found(handbook: Path) -> None:

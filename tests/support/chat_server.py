@@ -1,11 +1,8 @@
-"""Chat models on the loopback that answer ragas' prompts from an oracle: Cohere's and OpenAI's, and how they fail.
-
-`ChatServer` is what both have in common: latency, faults, limits, and a record of what was asked.
-"""
+"""Chat models on the loopback that answer ragas' prompts from an oracle: Cohere's and OpenAI's, and how they fail."""
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,53 +21,26 @@ PATIENCE_S = 30.0
 # What is asked
 
 
-@dataclass(frozen=True)
 class ChatRequest:
     """A request of Cohere's or OpenAI's, in the same terms; what the request leaves out is None."""
 
-    request: Request
-
-    @property
-    def body(self) -> Mapping[str, Any]:
-        body: Mapping[str, Any] = self.request.body
-        return body
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return self.request.headers
-
-    @property
-    def model(self) -> str:
-        model: str = self.body["model"]
-        return model
-
-    @property
-    def temperature(self) -> float | None:
-        return self.body.get("temperature")
-
-    @property
-    def seed(self) -> int | None:
-        return self.body.get("seed")
-
-    @property
-    def response_format(self) -> Mapping[str, Any] | None:
-        return self.body.get("response_format")
+    def __init__(self, request: Request) -> None:
+        body = self.body = request.body
+        self.model, self.temperature, self.seed = body["model"], body.get("temperature"), body.get("seed")
+        self.response_format: Mapping[str, Any] | None = body.get("response_format")
+        self.key = request.headers.get("authorization")
 
     @cached_property
     def prompt(self) -> str:
-        """All that was said so far, one message below the other."""
         return "\n\n".join(_text(message.get("content")) for message in self.body["messages"])
 
     @cached_property
     def question(self) -> Question | None:
-        """Question, if it is a prompt of ragas' context metrics."""
         return read_prompt(self.prompt)
 
 
-def _text(content: Any) -> str:
-    if isinstance(content, str) or content is None:
-        return content or ""
-    return "".join(part.get("text", "") for part in content)
+def _text(content: str | Sequence[Mapping[str, str]] | None) -> str:
+    return "".join(part if isinstance(part, str) else part.get("text", "") for part in content or "")
 
 
 def tokens(text: str) -> int:
@@ -83,7 +53,7 @@ def tokens(text: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """Answer of the model: its text, and its end: natural, at the limit of tokens, a refusal, or a filter."""
+    """What the model says, and why it ends: naturally, at the limit of tokens, by a refusal, or by a filter."""
 
     text: str
     cut: bool = False
@@ -93,14 +63,8 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True)
 class ChatFault:
-    """One way to fail.
-
-    Attributes:
-        status: Answer with this HTTP status and an error as the provider words it, or with `message`.
-        headers: Of that error.
-        sent: How much of the right answer is sent before the connection is reset; less than 0: not even its head.
-        stall: Keep the client waiting until the server stops or the fault is over, and then answer rightly.
-        says: What the model says in place of the right answer.
+    """One way to fail: by an HTTP status with an error as the provider words it, or with `message`; a part of the right
+    answer alone; a client that is kept waiting until the fault is over; or something else that the model says.
     """
 
     status: int | None = None
@@ -113,13 +77,9 @@ class ChatFault:
 
 @dataclass(frozen=True, kw_only=True)
 class When:
-    """Which chat requests a fault befalls: all of `calls`, and of these the share.
+    """Which chat requests a fault befalls: of `calls`, counted from 1 since it was set (None: of all), that share.
 
-    Attributes:
-        calls: Numbers, counted from 1 since the fault was set: `range(3, 6)` are the third to the fifth. None: all.
-        share: Of 0 … 1, drawn with `seed`.
-        by_prompt: Draw by what is asked, so that the same request fails every time it is repeated; else by number, so
-            that a repeated request may succeed.
+    It is drawn by what is asked, so that the same request fails whenever it is repeated, or else by number.
     """
 
     calls: Container[int] | None = None
@@ -154,12 +114,10 @@ class Planned:
 
 
 def too_many(seconds: float | None = None) -> ChatFault:
-    """Return 429, with the seconds to wait in `Retry-After`."""
     return ChatFault(status=429, headers={} if seconds is None else {"Retry-After": f"{seconds:g}"})
 
 
 def says(text: str, *, refused: bool = False, filtered: bool = False) -> ChatFault:
-    """Let the model answer with this alone."""
     return ChatFault(says=lambda _: Output(text=text, refused=refused, filtered=filtered))
 
 
@@ -174,14 +132,6 @@ def _wrong_verdict(right: Output) -> Output:
     return Output(text=json.dumps(json.loads(right.text, object_hook=put)))
 
 
-PROTOCOL: Mapping[str, ChatFault] = {
-    "401": ChatFault(status=401),
-    "429": too_many(),
-    "500": ChatFault(status=500),
-    "torn": ChatFault(sent=0.5),
-    "slow": ChatFault(stall=True),
-}
-"""Faults between the client and the model."""
 SPOKEN: Mapping[str, ChatFault] = {
     "cut": ChatFault(says=_cut),
     "verdict 7": ChatFault(says=_wrong_verdict),
@@ -189,7 +139,14 @@ SPOKEN: Mapping[str, ChatFault] = {
     "prose": says("The passage looks rather useful to me."),
 }
 """Faults of the model: what it says, in a reply that is otherwise in order."""
-FAULTS = {**PROTOCOL, **SPOKEN}
+FAULTS: Mapping[str, ChatFault] = {
+    "401": ChatFault(status=401),
+    "429": too_many(),
+    "500": ChatFault(status=500),
+    "torn": ChatFault(sent=0.5),
+    "slow": ChatFault(stall=True),
+    **SPOKEN,
+}
 FILTERED = says("", filtered=True)
 MESSAGES = {
     400: "bad request",
@@ -203,43 +160,28 @@ MESSAGES = {
 
 
 class ChatServer(LoopbackServer):
-    """A chat model behind HTTP.
+    """A chat model behind HTTP, whose answers take `latency` seconds; an error is told at once.
 
-    Attributes:
-        path: Where chat requests go.
-        key: The key that is accepted; any other is 401.
-        in_flight: Chat requests that have come and are not answered yet.
-        peak: Most chat requests that were in flight at once.
-
-    Args:
-        oracle: Who knows the answers.
-        latency: Seconds that an answer takes; an error is told at once.
-        models: The models there are; any other is 404.
-        capacity: Most requests in flight; one above it is 429 with `Retry-After: 1`.
-        json_mode: True if the model has structured output; without, a request for it is 400.
+    `peak` are the most chat requests that were in flight at once.
     """
 
     path: str
     key: str
+    provider: str
 
-    def __init__(
-        self,
-        oracle: Oracle,
-        *,
-        latency: float = 0.0,
-        models: Collection[str] = (MODEL,),
-        capacity: int | None = None,
-        json_mode: bool = True,
-    ) -> None:
+    def __init__(self, oracle: Oracle, *, latency: float = 0.0, models: Collection[str] = (MODEL,)) -> None:
         super().__init__()
         self.oracle, self.latency, self.models = oracle, latency, models
-        self.capacity, self.json_mode = capacity, json_mode
+        self.json_mode = True
         self.peak = self.in_flight = 0
         self._planned: list[Planned] = []
 
     @property
+    def base_url(self) -> str:
+        return self.url
+
+    @property
     def chats(self) -> list[ChatRequest]:
-        """All chat requests so far, in the order in which they came."""
         return [ChatRequest(request) for request in self.requests if request.path == self.path]
 
     @contextmanager
@@ -265,14 +207,16 @@ class ChatServer(LoopbackServer):
             with self._lock:
                 self.in_flight -= 1
 
-    def chat(self, request: Request) -> Reply:
-        """Return the reply to a chat request."""
+    def answer(self, request: Request) -> Reply:
+        if (request.method, request.path) == ("GET", "/v1/models"):
+            return Reply.json({"models": [*self.models]})
+        if (request.method, request.path) != ("POST", self.path):
+            return super().answer(request)
         asked = ChatRequest(request)
         with self._lock:
-            crowded = self.capacity is not None and self.in_flight > self.capacity
-            due = [one.fault for one in self._planned if not crowded and one.falls_due(asked.prompt)]
+            due = [one.fault for one in self._planned if one.falls_due(asked.prompt)]
             released = self._released
-        fault = too_many(1) if crowded else due[0] if due else ChatFault()
+        fault = due[0] if due else ChatFault()
         if fault.status is not None:
             said = fault.message or MESSAGES.get(fault.status, "service unavailable")
             return self.error(fault.status, said, fault.headers)
@@ -285,20 +229,16 @@ class ChatServer(LoopbackServer):
         return replace(self.said(asked, fault.says(right) if fault.says else right), sent=fault.sent)
 
     @abstractmethod
-    def said(self, asked: ChatRequest, output: Output) -> Reply:
-        """Return a reply with the model's answer."""
+    def said(self, asked: ChatRequest, output: Output) -> Reply: ...
 
     @abstractmethod
-    def error(self, status: int, message: str, headers: Mapping[str, str]) -> Reply:
-        """Return an error as the provider words it."""
+    def error(self, status: int, message: str, headers: Mapping[str, str]) -> Reply: ...
 
     def _refused(self, asked: ChatRequest) -> Reply | None:
-        if asked.headers.get("authorization") != f"Bearer {self.key}":
+        if asked.key != f"Bearer {self.key}":
             return self.error(401, MESSAGES[401], {})
         if asked.model not in self.models:
             return self.error(404, f"model '{asked.model}' not found", {})
-        if asked.body.get("stream"):
-            return self.error(400, "this server does not stream", {})
         if not self.json_mode and asked.response_format:
             return self.error(400, f"response_format is not supported by model '{asked.model}'", {})
         return None
@@ -309,13 +249,7 @@ class CohereChatServer(ChatServer, RerankServer):
 
     path = "/v2/chat"
     key = KEY
-
-    def answer(self, request: Request) -> Reply:
-        if (request.method, request.path) == ("POST", self.path):
-            return self.chat(request)
-        if (request.method, request.path) == ("GET", "/v1/models"):
-            return Reply.json({"models": [{"name": name, "endpoints": ["chat"]} for name in self.models]})
-        return super().answer(request)
+    provider = "cohere"
 
     def said(self, asked: ChatRequest, output: Output) -> Reply:
         message = {"role": "assistant", "content": [{"type": "text", "text": output.text}]}
@@ -337,18 +271,11 @@ class OpenAIChatServer(ChatServer):
 
     path = "/v1/chat/completions"
     key = "sk-SECRET-0123456789"
+    provider = "openai"
 
     @property
     def base_url(self) -> str:
         return f"{self.url}/v1"
-
-    def answer(self, request: Request) -> Reply:
-        if (request.method, request.path) == ("POST", self.path):
-            return self.chat(request)
-        if (request.method, request.path) == ("GET", "/v1/models"):
-            listed = [{"id": name, "object": "model", "created": 0, "owned_by": "tests"} for name in self.models]
-            return Reply.json({"object": "list", "data": listed})
-        return self.error(404, f"no such path {request.path}", {})
 
     def said(self, asked: ChatRequest, output: Output) -> Reply:
         reason = "content_filter" if output.filtered else "length" if output.cut else "stop"

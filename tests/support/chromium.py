@@ -18,13 +18,10 @@ Theme = Literal["light", "dark"]
 
 
 def find_chromium() -> str | None:
-    """Return the browser of this machine, None without one."""
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
 class Chromium:
-    """One tab."""
-
     def __init__(self, reads: BinaryIO, writes: BinaryIO) -> None:
         self.reads, self.writes = reads, writes
         self.sent = 0
@@ -53,7 +50,6 @@ class Chromium:
         return found["result"].get("value")
 
     def wait_for(self, expression: str) -> Any:
-        """Return the value of a JavaScript expression once it is true."""
         end = time.monotonic() + SECONDS
         while not (value := self.evaluate(expression)):
             assert time.monotonic() < end, f"never true: {expression}; the page says {self.evaluate(TEXT)[:2000]}"
@@ -61,7 +57,6 @@ class Chromium:
         return value
 
     def call(self, method: str, **parameters: Any) -> Mapping[str, Any]:
-        """Return the result of a method of the protocol."""
         self.sent += 1
         message: dict[str, Any] = {"id": self.sent, "method": method, "params": parameters}
         if self.session:
@@ -99,7 +94,6 @@ class Chromium:
 
 @contextmanager
 def chromium(program: str, profile: Path) -> Iterator[Chromium]:
-    """Yield a browser with an empty profile, ended at the end."""
     reads_there, writes_here = os.pipe()
     reads_here, writes_there = os.pipe()
     flags = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --remote-debugging-pipe"

@@ -14,8 +14,7 @@ TRIED = " (6 attempts in 5.8 s)"
 
 
 def now() -> float:
-    """Return the seconds of the clock that rules."""
-    return float(vars(net)["time"].monotonic())
+    return float(vars(retry)["time"].monotonic())
 
 
 @dataclass

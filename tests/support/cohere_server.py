@@ -33,20 +33,17 @@ class CohereServer(LoopbackServer):
 
     def answer(self, request: Request) -> Reply:
         if (request.method, request.path) != ("POST", "/v1/embed"):
-            return Reply.json({"message": f"no such path {request.path}"}, 404)
+            return super().answer(request)
         if request.headers.get("authorization") != f"Bearer {KEY}":
             return Reply.json(REFUSED, 401)
         return embedded(request.body["texts"])
 
     @property
     def inputs(self) -> list[tuple[str, list[str]]]:
-        """Input type and texts of every request."""
         return [(request.body["input_type"], request.body["texts"]) for request in self.requests]
 
 
 class RerankServer(CohereServer):
-    """`POST /v2/rerank` beside the embeddings."""
-
     def answer(self, request: Request) -> Reply:
         if (request.method, request.path) != ("POST", RERANK):
             return super().answer(request)
@@ -57,7 +54,6 @@ class RerankServer(CohereServer):
 
 
 def embedded(texts: Sequence[str]) -> Reply:
-    """Return the reply to an embed request."""
     return Reply.json(
         {
             "id": "0",

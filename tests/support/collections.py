@@ -1,7 +1,8 @@
 """Collections for tests: pages indexed as a user would, foreign ones point by point, embeddings out of a table."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from qdrant_client.local.qdrant_local import QdrantLocal
 
 from retrievers.config import IndexSettings, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import make_embeddings
-from retrievers.errors import CollectionNotFoundError
 from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store.checks import check_collection
@@ -23,79 +23,22 @@ from tests.support.indexing import read_texts
 from tests.support.indexing import write_pages as write_texts
 from tests.support.loopback import LoopbackServer
 
-# An embedded store to which a test writes point by point: every write builds the collection anew
-
-
-class WritableClient(EmbeddedClient):
-    """The methods of QdrantClient that write, as far as tests call them."""
-
-    def create_collection(
-        self,
-        collection_name: str,
-        vectors_config: Any = None,
-        sparse_vectors_config: Mapping[str, models.SparseVectorParams] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> bool:
-        with self.building(
-            collection_name, vectors=vectors_config or {}, sparse=sparse_vectors_config, metadata=metadata
-        ):
-            return True
-
-    def upsert(self, collection_name: str, points: Any, **_: Any) -> None:
-        self._again(collection_name, added=list(points))
-
-    def delete(self, collection_name: str, points_selector: Sequence[Any], **_: Any) -> None:
-        self._again(collection_name, removed=[str(point) for point in points_selector])
-
-    def update_collection(self, collection_name: str, metadata: Mapping[str, Any]) -> None:
-        self._again(collection_name, metadata=metadata)
-
-    def create_payload_index(self, collection_name: str, field_name: str, field_schema: Any) -> None:
-        self._again(collection_name, indexes={field_name: getattr(field_schema, "value", field_schema)})
-
-    def _again(
-        self,
-        name: str,
-        *,
-        added: Sequence[models.PointStruct] = (),
-        removed: Sequence[str] = (),
-        metadata: Mapping[str, Any] | None = None,
-        indexes: Mapping[str, str] | None = None,
-    ) -> None:
-        info = self.get_collection(name)
-        dense: Any = info.config.params.vectors
-        records, _ = self.scroll(name, limit=100_000, with_vectors=True)
-        before = {key: index.data_type.value for key, index in info.payload_schema.items()}
-        with self.building(
-            name,
-            vectors=dense,
-            sparse=info.config.params.sparse_vectors,
-            metadata={**(info.config.metadata or {}), **(metadata or {})},
-            indexes={**before, **(indexes or {})},
-        ) as build:
-            build.upsert([_point(record, record.payload) for record in records if str(record.id) not in removed])
-            build.upsert(added)
-
-
-def _point(record: Any, payload: Mapping[str, Any] | None) -> models.PointStruct:
-    return models.PointStruct(id=record.id, vector=record.vector, payload=dict(payload or {}))
-
 
 def writable(store: StoreConfig) -> Any:
-    """Open the folder of some settings to be written to, and make it where there is none."""
-    return WritableClient(embedded_folder(store, create=True), create=True)
+    """Open the folder of some settings, and make it where there is none."""
+    return EmbeddedClient(embedded_folder(store, create=True), create=True)
 
 
 def mark(store: StoreConfig, name: str, **manifest: Any) -> None:
-    """Change what a collection records of itself."""
-    with closing(writable(store)) as client, suppress(CollectionNotFoundError):
-        recorded = (client.get_collection(name).config.metadata or {}).get("retrieval_evals", {})
-        client.update_collection(name, metadata={"retrieval_evals": {**recorded, **manifest}})
+    """Change what an embedded collection records of itself."""
+    for file in embedded_folder(store).glob(f"collections/{name}/collection.json"):
+        record = json.loads(file.read_text(encoding="utf-8"))
+        record["info"]["config"]["metadata"]["retrieval_evals"] |= manifest
+        file.write_text(json.dumps(record), encoding="utf-8")
 
 
 PAGES = read_texts(Path(__file__).parent / "pages" / "ros2")
 """Three pages, eight sections; the sections "See also" hold the same text."""
-REPEATED = "glossary words used here"
 
 
 def settings(**values: Any) -> RetrieverConfig:
@@ -122,33 +65,35 @@ def indexed(folder: Path, **values: Any) -> RetrieverConfig:
     return config
 
 
+IDF = models.SparseVectorParams(modifier=models.Modifier.IDF)
+
+
 def fill(
-    client: QdrantClient,
+    client: QdrantClient | EmbeddedClient,
     name: str,
     vectors: Sequence[Any],
     payloads: Sequence[Mapping[str, Any]],
     *,
     params: Any = None,
+    sparse: Mapping[str, models.SparseVectorParams] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
-    """Make a collection as somebody else's program would; point ids count from 0."""
-    size = models.VectorParams(size=len(vectors[0]), distance=models.Distance.COSINE) if params is None else params
-    client.create_collection(name, vectors_config=size, metadata=dict(metadata) if metadata else None)
-    points = [
-        models.PointStruct(id=number, vector=vector, payload=dict(payload))
-        for number, (vector, payload) in enumerate(zip(vectors, payloads, strict=True))
-    ]
+    """Make a collection as another program would; ids count from 0, and vectors are of the first one's size."""
+    params = params or models.VectorParams(size=len(vectors[0]), distance=models.Distance.COSINE)
+    numbered = enumerate(zip(vectors, payloads, strict=True))
+    points = [models.PointStruct(id=number, vector=one, payload=dict(payload)) for number, (one, payload) in numbered]
+    if isinstance(client, EmbeddedClient):
+        with client.building(name, vectors=params, sparse=sparse, metadata=metadata) as build:
+            build.upsert(points)
+        return
+    client.create_collection(name, params, sparse, metadata=dict(metadata) if metadata else None)
     if points:
         client.upsert(name, points)
     widen(client, name)
 
 
 def widen(client: QdrantClient, name: str) -> None:
-    """Keep the vectors of an in-memory collection in float64, as those read from a folder are.
-
-    The in-memory client holds them in float32 and normalises them anew at every search, which moves a score by a unit
-    in the last place from one search to the next; a server computes on vectors that stay as they are.
-    """
+    """Keep the vectors of an in-memory collection in float64: normalised anew at every search, float32 would move."""
     local = getattr(client, "_client", None)
     if not isinstance(local, QdrantLocal):
         return
@@ -157,8 +102,7 @@ def widen(client: QdrantClient, name: str) -> None:
 
 
 @contextmanager
-def embedded(folder: Path) -> Iterator[QdrantClient]:
-    """Yield a plain client of an embedded store; its data must be read by a client opened later."""
+def embedded(folder: Path) -> Iterator[Any]:
     with closing(writable(StoreConfig(path=folder))) as client:
         yield client
 
@@ -189,17 +133,14 @@ def at(server: LoopbackServer, **values: Any) -> RetrieverConfig:
 
 
 def described(config: RetrieverConfig) -> CollectionInfo:
-    """Return the properties of a collection."""
     with closing(open_client(config.store, {})) as client:
         return describe(client, config)
 
 
 def check(config: RetrieverConfig, embeddings: Embeddings) -> None:
-    """Check a collection."""
     with closing(open_client(config.store, {})) as client:
         check_collection(client, config, embeddings, describe(client, config))
 
 
 def texts(*names: str) -> list[dict[str, str]]:
-    """Return payloads that hold these texts."""
     return [{"page_content": name} for name in names]

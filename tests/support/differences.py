@@ -18,7 +18,6 @@ def beta(a: float, b: float, rising: float) -> Population:
 
 
 def valued(values: Mapping[float, float]) -> Population:
-    """Return sizes to their chances."""
     known, chances = np.array(list(values)), np.array(list(values.values()))
     return lambda rng, shape: rng.choice(known, size=shape, p=chances), float(known @ chances)
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
-from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import Distance
+from retrievers.store.embedded import EmbeddedClient
 from tests.support.collections import TableEmbeddings, embedded
-from tests.support.hybrid import BruteForceBm25
+from tests.support.hybrid import fill_sparse
 from tests.support.qdrant_server import QdrantServer
 
 DISTANCES: tuple[Distance, ...] = ("cosine", "dot")
@@ -26,12 +26,7 @@ TEXTS = tuple(
 )
 QUERIES = ("gripper drone", "battery of the camera", "hinge hinge fuse")
 QUERY_VECTORS: NDArray[np.float64] = RANDOM.normal(size=(len(QUERIES), SIZE)).astype(np.float32).astype(np.float64)
-EMBEDDINGS = TableEmbeddings(
-    {
-        **dict(zip(TEXTS, VECTORS.tolist(), strict=True)),
-        **dict(zip(QUERIES, QUERY_VECTORS.tolist(), strict=True)),
-    }
-)
+EMBEDDINGS = TableEmbeddings(dict(zip((*TEXTS, *QUERIES), [*VECTORS.tolist(), *QUERY_VECTORS.tolist()], strict=True)))
 STORES = ("edge", "server", "local")
 
 
@@ -40,46 +35,29 @@ def chunk_id(number: int) -> str:
 
 
 @contextmanager
-def collection(store: str, distance: str, folder: Path, **vectors: Any) -> Iterator[dict[str, Any]]:
+def collection(store: str, distance: str, folder: Path) -> Iterator[dict[str, Any]]:
     """Make the collection in a store of that kind; yield the `store` settings of who reads it."""
     if store == "server":
         with QdrantServer() as server:
-            make(server.client, distance, **vectors)
+            make(server.client, distance)
             yield {"url": server.url}
     elif store == "edge":
         with embedded(folder / distance) as client:
-            make(client, distance, **vectors)
+            make(client, distance)
         yield {"path": str(folder / distance)}
     else:
         local = QdrantClient(path=str(folder / distance))
-        make(local, distance, **vectors)
+        make(local, distance)
         local.close()
         yield {"path": f"local:{folder / distance}"}
 
 
-def make(client: QdrantClient, distance: str, name: str = "mine") -> None:
-    """Make a collection with dense vectors of a distance, and BM25."""
-    client.create_collection(
-        name,
-        vectors_config=models.VectorParams(size=SIZE, distance=models.Distance(distance.capitalize())),
-        sparse_vectors_config={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
-    )
-    encoder = Bm25Encoder()
-    client.upsert(
-        name,
-        [
-            models.PointStruct(
-                id=number,
-                vector={"": VECTORS[number].tolist(), "bm25": encoder.document(text)},
-                payload={"page_content": text, "metadata": {"chunk_id": chunk_id(number)}},
-            )
-            for number, text in enumerate(TEXTS)
-        ],
-    )
+def make(client: QdrantClient | EmbeddedClient, distance: str, name: str = "mine") -> None:
+    rows = [(VECTORS[number].tolist(), text, {"chunk_id": chunk_id(number)}) for number, text in enumerate(TEXTS)]
+    fill_sparse(client, name, rows, distance=models.Distance(distance.capitalize()))
 
 
 def semantic(distance: Distance, query: int) -> NDArray[np.float64]:
-    """Return the score of every chunk, as Qdrant reports it."""
     vector = QUERY_VECTORS[query]
     scores = VECTORS @ vector
     if distance == "cosine":
@@ -87,28 +65,10 @@ def semantic(distance: Distance, query: int) -> NDArray[np.float64]:
     return np.asarray(scores, dtype=np.float64)
 
 
-def keyword(query: int) -> NDArray[np.float64]:
-    """Return the BM25 of every chunk."""
-    found = BruteForceBm25({chunk_id(number): text for number, text in enumerate(TEXTS)}, 256.0).scores(QUERIES[query])
-    return np.asarray([found.get(chunk_id(number), 0.0) for number in range(COUNT)])
-
-
 def ranked(scores: NDArray[np.float64], depth: int = COUNT) -> list[int]:
     """Return the best chunks by score, then chunk id; scores that differ by a rounding alone are equal."""
     return sorted(range(COUNT), key=lambda number: (round(-float(scores[number]), 5), number))[:depth]
 
 
-def fused(distance: Distance, query: int, depth: int, weight: float = 0.7) -> dict[int, float]:
-    """Return Σ w / (60 + rank) of the chunks that meaning and keywords find."""
-    terms = keyword(query)
-    by_terms = [number for number in ranked(terms) if terms[number] > 0][:depth]
-    sums: dict[int, float] = {}
-    for share, side in ((weight, ranked(semantic(distance, query), depth)), (1 - weight, by_terms)):
-        for rank, number in enumerate(side, 1):
-            sums[number] = sums.get(number, 0.0) + share / (60 + rank)
-    return sums
-
-
 def embeddings() -> TableEmbeddings:
-    """Return the model that the vectors are of, as the factory of a user's own."""
     return EMBEDDINGS

@@ -9,7 +9,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,27 +31,12 @@ def evidence(page: str, quote: str, grade: int = 1) -> dict[str, Any]:
     return {"source_url": f"/docs/{page}", "quote": quote, "grade": grade}
 
 
-@dataclass(frozen=True)
 class Experiment:
-    """Paths of an experiment's files."""
+    """An experiment's files."""
 
-    folder: Path
-
-    @property
-    def config(self) -> Path:
-        return self.folder / "experiment.yaml"
-
-    @property
-    def golden(self) -> Path:
-        return self.folder / "golden.jsonl"
-
-    @property
-    def docs(self) -> Path:
-        return self.folder / "docs"
-
-    @property
-    def store(self) -> Path:
-        return self.folder / "store"
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.config, self.golden = folder, folder / "experiment.yaml", folder / "golden.jsonl"
+        self.docs, self.store = folder / "docs", folder / "store"
 
     def write_golden(self, cases: Sequence[Mapping[str, Any]]) -> None:
         self.golden.write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
@@ -65,7 +49,6 @@ class Experiment:
 
 
 def make_experiment(folder: Path) -> Experiment:
-    """Write pages, golden queries and settings into a folder."""
     made = Experiment(folder)
     made.write_pages(PAGES)
     made.write_golden(CASES)
@@ -81,7 +64,6 @@ def settings(made: Experiment, **changes: Any) -> ExperimentConfig:
 
 
 def index(config: ExperimentConfig, env: Mapping[str, str]) -> None:
-    """Index the pages of an experiment if its collection is not of them, as a run does."""
     index_if_stale(config, env, silent)
 
 
@@ -125,5 +107,4 @@ def joined(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def load_report(file: Path) -> dict[str, Any]:
-    """Return a report, as plain JSON values, its scores at the queries."""
     return joined(json.loads(file.read_text(encoding="utf-8")))

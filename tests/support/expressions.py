@@ -3,6 +3,7 @@
 A tree is a condition `(field, operator, *values)`, `("not", tree)`, `("and", *trees)` or `("or", *trees)`.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from operator import ge, gt, le, lt
 from typing import Any, TypeAlias
@@ -14,14 +15,13 @@ RANGES: Mapping[str, Callable[[Any, Any], bool]] = {">": gt, ">=": ge, "<": lt, 
 
 
 def as_text(tree: Tree) -> str:
-    """Return the expression as it is typed, every part in parentheses."""
     if tree[0] in ("and", "or"):
         return f" {tree[0]} ".join(f"({as_text(part)})" for part in tree[1:])
     if tree[0] == "not":
         return f"not ({as_text(tree[1])})"
     field, operator, *values = tree
     listed = operator in ("in", "contains")
-    return f"{_literal(field)} {operator} {'[' * listed}{', '.join(map(_literal, values))}{']' * listed}"
+    return f"{json.dumps(field)} {operator} {'[' * listed}{', '.join(map(json.dumps, values))}{']' * listed}"
 
 
 def holds(tree: Tree, value_of: Callable[[str], Any]) -> bool:
@@ -39,8 +39,7 @@ def holds(tree: Tree, value_of: Callable[[str], Any]) -> bool:
     return all(held) if operator == "contains" else any(held) != (operator == "!=")
 
 
-def trees(values: Mapping[str, Sequence[Any]], size: int = 6) -> st.SearchStrategy[Tree]:
-    """Return random expressions on these fields with these values, AND, OR and NOT nested as it comes."""
+def trees(values: Mapping[str, Sequence[Any]]) -> st.SearchStrategy[Tree]:
 
     def deeper(inner: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
         parts = st.lists(inner, min_size=2, max_size=3)
@@ -48,7 +47,7 @@ def trees(values: Mapping[str, Sequence[Any]], size: int = 6) -> st.SearchStrate
         return st.one_of(inner.map(lambda part: ("not", part)), joined)
 
     return st.recursive(
-        st.sampled_from(sorted(values)).flatmap(lambda field: _conditions(field, values)), deeper, max_leaves=size
+        st.sampled_from(sorted(values)).flatmap(lambda field: _conditions(field, values)), deeper, max_leaves=6
     )
 
 
@@ -64,14 +63,6 @@ def _conditions(field: str, values: Mapping[str, Sequence[Any]]) -> st.SearchStr
         return st.one_of(several, single)
     limit = st.sampled_from(numbers)
     return st.one_of(several, single, st.builds(lambda o, n: (field, o, n), st.sampled_from(sorted(RANGES)), limit))
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if not isinstance(value, str):
-        return str(value)
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _is_number(value: Any) -> bool:

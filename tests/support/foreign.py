@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -20,14 +20,13 @@ from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.markdown import parse_page
 from retrievers.records import Chunk
 from retrievers.store.chunks import to_metadata
-from tests.support.embeddings import WORDS, Counting
+from tests.support.embeddings import Counting
 from tests.support.experiment import PAGES
 
 HERE = __name__
 
 
 def chunks() -> list[Chunk]:
-    """Return the five chunks that indexing makes of the experiment's pages."""
     return [c for file, text in PAGES.items() for c in chunk_page(parse_page(text, file), 256, count_tokens)]
 
 
@@ -56,8 +55,6 @@ class Overlap(BaseRetriever):
 
 
 class OnlyAsync(Overlap):
-    """`Overlap` for whom can wait."""
-
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         raise NotImplementedError("asynchronous alone")
 
@@ -68,8 +65,6 @@ class OnlyAsync(Overlap):
 
 
 class Calling(BaseRetriever):
-    """Returns whatever a function makes of a query."""
-
     call: Callable[[str], Any]
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> Any:
@@ -77,31 +72,30 @@ class Calling(BaseRetriever):
 
 
 class Terms(SparseEmbeddings):
-    """Count the occurrences of each of eight words."""
+    """The counts of a dense model as a sparse vector."""
+
+    def __init__(self, dense: Embeddings | None = None) -> None:
+        self.dense = dense or Counting()
 
     def embed_documents(self, texts: list[str]) -> list[SparseVector]:
         return [self.embed_query(text) for text in texts]
 
     def embed_query(self, text: str) -> SparseVector:
-        counts = {place: text.lower().count(word) for place, word in enumerate(WORDS)}
-        found = {place: count for place, count in counts.items() if count}
-        return SparseVector(indices=list(found), values=[float(count) for count in found.values()])
+        counts = {place: count for place, count in enumerate(self.dense.embed_query(text)) if count}
+        return SparseVector(indices=[*counts], values=[*counts.values()])
 
 
 def vector_store(
-    docs: Sequence[Document] | None = None,
-    *,
     mode: RetrievalMode = RetrievalMode.DENSE,
     distance: models.Distance = models.Distance.COSINE,
     kind: type[QdrantVectorStore] = QdrantVectorStore,
-    embedding: Embeddings | None = None,
     **options: Any,
 ) -> QdrantVectorStore:
     """Return a store in memory over the documents, made by langchain-qdrant itself."""
-    docs = documents() if docs is None else docs
+    docs = documents()
     return kind.from_documents(
-        list(docs),
-        None if mode == RetrievalMode.SPARSE else embedding or Counting(),  # type: ignore[arg-type]
+        docs,
+        None if mode == RetrievalMode.SPARSE else Counting(),  # type: ignore[arg-type]
         location=":memory:",
         collection_name="robots",
         retrieval_mode=mode,
@@ -113,8 +107,6 @@ def vector_store(
 
 
 class Reversed(QdrantVectorStore):
-    """A store that searches in a way of its own."""
-
     def similarity_search_with_score(  # type: ignore[override]
         self, query: str, k: int = 4, **options: Any
     ) -> list[tuple[Document, float]]:
@@ -133,7 +125,6 @@ def raises_in_the_middle() -> BaseRetriever:
 
 
 def without_collection() -> QdrantVectorStore:
-    """Return a store whose collection was removed behind its back."""
     made = vector_store()
     made.client.delete_collection("robots")
     return made
@@ -190,12 +181,10 @@ FACTORIES: Mapping[str, Callable[[], Any]] = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return a factory by its name, as if it were a function here."""
     if name in FACTORIES:
         return FACTORIES[name]
     raise AttributeError(name)
 
 
 def settings(name: str, **values: Any) -> RetrieverConfig:
-    """Return settings for one of these factories."""
     return RetrieverConfig.model_validate({"python": f"{HERE}:{name}", **values})

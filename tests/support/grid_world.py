@@ -77,8 +77,6 @@ def _outside() -> Iterator[dict[str, Any]]:
 
 
 class Bench:
-    """Grids and single runs over one indexed world."""
-
     def __init__(self, config: ExperimentConfig, env: Mapping[str, str]) -> None:
         # The shared section is one text, and of one score, on all pages.
         index = config.index.model_copy(update={"context": "none"})
@@ -87,14 +85,12 @@ class Bench:
         self.golden: GoldenSet = load_golden(config.dataset)
 
     def grid(self, config: ExperimentConfig, judge: Judge | None = None) -> Measured:
-        """Return the sweep of an experiment."""
         planned = plan(config.retriever, config.sweep)
         with self.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
             collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=judge)
             return measure_pool(config, retrieve(planned, self.golden, grounds, collaborators), collaborators, planned)
 
     def run(self, config: ExperimentConfig, settings: RetrieverConfig, judge: Judge | None = None) -> Measured:
-        """Return a single run of the same experiment and metrics with these settings of the retriever."""
         metrics = (*config.metrics, *needed(config.objective))
         none = type(config.sweep).model_validate({})
         own = config.model_copy(update={"retriever": settings, "sweep": none, "metrics": metrics})
@@ -104,7 +100,6 @@ class Bench:
 
     @contextmanager
     def opened(self, settings: Sequence[RetrieverConfig]) -> Iterator[tuple[list[Retriever], Grounds]]:
-        """Yield a retriever for each of the settings, and the relevant chunks."""
         with ExitStack() as stack:
             retrievers = [stack.enter_context(open_retriever(one, env=self.env)) for one in settings]
             yield retrievers, ground(self.golden, retrievers[0])
@@ -124,25 +119,21 @@ def make_grid(folder: Path, **changes: Any) -> Measured:
 
 
 def swept_of(made: Measured) -> Swept:
-    """Return the cells of a grid, and what they come down to."""
     assert made.swept is not None
     return made.swept
 
 
 def with_swept(made: Measured, **changes: Any) -> Measured:
-    """Return a grid with another choice, ranking, …"""
     return replace(made, swept=replace(swept_of(made), **changes))
 
 
 def choice_of(made: Measured) -> Choice:
-    """Return the choice among the cells of a grid."""
     choice = swept_of(made).choice
     assert choice is not None
     return choice
 
 
 def proof_of(made: Measured) -> CellProof:
-    """Return what verdicts prove of the cells of a grid."""
     proof = swept_of(made).proof
     assert proof is not None
     return proof

@@ -8,9 +8,7 @@ from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
-from qdrant_client.models import SparseVector
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
@@ -18,15 +16,12 @@ from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
 from retrievers.search.rerank import mmr_order
 from retrievers.store.chunks import vectors_of
+from retrievers.store.embedded import EmbeddedClient
+from tests.support.collections import IDF, fill
 
 # BM25: terms counted word by word, Robertson's weights, the IDF that Qdrant states
 
 K, B = 1.2, 0.75
-
-
-def bm25_of(text: str, average_length: float = 256.0) -> SparseVector:
-    """Return the weights of a text's terms as they are indexed, for texts of so many terms on average."""
-    return Bm25Encoder("english", average_length).document(text)
 
 
 class BruteForceBm25:
@@ -67,19 +62,13 @@ Scores = dict[str, float]
 
 
 def variant(retriever: QdrantRetriever, **values: Any) -> QdrantRetriever:
-    """Return the same open retriever with other settings."""
     return retriever.with_settings(retriever.settings.model_copy(update=values))
 
 
-def stored_vectors(retriever: QdrantRetriever, chunks: Sequence[RetrievedChunk]) -> NDArray[np.float64]:
-    """Return the vectors that the collection holds of chunks, one row each."""
-    return vectors_of(retriever.client, retriever.settings, [found.chunk.point_id for found in chunks])
-
-
 def mmr(retriever: QdrantRetriever, chunks: Sequence[RetrievedChunk], lambda_: float) -> list[str]:
-    """Return the ids of the chunks as maximal marginal relevance picks them of their cosines and vectors."""
     cosines = np.asarray([found.scores["semantic"] for found in chunks])
-    return [chunks[place].chunk.chunk_id for place in mmr_order(cosines, stored_vectors(retriever, chunks), lambda_)]
+    vectors = vectors_of(retriever.client, retriever.settings, [found.chunk.point_id for found in chunks])
+    return [chunks[place].chunk.chunk_id for place in mmr_order(cosines, vectors, lambda_)]
 
 
 def ids(chunks: Sequence[RetrievedChunk]) -> list[str]:
@@ -91,8 +80,6 @@ def scores(chunks: Sequence[RetrievedChunk]) -> Scores:
 
 
 class BruteForce:
-    """All chunks of an open retriever's collection, by chunk id."""
-
     def __init__(self, retriever: QdrantRetriever) -> None:
         records, _ = retriever.client.scroll(
             retriever.settings.collection, limit=10_000, with_payload=True, with_vectors=True
@@ -106,7 +93,6 @@ class BruteForce:
         self.embed: Callable[[str], list[float]] = retriever.vector_store.embeddings.embed_query
 
     def cosines(self, query: str) -> Scores:
-        """Return every chunk's cosine, clipped to 0."""
         vector = np.asarray(self.embed(query))
         vector /= np.linalg.norm(vector)
         return {name: max(0.0, float(v @ vector / np.linalg.norm(v))) for name, v in self.vectors.items()}
@@ -123,76 +109,46 @@ class BruteForce:
 
 
 def top(side: Scores, depth: int) -> Scores:
-    """Return the best of them, in the total order."""
     return dict(sorted(side.items(), key=lambda item: (-item[1], item[0]))[:depth])
 
 
 def fill_sparse(
-    client: QdrantClient,
+    client: QdrantClient | EmbeddedClient,
     name: str,
     rows: Sequence[tuple[Sequence[float], str, Mapping[str, Any]]],
     encoder: Bm25Encoder | None = None,
-    **params: Any,
+    distance: models.Distance = models.Distance.COSINE,
 ) -> None:
-    """Make a collection with BM25 vectors as somebody else's program would: vector, text, metadata; ids from 0."""
-    sparse = models.SparseVectorParams(**{"modifier": models.Modifier.IDF, **params})
-    size = models.VectorParams(size=len(rows[0][0]), distance=models.Distance.COSINE)
-    client.create_collection(name, vectors_config=size, sparse_vectors_config={"bm25": sparse})
+    """Make a collection with BM25 vectors as another program would: vector, text, metadata; ids from 0."""
     encoder = encoder or Bm25Encoder()
-    points = []
-    for number, (vector, text, metadata) in enumerate(rows):
-        terms = encoder.document(text)
-        bm25 = models.SparseVector(indices=list(terms.indices), values=list(terms.values))
-        payload = {"page_content": text, "metadata": dict(metadata)}
-        points.append(models.PointStruct(id=number, vector={"": list(vector), "bm25": bm25}, payload=payload))
-    client.upsert(name, points)
+    vectors = [{"": [*vector], "bm25": encoder.document(text)} for vector, text, _ in rows]
+    payloads = [{"page_content": text, "metadata": metadata} for _, text, metadata in rows]
+    params = models.VectorParams(size=len(rows[0][0]), distance=distance)
+    fill(client, name, vectors, payloads, params=params, sparse={"bm25": IDF})
 
 
 # Threshold, grouping and cut
 
-BELOW = 3
-
 
 class Selected(NamedTuple):
-    """What is returned, the first that the threshold removed, and how many those are."""
-
     chunks: tuple[RetrievedChunk, ...]
     below_threshold: tuple[RetrievedChunk, ...]
     filtered_out: int
 
 
-def select(
-    candidates: Sequence[RetrievedChunk],
-    top_k: int,
-    threshold: float | None,
-    *,
-    on: str = "each",
-    group_by: str | None = None,
-) -> Selected:
-    """Select from candidates whose higher score is the better; what is returned is ranked from 1."""
+def select_by(settings: RetrieverConfig, candidates: Sequence[RetrievedChunk]) -> Selected:
+    """Select by the settings of a retriever; what is returned is ranked from 1, and three of the others are shown."""
+    on, threshold, field = settings.threshold_on, settings.threshold, settings.group_by
 
     def score(chunk: RetrievedChunk) -> float:
         return (chunk.score or 0.0) if on == "final" else chunk.scores["semantic"]
 
-    best = max(map(score, candidates), default=0.0) if on == "best" else None
-    scores = [] if threshold is None else [score(chunk) if best is None else best for chunk in candidates]
-    below = [place for place, value in enumerate(scores) if threshold is not None and value < threshold]
+    best = max(map(score, candidates), default=0.0)
+    below = [] if threshold is None else [c for c in candidates if (best if on == "best" else score(c)) < threshold]
     kept: list[RetrievedChunk] = []
-    groups: list[Any] = []
-    for place, chunk in enumerate(candidates):
-        group = chunk.chunk.value(group_by) if group_by else None
-        if place in below or (group is not None and group in groups):
-            continue
-        groups.append(group)
-        kept.append(chunk)
-    return Selected(
-        chunks=tuple(replace(chunk, rank=rank) for rank, chunk in enumerate(kept[:top_k], 1)),
-        below_threshold=tuple(candidates[place] for place in below[:BELOW]),
-        filtered_out=len(below),
-    )
-
-
-def select_by(settings: RetrieverConfig, candidates: Sequence[RetrievedChunk]) -> Selected:
-    """Select by the settings of a retriever."""
-    on, group_by = settings.threshold_on, settings.group_by
-    return select(candidates, settings.top_k, settings.threshold, on=on, group_by=group_by)
+    for chunk in candidates:
+        group = chunk.chunk.value(field) if field else None
+        is_taken = group is not None and any(one.chunk.value(field or "") == group for one in kept)
+        if chunk not in below and not is_taken:
+            kept.append(replace(chunk, rank=len(kept) + 1))
+    return Selected(tuple(kept[: settings.top_k]), tuple(below[:3]), len(below))

@@ -2,9 +2,8 @@
 
 import hashlib
 import math
-import os
-import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from retrievers.indexing.chunking import chunk_page
 from retrievers.records import Chunk
 
 DIMENSION = 8
-KILL_AT = "TEST_KILL_AT"
 
 
 class HashEmbeddings(Embeddings):
@@ -39,9 +37,6 @@ class HashEmbeddings(Embeddings):
 
 
 def make_embeddings() -> Embeddings:
-    """Return embeddings for `embedding.model: python:…`; the environment may arm the process to kill itself."""
-    if KILL_AT in os.environ:
-        _kill_at(os.environ[KILL_AT])
     return HashEmbeddings()
 
 
@@ -53,36 +48,11 @@ def make_failing() -> Embeddings:
     return HashEmbeddings(poison="text")
 
 
-def _kill_at(call: str) -> None:
-    """Kill this process when a method of the client is called the n-th time (`method:n`).
-
-    Chunks are written two at a time, so that there is a midst to die in.
-    """
-    from retrievers.indexing import index
-    from retrievers.store.building import Build
-
-    index.WRITE_BATCH = 2
-    method, _, at = call.partition(":")
-    original: Callable[..., Any] = getattr(Build, method)
-    calls = 0
-
-    def dying(*args: Any, **kwargs: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == int(at):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return original(*args, **kwargs)
-
-    setattr(Build, method, dying)
-
-
 def read_texts(folder: Path) -> dict[str, str]:
-    """Return the pages of a folder by relative path."""
     return {page.relative_to(folder).as_posix(): page.read_text("utf-8") for page in sorted(folder.rglob("*.md"))}
 
 
 def write_pages(folder: Path, sources: Mapping[str, str]) -> Path:
-    """Write pages by relative path; returns the folder."""
     for name, source in sources.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +81,6 @@ def _unit(vector: Any) -> list[float]:
 
 
 def manifest(client: QdrantClient, name: str = "pages") -> Any:
-    """Return the record of the collection about itself."""
     return (client.get_collection(name).config.metadata or {}).get("retrieval_evals")
 
 
@@ -133,38 +102,20 @@ def true_chunks(sources: SourcePages, file_path: str) -> tuple[Chunk, ...]:
     return chunk_page(page.page, 8, lambda text: len(text.split()))
 
 
-# PDF by hand: a page for each text, in Helvetica; a page without text for an empty one
-
-
 def pdf(texts: Sequence[str], title: str = "") -> bytes:
-    """Return a PDF; the lines of a text stand below each other."""
-    contents = [_content(text) for text in texts]
-    kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(texts)))
-    objects = [
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        f"<< /Type /Pages /Kids [{kids}] /Count {len(texts)} >>".encode(),
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-    ]
-    for number, content in enumerate(contents):
-        page = f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {5 + 2 * number} 0 R "
-        objects.append(f"{page}/Resources << /Font << /F1 3 0 R >> >> >>".encode())
-        objects.append(f"<< /Length {len(content)} >>\nstream\n".encode() + content + b"\nendstream")
-    objects.append(f"<< /Title ({title}) >>".encode())
-    return _file(objects)
+    """Return a page for each text, in Helvetica, its lines below each other; one without text for an empty one."""
+    from pypdf import PdfWriter
+    from pypdf.generic import ContentStream, DictionaryObject, NameObject
 
-
-def _content(text: str) -> bytes:
-    lines = " ".join(f"({line}) Tj 0 -14 Td" for line in text.split("\n") if line)
-    return f"BT /F1 12 Tf 72 720 Td {lines} ET".encode("latin-1") if lines else b""
-
-
-def _file(objects: Sequence[bytes]) -> bytes:
-    data, offsets = b"%PDF-1.4\n", []
-    for number, content in enumerate(objects, 1):
-        offsets.append(len(data))
-        data += f"{number} 0 obj\n".encode() + content + b"\nendobj\n"
-    table = b"".join(f"{offset:010} 00000 n \n".encode() for offset in offsets)
-    head = f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n".encode()
-    size = len(objects) + 1
-    trailer = f"trailer << /Size {size} /Root 1 0 R /Info {len(objects)} 0 R >>\nstartxref\n{len(data)}\n%%EOF\n"
-    return data + head + table + trailer.encode()
+    writer, file = PdfWriter(), BytesIO()
+    names = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
+    font = DictionaryObject({NameObject(key): NameObject(value) for key, value in names.items()})
+    fonts = DictionaryObject({NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})})
+    for text in texts:
+        page, stream = writer.add_blank_page(612, 792), ContentStream(None, None)
+        lines = " ".join(f"({line}) Tj 0 -14 Td" for line in text.split("\n") if line)
+        stream.set_data(f"BT /F1 12 Tf 72 720 Td {lines} ET".encode("latin-1") if lines else b"")
+        page[NameObject("/Resources")], page[NameObject("/Contents")] = fonts, stream
+    writer.add_metadata({"/Title": title})
+    writer.write(file)
+    return file.getvalue()

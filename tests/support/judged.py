@@ -49,7 +49,6 @@ RIGHT = f'{{"reason": "{REASON}", "verdict": 1}}'
 
 
 def prompt(context: str = USEFUL) -> str:
-    """Return ragas' question about a passage."""
     asked = ContextPrecisionInput(question=QUERY, context=context, answer=CLAIM)
     text: str = ContextPrecisionPrompt().to_string(asked)
     return text
@@ -61,17 +60,11 @@ TEXTS = [f"passage number {n}" for n in range(400)]
 
 
 def settings(server: ChatServer | None, **changes: Any) -> JudgeConfig:
-    """Return the settings of a judge behind a server; cohere's or openai's client, by the server's protocol."""
-    where: dict[str, Any] = {}
-    if isinstance(server, CohereChatServer):
-        where = {"model": f"cohere:{MODEL}", "base_url": server.url}
-    elif isinstance(server, OpenAIChatServer):
-        where = {"model": f"openai:{MODEL}", "base_url": server.base_url}
+    where = {"model": f"{server.provider}:{MODEL}", "base_url": server.base_url} if server else {}
     return JudgeConfig.model_validate({**where, "timeout_s": 10, **changes})
 
 
 def keys(server: ChatServer) -> dict[str, str]:
-    """Return the environment that holds the key of a server."""
     return {"COHERE_API_KEY": server.key, "OPENAI_API_KEY": server.key}
 
 
@@ -88,7 +81,6 @@ def engine(server: ChatServer, store: Path | VerdictStore | None = None, **chang
 
 @contextmanager
 def later_engine(server: ChatServer, **changes: Any) -> Iterator[Engine]:
-    """Yield an engine in a run that has had answers before."""
     with engine(server, **changes) as first:
         first.account.count(tokens_in=1, tokens_out=1)
         yield Engine(first._chat, first._config, first._store, first.account)
@@ -141,12 +133,10 @@ LABELS = {
 
 
 def oracle(**flaws: float) -> Oracle:
-    """Return the oracle of this world; with flaws a judge that always errs in the same places."""
     return Oracle(LABELS, entities=ENTITIES, flaws=Flaws(**flaws))  # type: ignore[arg-type]
 
 
 def observe(case: str, chunk_ids: Sequence[str], **values: Any) -> Observation:
-    """Return a query of the world and the chunks that it returned."""
     query, claims = QUERIES[case]
     hits = [hit(rank, 1 / rank, name, text=CHUNKS[name]) for rank, name in enumerate(chunk_ids, 1)]
     given: dict[str, Any] = {"query": query, "reference_answer": " ".join(claims)}
@@ -218,5 +208,4 @@ def judge_of(
 
 
 def judging(**values: Any) -> Judging:
-    """Return verdicts of a judge, made by hand."""
     return replace(Judging(model="cohere:command", verdicts={}, scores={}, claims={}, usage=Usage()), **values)

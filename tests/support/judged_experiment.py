@@ -14,7 +14,7 @@ from evals.grid.measure import Measured
 from evals.run import main
 from retrievers import QdrantRetriever
 from retrievers.records import Chunk
-from tests.support.chat_server import MODEL, ChatServer, CohereChatServer, OpenAIChatServer
+from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
 from tests.support.command import Done, call
 from tests.support.experiment import (
     CASES,
@@ -54,7 +54,6 @@ def make_judged(folder: Path, **retriever: Any) -> Experiment:
 def known_of(
     config: ExperimentConfig, env: Mapping[str, str] | None = None, flaws: Flaws = NONE
 ) -> tuple[Sequence[Case], Sequence[Chunk], Oracle]:
-    """Return golden cases, the chunks of the collection, and the oracle of their truth."""
     cases = load_golden(config.dataset).cases
     with QdrantRetriever.open(config.retriever, env=env or {}) as retriever:
         chunks = retriever.chunks()
@@ -62,20 +61,13 @@ def known_of(
 
 
 def judge_flags(server: ChatServer, folder: Path) -> list[str]:
-    """Return the flags that name the judge behind a server, with a verdict store in a folder."""
-    openai = isinstance(server, OpenAIChatServer)
-    model = f"{'openai' if openai else 'cohere'}:{MODEL}"
-    url = server.base_url if isinstance(server, OpenAIChatServer) else server.url
     store = str(folder / "verdicts.sqlite")
-    return ["--judge.model", model, "--judge.base-url", url, "--judge.cache-path", store]
+    model = f"{server.provider}:{MODEL}"
+    return ["--judge.model", model, "--judge.base-url", server.base_url, "--judge.cache-path", store]
 
 
 def calls_of(queries: Sequence[Mapping[str, Any]]) -> int:
-    """Return the distinct questions about the rows of a report.
-
-    A chunk each, recall, two ratings, and the entities of two texts, which other rows may have too. Nothing is asked
-    about a query that is out of scope or found nothing.
-    """
+    """Count the distinct questions: each chunk, recall, two ratings, entities of two texts that rows may share."""
     asked = [row for row in queries if row["in_scope"] and row["retrieved"]]
     references = {row["reference_answer"] for row in asked}
     contexts = {tuple(hit["chunk_id"] for hit in row["retrieved"]) for row in asked}
@@ -90,7 +82,6 @@ def labelled_precision(row: Mapping[str, Any]) -> float:
 
 
 def labelled_recall(row: Mapping[str, Any], oracle: Oracle, texts: Mapping[str, str]) -> float:
-    """Return the share of the reference's sentences that some returned chunk supports."""
     claims = sentences(row["reference_answer"])
     returned = "\n".join(texts[hit["chunk_id"]] for hit in row["retrieved"])
     supports = oracle.labels[row["query"]].claims
@@ -129,7 +120,6 @@ def _judged(number: int, case: Case) -> dict[str, Any]:
 
 
 def oracle_of(made: Experiment, flaws: Flaws = NONE) -> Oracle:
-    """Return the oracle of the world's golden labels."""
     return known_of(settings(made), flaws=flaws)[2]
 
 
@@ -165,11 +155,9 @@ class Commands:
     capsys: pytest.CaptureFixture[str]
 
     def run(self, *arguments: str, name: str = "report") -> Done:
-        """Return one run in this process."""
         return call(main, [*self.flags(name), *arguments], self.capsys)
 
     def flags(self, name: str = "report") -> list[str]:
-        """Return the arguments of every call."""
         files = ["--config", str(self.made.config), "--output", str(self.report_file(name))]
         return [*files, *judge_flags(self.server, self.folder)]
 
@@ -188,7 +176,6 @@ class Commands:
 
 
 def planned_calls(lines: Sequence[str]) -> int:
-    """Return the calls that a plan counts."""
     line = next(one for one in lines if one.startswith("all"))
     return int(line.split()[3].replace(",", ""))
 
@@ -219,7 +206,6 @@ class JudgedRounds:
             self.labels = golden_labels(self.bench.golden.cases, retrievers[0].chunks())
 
     def server(self) -> CohereChatServer:
-        """Return the judge's server; it takes some of both kinds of chunk for the other."""
         return CohereChatServer(Oracle(self.labels, flaws=Flaws(false_useful=0.05, false_useless=0.1)))
 
     def grid(

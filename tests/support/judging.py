@@ -7,7 +7,7 @@ what counts is what a prompt says, and one that says something else is not read.
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -33,15 +33,7 @@ class Metric(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A prompt as a model reads it.
-
-    Attributes:
-        metric: Whose prompt it is.
-        context: The chunk, or the chunks joined by line breaks; for entities the text they are extracted from.
-        query: Empty for entities, whose prompt has none.
-        reference: Empty for relevance and entities.
-        judge: Which of the two judges of context relevance is asked, 1 or 2; 0 elsewhere.
-    """
+    """A prompt as a model reads it, with what its metric asks about; `judge` is one of the two of context relevance."""
 
     metric: Metric
     context: str
@@ -71,7 +63,6 @@ def read_prompt(text: str) -> Question | None:
 
 
 def _json_after(text: str, mark: str) -> Mapping[str, Any]:
-    """Return the JSON object that follows the mark; empty if there is none."""
     _, found, rest = text.partition(mark)
     try:
         value, _ = json.JSONDecoder().raw_decode(rest.lstrip()) if found else ({}, 0)
@@ -82,13 +73,7 @@ def _json_after(text: str, mark: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    """Truth about one query.
-
-    Attributes:
-        useful: The texts of its relevant chunks, verbatim.
-        claims: Each statement of its reference answer, verbatim and in any order, with the texts that support it: any
-            one of them does. A statement that the reference does not hold is not asked for.
-    """
+    """The texts of a query's relevant chunks, and the statements of its reference, each with texts that support it."""
 
     useful: Collection[str] = ()
     claims: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -96,13 +81,7 @@ class Labels:
 
 @dataclass(frozen=True, kw_only=True)
 class Flaws:
-    """Errors of a judge, as shares of 0 … 1.
-
-    Attributes:
-        false_useful: Share of the useless texts that it takes for useful (of the unsupported statements for supported).
-        false_useless: Share of the useful texts that it takes for useless; of the entities those it overlooks.
-        seed: Another seed, other errors.
-    """
+    """Errors of a judge: the share of what is useless that it takes for useful, and the other way."""
 
     false_useful: float = 0.0
     false_useless: float = 0.0
@@ -113,13 +92,7 @@ NONE = Flaws()
 
 
 class Oracle:
-    """Answers from labels; the same for any number of threads, in whatever order they ask.
-
-    Args:
-        labels: By query. A query without labels has no useful text.
-        entities: All that are entities; a text holds those it names verbatim.
-        flaws: How it errs; where, is drawn from a hash of what is asked.
-    """
+    """Answers from labels by query; where it errs, is drawn from a hash of what is asked."""
 
     def __init__(self, labels: Mapping[str, Labels], *, entities: Collection[str] = (), flaws: Flaws = NONE) -> None:
         self.labels = labels
@@ -127,7 +100,6 @@ class Oracle:
         self.flaws = flaws
 
     def answer(self, prompt: str) -> str | None:
-        """Return the answer as JSON of the prompt's own schema; None if it is no prompt of ragas' context metrics."""
         question = read_prompt(prompt)
         return None if question is None else json.dumps(self._reply(question))
 
@@ -147,11 +119,9 @@ class Oracle:
                 return {"entities": [one for one in named if self._erring(True, "entity", context, one)]}
 
     def verdict(self, query: str, text: str) -> int:
-        """Return 1 if the text is useful for the query, else 0; with the judge's flaws."""
         return self._erring(text in self._of(query).useful, "useful", query, text)
 
     def attributed(self, query: str, context: str, statement: str) -> int:
-        """Return 1 if the context holds a text that supports the statement, else 0; with the judge's flaws."""
         texts = self._of(query).claims.get(statement, ())
         return self._erring(any(text in context for text in texts), "attributed", query, context, statement)
 
@@ -159,7 +129,7 @@ class Oracle:
         return self.labels.get(query, Labels())
 
     def _claims(self, question: Question) -> list[str]:
-        """Return the statements of the reference, in its order, without those that occur within another."""
+        """Return the statements, in their order, without those that occur within another."""
         held = [one for one in self._of(question.query).claims if one in question.reference]
         whole = [one for one in held if not any(one != other and one in other for other in held)]
         return sorted(whole, key=question.reference.index)
@@ -191,21 +161,14 @@ def drawn(seed: int, *words: str) -> float:
     return int.from_bytes(digest[:7]) / 2**56
 
 
-def golden_labels(cases: Sequence[Case], chunks: Iterable[Chunk]) -> dict[str, Labels]:
-    """Return labels by query.
-
-    Useful are the chunks that the evidence names. The statements of a reference answer are its sentences; since golden
-    cases do not say which evidence supports which sentence, the first item supports the first one, and so on, beginning
-    again when the items are used up: any chunk that holds the item.
-    """
-    held = list(chunks)
-    texts = {chunk.chunk_id: chunk.text for chunk in held}
-    relevance = resolve(cases, held, {})
+def golden_labels(cases: Sequence[Case], chunks: Sequence[Chunk]) -> dict[str, Labels]:
+    """Return labels by query: the first item of evidence supports the first sentence of the answer, and so on."""
+    texts = {chunk.chunk_id: chunk.text for chunk in chunks}
+    relevance = resolve(cases, chunks, {})
     return {case.query: _labels(case, relevance[case.id], texts) for case in cases}
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text, verbatim."""
     return [part for part in END.split(text.strip()) if part]
 
 

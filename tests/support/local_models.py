@@ -14,12 +14,10 @@ PACKAGES = FOLDER / "lib" / f"python{sys.version_info.major}.{sys.version_info.m
 
 
 def absent(module: str) -> str:
-    """Return how to install a module; empty where it is there."""
     return "" if (PACKAGES / module).is_dir() else f"{module} not installed: make localmodels"
 
 
 def run(code: str, *arguments: str) -> str:
-    """Run code in a new process that has the models' packages too; return what it prints."""
     begin = f"import sys; sys.path[:0] = [{str(ROOT)!r}]; sys.path.append({str(PACKAGES)!r})\n"
     offline = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(

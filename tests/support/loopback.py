@@ -9,7 +9,6 @@ import socket
 import ssl
 import struct
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -40,14 +39,13 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """Answer of the server."""
+    """Answer of which a part is `sent` before the connection is reset; less than 0: not even its head."""
 
     status: int = 200
     body: bytes = b""
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     sent: float = 1.0
-    """How much of the answer is sent before the connection is reset; less than 0: not even its head."""
 
     @classmethod
     def json(cls, value: Any, status: int = 200, **headers: str) -> "Reply":
@@ -75,17 +73,11 @@ class Fault:
     meanwhile: Callable[[], object] = lambda: None
 
 
-class LoopbackServer(ABC):
-    """A server in a thread; a context manager. Requests are recorded before they are answered.
-
-    Args:
-        tls: Speak TLS, with the certificate of this context.
-
-    Attributes:
-        keeps_alive: Whether connections stay open; no client is left with an open socket where they do not.
-    """
+class LoopbackServer:
+    """A server in a thread; a context manager. Requests are recorded before they are answered."""
 
     keeps_alive = False
+    """No client is left with an open socket where connections do not stay open."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[Request] = []
@@ -117,7 +109,6 @@ class LoopbackServer(ABC):
 
     @contextmanager
     def failing(self, fault: Fault) -> Iterator[None]:
-        """Answer with a fault inside the block."""
         self.fault = fault
         try:
             yield
@@ -143,9 +134,9 @@ class LoopbackServer(ABC):
             return replace(self.answer(request), sent=0.5 if fault.torn else -1.0)
         return fault.reply or Reply(status=503)
 
-    @abstractmethod
     def answer(self, request: Request) -> Reply:
         """Return the right answer."""
+        return Reply.json({"message": f"no such path {request.path}"}, 404)
 
     def _due(self, request: Request) -> Fault | None:
         fault = self.fault
@@ -158,7 +149,6 @@ class LoopbackServer(ABC):
 
 
 def free_port() -> int:
-    """Return a port at which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -208,7 +198,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._reset()
 
     def _reset(self) -> None:
-        """Close with a reset in place of the usual end."""
         self.wfile.flush()
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
@@ -234,7 +223,6 @@ def raw_server(answer: Callable[[bytes], Iterable[bytes]]) -> Iterator[str]:
 
 
 def drip(head: bytes, every_s: float = 0.05) -> Iterator[bytes]:
-    """Yield a beginning, and then a byte at a time without end."""
     yield head
     while True:
         time.sleep(every_s)
@@ -242,7 +230,6 @@ def drip(head: bytes, every_s: float = 0.05) -> Iterator[bytes]:
 
 
 def flood(head: bytes) -> Iterator[bytes]:
-    """Return a beginning, and then ten gigabytes."""
     return itertools.chain([head], itertools.repeat(b" " * 1_000_000, 10_000))
 
 
@@ -262,35 +249,21 @@ def _answer(connection: socket.socket, answer: Callable[[bytes], Iterable[bytes]
 # TLS
 
 
-def authority(folder: Path, address: str = "127.0.0.1") -> tuple[Path, ssl.SSLContext]:
-    """Make a certificate authority of our own, and one for an address that it signed.
-
-    Returns:
-        The PEM file of the authority's certificate, and the context of a server that has the other one.
-    """
-    root, server = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+def certified(folder: Path, address: str = "127.0.0.1") -> tuple[Path, ssl.SSLContext]:
+    """Return a certificate that is an authority of its own, and the context of a server that has it."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=True)
+        .sign(key, SHA256())
+    )
     ca, pair = folder / "ca.pem", folder / "server.pem"
-    ca.write_bytes(_signed("tests", root, root, x509.BasicConstraints(ca=True, path_length=None)))
-    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))])
-    key = server.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    pair.write_bytes(key + _signed("loopback", server, root, names))
+    ca.write_bytes(certificate.public_bytes(Encoding.PEM))
+    pair.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + ca.read_bytes())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair)
     return ca, context
-
-
-def _signed(
-    name: str, key: ec.EllipticCurvePrivateKey, by: ec.EllipticCurvePrivateKey, extension: x509.ExtensionType
-) -> bytes:
-    now = datetime.now(UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")]))
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(extension, critical=True)
-    )
-    return builder.sign(by, SHA256()).public_bytes(Encoding.PEM)

@@ -1,34 +1,26 @@
 """Generated Docusaurus pages that know what must come out of them: every word is numbered, so each place is unique."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
-from typing import Literal
+from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-Kind = Literal["text", "heading", "dropped"]
 WORDS = ("motor", "naïve", "日本", "x_y", "C++", "don't", "(aside)", "half-open", "3.5", "🤖", "a,b")
 HEADING_LEVELS = (1, 2, 2, 3, 3, 4)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """A stretch of a page, its first line (1-based), and the headings it stands under (its own included)."""
+class Part(NamedTuple):
+    """A stretch of a page with its lines (1-based), and the headings it stands under (its own included)."""
 
     source: str
-    kind: Kind
     start_line: int
+    end_line: int
     path: tuple[str, ...]
 
-    @property
-    def end_line(self) -> int:
-        return self.start_line + self.source.count("\n")
 
-
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """Form of a part before it is written: its kind, its words and their number."""
+class Shape(NamedTuple):
+    """Form of a part before it is written, with the number of its words."""
 
     form: str
     size: int
@@ -36,64 +28,45 @@ class Shape:
     blank_lines: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class GeneratedPage:
+class GeneratedPage(NamedTuple):
+    """A page with its parts; of them all text must be found again, and the headings of sections that hold text."""
+
     source: str
-    parts: tuple[Part, ...]
-
-    @property
-    def kept(self) -> tuple[Part, ...]:
-        """The parts that must be found again: all text, and the headings of sections that hold text."""
-        with_text = {self._section(i) for i, part in enumerate(self.parts) if part.kind == "text"}
-        return tuple(
-            part
-            for i, part in enumerate(self.parts)
-            if part.kind == "text" or (part.kind == "heading" and i in with_text)
-        )
-
-    def _section(self, index: int) -> int:
-        """Return the index of the heading a part stands under (-1 before the first)."""
-        return next((i for i in range(index, -1, -1) if self.parts[i].kind == "heading"), -1)
+    parts: list[Part]
+    kept: list[Part]
 
 
-def shapes(*, max_size: int = 40) -> st.SearchStrategy[list[Shape]]:
-    """Return shapes of the parts of a page; at least one of them is text."""
-    shape = st.builds(
-        Shape,
-        form=st.sampled_from([*TEXT_FORMS, *DROPPED_FORMS, "heading", "heading", "setext"]),
-        size=st.integers(1, max_size),
-        word=st.sampled_from(WORDS),
-        blank_lines=st.integers(1, 3),
-    )
-    return st.lists(shape, min_size=1, max_size=12).filter(lambda found: any(s.form in TEXT_FORMS for s in found))
-
-
-def write_page(found: Sequence[Shape], *, front_matter: bool = False, first_number: int = 0) -> GeneratedPage:
-    """Write the shapes down as a page, words numbered from `first_number`."""
-    number = count(first_number)
+def write_page(found: Sequence[Shape], front_matter: bool) -> GeneratedPage:
+    number = count()
     lines = ["---", "title: Title", "---", ""] if front_matter else []
-    parts: list[Part] = []
-    path: list[tuple[int, str]] = []
+    parts, kept, path = list[Part](), list[Part](), list[tuple[int, str]]()
+    heading: Part | None = None
     for shape in found:
         words = [f"{shape.word}{next(number)}" for _ in range(shape.size)]
-        if shape.form in ("heading", "setext"):
+        is_heading = shape.form in ("heading", "setext")
+        if is_heading:
             level = HEADING_LEVELS[shape.size % len(HEADING_LEVELS)] if shape.form == "heading" else 1 + shape.size % 2
             text = " ".join(words[:3])
             path = [(n, t) for n, t in path if n < level] + [(level, text)]
             source = f"{'#' * level} {text}" if shape.form == "heading" else f"{text}\n{'=-'[level - 1] * 3}"
-            kind: Kind = "heading"
         else:
             source = (TEXT_FORMS | DROPPED_FORMS)[shape.form](words)
-            kind = "text" if shape.form in TEXT_FORMS else "dropped"
-        headings = tuple(text for _, text in path)
-        parts.append(Part(source=source, kind=kind, start_line=len(lines) + 1, path=headings))
+        start = len(lines) + 1
+        parts.append(Part(source, start, start + source.count("\n"), tuple(text for _, text in path)))
         lines += [*source.split("\n"), *[""] * shape.blank_lines]
-    return GeneratedPage(source="\n".join(lines), parts=tuple(parts))
+        if is_heading:
+            heading = parts[-1]
+        elif shape.form in TEXT_FORMS:
+            kept += [part for part in (heading, parts[-1]) if part]
+            heading = None
+    return GeneratedPage("\n".join(lines), parts, kept)
 
 
-def pages(*, max_size: int = 40) -> st.SearchStrategy[GeneratedPage]:
-    """Return whole pages, with or without front matter."""
-    return st.builds(write_page, shapes(max_size=max_size), front_matter=st.booleans())
+def pages() -> st.SearchStrategy[GeneratedPage]:
+    forms = st.sampled_from([*TEXT_FORMS, *DROPPED_FORMS, "heading", "heading", "setext"])
+    shape = st.builds(Shape, forms, st.integers(1, 40), st.sampled_from(WORDS), st.integers(1, 3))
+    shapes = st.lists(shape, min_size=1, max_size=12).filter(lambda found: any(s.form in TEXT_FORMS for s in found))
+    return st.builds(write_page, shapes, st.booleans())
 
 
 def _rows(words: Sequence[str], width: int = 8) -> Iterator[str]:

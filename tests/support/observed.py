@@ -46,7 +46,6 @@ PAGE = "/docs/page"
 
 
 def make_chunk(chunk_id: str, text: str | None = None, **fields: Any) -> Chunk:
-    """Return a chunk of `PAGE` with a text of its own."""
     values = {"source_url": PAGE, **fields}
     return Chunk(chunk_id=chunk_id, point_id=f"point-{chunk_id}", text=f"text of {chunk_id}" if text is None else text,
                  **values)  # fmt: skip
@@ -96,7 +95,6 @@ def observe(
 def make_context(
     *, required: Sequence[str] = (), sources: SourcePages | None = None, texts: Mapping[str, str] | None = None
 ) -> Context:
-    """Return the inputs of metrics besides observations, with seed 0."""
     return Context(required=tuple(required), sources=sources, relevant_texts=texts or {}, seed=0)
 
 
@@ -104,7 +102,6 @@ def make_context(
 
 
 def results_of(observations: Sequence[Observation]) -> Results:
-    """Return observations as results over one pool, in their order."""
     chunks, tables = ChunkList(), []
     places = np.full((len(observations), max((len(o.selection) for o in observations), default=0) or 1), -1)
     for row, observation in enumerate(observations):
@@ -126,19 +123,20 @@ def results_of(observations: Sequence[Observation]) -> Results:
 def scored(
     metric: QueryMetric | str, observations: Sequence[Observation], context: Context | None = None
 ) -> list[Score]:
-    """Return the score of each observation that is in the scope of a metric, in their order."""
     results, found = results_of(observations), metric_of(metric)
     values, (rows, _) = found.values(results, context or make_context()), results.of(found.scope, labelled=False)
     return [values[row] for row in rows.tolist()]
 
 
 def scorer(metric: str) -> Callable[..., Score]:
-    """Return a function that scores one observation, whose query is in the scope of the metric."""
     return lambda observation, context=None: scored(metric, [observation], context)[0]
 
 
 def metric_of(name: QueryMetric | str) -> QueryMetric:
-    """Return a metric over queries by its name."""
     metric = METRICS[name] if isinstance(name, str) else name
     assert isinstance(metric, QueryMetric)
     return metric
+
+
+def on_list(measure: Callable[[Results, int], Any]) -> Callable[[Sequence[str], Mapping[str, int], int], float]:
+    return lambda ranked, grades, k: float(measure(results_of([observe(results(*ranked), grades)]), k)[0])

@@ -1,7 +1,7 @@
 """Embeddings on the loopback as OpenAI answers, and as Ollama, Mistral, Azure, Gemini and Bedrock's Titan do."""
 
 from tests.support.cohere_server import vector
-from tests.support.loopback import Fault, LoopbackServer, Reply, Request
+from tests.support.loopback import LoopbackServer, Reply, Request
 
 KEY = "sk-SECRET-0123456789"
 KEY_HEADERS = ("authorization", "api-key", "x-goog-api-key")
@@ -19,8 +19,6 @@ class OpenAIEmbeddingServer(LoopbackServer):
 
 
 class ProviderServer(LoopbackServer):
-    """The others: answers by the path that is asked."""
-
     def answer(self, request: Request) -> Reply:
         body, path = request.body, request.path
         if path == "/api/embed":
@@ -34,12 +32,9 @@ class ProviderServer(LoopbackServer):
             return Reply.json({"embeddings": [{"values": vector(text)} for text in texts]})
         if path.endswith("/invoke"):
             return Reply.json({"embedding": vector(body["inputText"]), "inputTextTokenCount": 3})
-        return Reply.json({"message": f"no such path {path}"}, 404)
+        return super().answer(request)
 
 
 def answered(vectors: list[list[float]]) -> Reply:
     rows = [{"object": "embedding", "index": n, "embedding": one} for n, one in enumerate(vectors)]
     return Reply.json({"object": "list", "data": rows, "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1}})
-
-
-TOO_FEW = Fault(reply=answered([vector("a")]))

@@ -18,7 +18,6 @@ from pydantic import BaseModel
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from retrievers.embedding.bm25 import Bm25Encoder
 from tests.support import clock
 from tests.support.collections import widen
 from tests.support.loopback import Fault, LoopbackServer, Reply, Request
@@ -31,7 +30,6 @@ READING = re.compile(r"(/points(/query|/query/batch|/scroll|/count)?$)")
 
 
 def recorded(name: str) -> Any:
-    """Return the server's answer, with lists of numbers cut."""
     return json.loads((RECORDED / f"{name}.json").read_text())
 
 
@@ -49,14 +47,8 @@ def reply(name: str, **numbers: object) -> Reply:
 
 @dataclass(kw_only=True)
 class Rules:
-    """Limits of the server.
-
-    Attributes:
-        api_key: Requests without this key are refused; None: no key is needed.
-        read_only: True if the key may not write.
-        scope: The only collection that the key is for; None: all.
-        strict: The collections' strict mode; None: off.
-        indexed: Payload keys that have an index, with its type.
+    """What the server needs or has: a key, one that may not write or is for one collection alone, the collections'
+    strict mode, payload keys that have an index with its type.
     """
 
     api_key: str | None = None
@@ -68,7 +60,6 @@ class Rules:
     _filled: float = 0.0
 
     def refusal(self, request: Request, name: str, reads: bool) -> Reply | None:
-        """Return the refusal of a request about a collection; None where it is allowed."""
         key = request.headers.get("api-key")
         if self.api_key and key != self.api_key:
             return reply("auth-none" if key is None else "auth-wrong")
@@ -97,17 +88,7 @@ class Rules:
         limit = 0 if "exact" in search else search.get("limit") or 10  # a count has none
         if limit > limits.get("max_query_limit", math.inf):
             return reply("strict-limit", _500=limit, _100=limits["max_query_limit"])
-        exact = (search.get("params") or {}).get("exact") or search.get("exact")
-        if exact and limits.get("search_allow_exact") is False:
-            return _said("Bad request: Exact search disabled! Help: Set exact=false.")
-        if _largest(search.get("filter")) > limits.get("condition_max_size", math.inf):
-            return _said("Bad request: Condition size limit reached")
-        return self._unindexed(search.get("filter"))
-
-    def _unindexed(self, condition: Any) -> Reply | None:
-        if (self.strict or {}).get("unindexed_filtering_retrieve") is not False:
-            return None
-        for key, kinds in _keys(condition):
+        for key, kinds in _keys(search.get("filter")) if limits.get("unindexed_filtering_retrieve") is False else ():
             if self.indexed.get(key) not in kinds:
                 names = {"metadata.start_line": key, "float, integer": ", ".join(kinds)}
                 return reply("strict-unindexed-filter", **names)
@@ -131,10 +112,6 @@ class Rules:
         return Reply(status=429, body=refused.body, headers={"Retry-After": str(wait)})
 
 
-def _said(text: str) -> Reply:
-    return Reply.json({"status": {"error": text}}, 400)
-
-
 def _keys(condition: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the payload keys of a filter, each with the types of index that serve it."""
     if isinstance(condition, list):
@@ -150,16 +127,6 @@ def _keys(condition: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield from _keys(part)
 
 
-def _largest(condition: Any) -> int:
-    """Return the most values that a condition of a filter holds."""
-    if isinstance(condition, list):
-        return max(map(_largest, condition), default=0)
-    if not isinstance(condition, Mapping):
-        return 0
-    held = len((condition.get("match") or {}).get("any") or condition.get("has_id") or ())
-    return max(held, *map(_largest, condition.values()))
-
-
 # The server
 
 KEY = "qdrant-SECRET-0123456789"
@@ -167,26 +134,15 @@ Action = Callable[[str, Mapping[str, Any]], Any]
 
 
 class QdrantServer(LoopbackServer):
-    """A Qdrant server.
+    """A Qdrant server with what it refuses, and other names of its collections."""
 
-    Args:
-        api_key: Requests without this key are refused; None: no key is needed.
-        keeps_metadata: True if collections keep their metadata, as servers do from 1.16 on.
-        tls: Speak TLS, with the certificate of this context.
-
-    Attributes:
-        rules: What it refuses.
-        aliases: Other names of collections.
-    """
-
-    def __init__(
-        self, *, api_key: str | None = None, keeps_metadata: bool = True, tls: ssl.SSLContext | None = None
-    ) -> None:
+    def __init__(self, *, api_key: str | None = None, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(tls)
         self.rules = Rules(api_key=api_key)
         self.aliases: dict[str, str] = {}
         self._shards: dict[str, int] = {}
-        self.keeps_metadata = keeps_metadata
+        self.keeps_metadata = True
+        """As servers do from 1.16 on."""
         self.client = QdrantClient(":memory:")
 
     def __exit__(self, *raised: object) -> None:
@@ -285,14 +241,7 @@ class QdrantServer(LoopbackServer):
 
     def _scroll(self, name: str, body: Mapping[str, Any]) -> Any:
         wanted = models.ScrollRequest.model_validate(body)
-        points, offset = self.client.scroll(
-            name,
-            wanted.filter,
-            limit=wanted.limit or 10,
-            offset=wanted.offset,
-            with_payload=wanted.with_payload if wanted.with_payload is not None else True,
-            with_vectors=wanted.with_vector or False,
-        )
+        points, offset = self.client.scroll(name, wanted.filter, **_page(wanted, payload=True))
         return {"points": plain(points), "next_page_offset": offset}
 
     def _query_batch(self, name: str, body: Mapping[str, Any]) -> Any:
@@ -300,23 +249,13 @@ class QdrantServer(LoopbackServer):
 
     def _retrieve(self, name: str, body: Mapping[str, Any]) -> Any:
         wanted = models.PointRequest.model_validate(body)
-        vectors = wanted.with_vector or False
-        return self.client.retrieve(name, wanted.ids, with_payload=wanted.with_payload or False, with_vectors=vectors)
+        return self.client.retrieve(name, wanted.ids, wanted.with_payload or False, wanted.with_vector or False)
 
     def _query(self, name: str, body: Mapping[str, Any]) -> Any:
         wanted = models.QueryRequest.model_validate(body)
         asked = wanted.query.nearest if isinstance(wanted.query, models.NearestQuery) else wanted.query
-        if isinstance(asked, models.Document):
-            wanted = wanted.model_copy(update={"query": _encoded(asked)})
         found = self.client.query_points(
-            name,
-            query=wanted.query,
-            using=wanted.using,
-            query_filter=wanted.filter,
-            limit=wanted.limit or 10,
-            offset=wanted.offset or 0,
-            with_payload=wanted.with_payload or False,
-            with_vectors=wanted.with_vector or False,
+            name, asked, using=wanted.using, query_filter=wanted.filter, **_page(wanted, payload=False)
         )
         return {"points": [{**plain(point), "score": float(np.float32(point.score))} for point in found.points]}
 
@@ -325,51 +264,34 @@ class QdrantServer(LoopbackServer):
         return self.client.count(name, wanted.filter, exact=wanted.exact is not False)
 
 
-def _encoded(document: models.Document) -> models.SparseVector:
-    """Encode a text as the server does, whose weights are those of its engine; a repeated term of a query weighs 1."""
-    assert document.model == "qdrant/bm25"
-    language = dict(document.options or {}).get("language", "english")
-    terms = Bm25Encoder(language).query(document.text).indices
-    return models.SparseVector(indices=terms, values=[1.0] * len(terms))
+def _page(wanted: models.ScrollRequest | models.QueryRequest, *, payload: bool) -> dict[str, Any]:
+    shown = {"with_payload": payload if wanted.with_payload is None else wanted.with_payload}
+    return {"limit": wanted.limit or 10, "offset": wanted.offset, "with_vectors": wanted.with_vector or False, **shown}
 
 
 def plain(value: Any, *, exclude_none: bool = False) -> Any:
-    """Convert models to JSON values, at any depth."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_none=exclude_none)
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
 def failure(status: int) -> Reply:
-    """Return an error of the server or of something in front of it."""
     texts = {404: "no such path", 429: "Rate limit", 500: "panicked"}
     return Reply.json({"status": {"error": texts[status]}, "time": 0.0}, status)
 
 
-FAULTS = {
-    "429": Fault(reply=failure(429)),
-    "500": Fault(reply=failure(500)),
-    "torn": Fault(torn=True),
-}
+FAULTS = {"429": Fault(reply=failure(429)), "500": Fault(reply=failure(500)), "torn": Fault(torn=True)}
 
 
 # One that answers from recordings alone
 
 
 class RecordedServer(LoopbackServer):
-    """A server with one collection, asked under any name.
+    """A server with one collection of any name: a recording with some properties changed, and its first points."""
 
-    Args:
-        info: Name of the recording of the collection's properties.
-        points: Its first points, as a scroll gives them.
-        changed: Properties that differ from the recording, nested as they are there.
-    """
-
-    def __init__(
-        self, info: str, points: Sequence[Mapping[str, Any]] = (), changed: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, info: str, points: Sequence[Mapping[str, Any]], changed: Mapping[str, Any]) -> None:
         super().__init__()
-        self._info = merged(recorded(info)["answer"]["result"], changed or {})
+        self._info = merged(recorded(info)["answer"]["result"], changed)
         self._points = points
 
     def answer(self, request: Request) -> Reply:
@@ -390,7 +312,6 @@ class RecordedServer(LoopbackServer):
 
 
 def merged(known: Any, changed: Any) -> Any:
-    """Return nested properties with some replaced."""
     if not (isinstance(known, dict) and isinstance(changed, Mapping)):
         return changed
     return {**known, **{key: merged(known.get(key), value) for key, value in changed.items()}}

@@ -13,7 +13,6 @@ STEP = re.compile(r"^# (\S+\.(?:py|yaml)), (new|before: .+|after: .+)\n", re.MUL
 
 
 def steps(title: str) -> list[tuple[str, str, str]]:
-    """Return file, place and lines of each step of a recipe."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     recipe = text.partition(f"## {title}\n")[2].partition("\n## ")[0]
     parts = STEP.split("".join(BLOCK.findall(recipe)))[1:]
@@ -33,7 +32,6 @@ def follow(title: str, copy: Path, folders: Sequence[str]) -> set[str]:
 
 
 def run(copy: Path, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run Python on the copy."""
     environment = {"PYTHONPATH": f"{copy}:{ROOT}", "HOME": str(copy), **(env or {})}
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)

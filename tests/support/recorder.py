@@ -46,7 +46,6 @@ def _record(events: list[list[str]], event: str, arguments: tuple[Any, ...]) -> 
 
 
 def main() -> int:
-    """Record, run, write."""
     events: list[list[str]] = []
     watched = {*ADDRESSED, *NAMED, *STARTED}
     sys.addaudithook(lambda event, arguments: _record(events, event, arguments) if event in watched else None)

@@ -59,7 +59,6 @@ def facts(**changes: Any) -> dict[str, Any]:
 
 
 def judge(**changes: Any) -> dict[str, Any]:
-    """Return the judge among the facts."""
     return {"provider": "cohere", "model": "x", "parameters": {"temperature": 0.0}, "fingerprint": "1"} | changes
 
 
@@ -69,13 +68,9 @@ def document(
     rows: Sequence[dict[str, Any]] | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
-    """Return a report of queries q0, q1, … with those scores, and of those statistics of the whole run.
+    """Return a report of queries q0, q1, … with those scores, and of `whole`, values of metrics that score no query.
 
-    Args:
-        scores: Metric to one score a query.
-        whole: Metric to value, for metrics that score no query.
-        rows: The queries, in place of those made from the scores.
-        changes: Facts that differ; `config` and `name`.
+    `rows` are the queries in place of those; `changes` are other facts, `config`, `name` and `criteria`.
     """
     count = max((len(values) for values in scores.values()), default=0)
     made = [row(f"q{n}", {name: values[n] for name, values in scores.items()}) for n in range(count)]
@@ -116,7 +111,6 @@ def by_column(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def report(*arguments: Any, **changes: Any) -> Report:
-    """Return the same, read."""
     return parse(json.dumps(document(*arguments, **changes)), "by hand")
 
 
@@ -137,7 +131,6 @@ def _mean(values: Sequence[Score]) -> float | None:
 
 
 def objects(node: Any) -> Iterator[dict[str, Any]]:
-    """Yield every schema of an object with named properties, in a schema and below it."""
     if isinstance(node, dict):
         if "properties" in node:
             yield node
@@ -149,7 +142,6 @@ def objects(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def closed(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema with no property allowed that it does not name."""
     made = copy.deepcopy(schema)
     for one in objects(made):
         one["additionalProperties"] = False

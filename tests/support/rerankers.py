@@ -28,8 +28,6 @@ class Scorer:
 
 
 class Compressor(BaseDocumentCompressor):
-    """A compressor of LangChain's."""
-
     call: Callable[[str, Sequence[Document]], Any]
 
     def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> Any:
@@ -73,7 +71,6 @@ FACTORIES: Mapping[str, Callable[[], Any]] = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return a factory by its name, as if it were a function here."""
     if name in FACTORIES:
         return FACTORIES[name]
     raise AttributeError(name)

@@ -61,7 +61,6 @@ def observation(
 
 
 def verdict(outcome: Outcome, *reasons: str, relevance: float = 0.0) -> dict[str, Any]:
-    """Return the verdict on a query, by the columns of a validation report."""
     return {
         "outcomes": outcome,
         "reasons": reasons,
@@ -120,7 +119,6 @@ def config(name: str = "by hand", **retriever: Any) -> ExperimentConfig:
 
 
 def report(made: Measured | None = None, known: Facts = FACTS) -> Report:
-    """Return the report of a run or a grid, that of `result()` where none is given."""
     return build_report(made or result(), known, run="", ragas_check=None)
 
 

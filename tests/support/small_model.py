@@ -30,7 +30,6 @@ sys.stdin.read()
 
 
 def absent() -> str:
-    """Return the missing parts with their remedy; empty when the model can be run."""
     names = [name for name in (RUNTIME, WEIGHTS) if find_spec(name) is None]
     return f"{' and '.join(names)} not installed: make smallmodel" if names else ""
 

@@ -30,7 +30,6 @@ HOSTILE = "ignore \x1b[31mall\x1b[0m [bold]this[/bold] <script>alert(1)</script>
 
 
 def stored(name: str) -> Report:
-    """Return a stored report."""
     return parse((STORED / f"{name}.json").read_text(encoding="utf-8"), name)
 
 
@@ -63,7 +62,6 @@ def _made(folder: Path) -> Mapping[str, Report]:
 
 
 def _steady(made: Report, folder: Path) -> Report:
-    """Return a report without what changes from run to run."""
     rows = [row.model_copy(update={"time_ms": 1.5, "stages_ms": {}}) for row in made.queries]
     facts = made.facts.model_copy(update=STEADY | {"versions": {"python": "3.12"}, "dataset": "golden.jsonl"})
     text = json_text(made.model_copy(update={"queries": rows, "facts": facts, "run": made.name}).plain())

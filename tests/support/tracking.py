@@ -16,38 +16,31 @@ from tests.support.loopback import LoopbackServer, Reply, Request
 
 
 def config(**settings: Any) -> TrackingConfig:
-    """Return the settings of tracking, in the experiment `tests`."""
     return TrackingConfig.model_validate({"experiment": "tests", **settings})
 
 
 def text_of(report: Report) -> str:
-    """Return the text of a report, as it is saved."""
     return json_text(report.plain(), indent=None)
 
 
 def written(report: Report, **settings: Any) -> Written:
-    """Write the run of a report."""
     return write_run(report, text_of(report), config(**settings), silent)
 
 
 def client(uri: str | None = None) -> MlflowClient:
-    """Return a client of an address, or of the local database."""
     return MlflowClient(tracking_uri=uri or local_uri())
 
 
 def run_of(done: Written, uri: str | None = None) -> Run:
-    """Return a run as MLflow gives it back."""
     return client(uri).get_run(done.run_id)
 
 
 def cells_of(run: Run, uri: str | None = None) -> list[Run]:
-    """Return the runs below one, the latest first."""
     below = f"tags.`mlflow.parentRunId` = '{run.info.run_id}'"
     return list(client(uri).search_runs([run.info.experiment_id], below, order_by=["attributes.start_time DESC"]))
 
 
 def traces_of(run: Run, uri: str | None = None) -> list[Trace]:
-    """Return the traces of a run, as its page shows them."""
     return list(
         client(uri).search_traces(
             locations=[run.info.experiment_id],
@@ -59,7 +52,6 @@ def traces_of(run: Run, uri: str | None = None) -> list[Trace]:
 
 
 def artifact(run: Run, name: str) -> Path:
-    """Return the path of an artifact of a local run."""
     return Path(run.info.artifact_uri.removeprefix("file://")) / name
 
 
@@ -76,7 +68,6 @@ class MlflowServer(LoopbackServer):
 
     @property
     def statuses(self) -> list[str]:
-        """The statuses the run was given, in order."""
         updates = [request.body for request in self.requests if request.path.endswith("runs/update")]
         return [body["status"] for body in updates if "status" in body]
 
@@ -95,5 +86,4 @@ class MlflowServer(LoopbackServer):
 
 
 def mlflow_server() -> MlflowServer:
-    """Return a server, to be started by `with`."""
     return MlflowServer()

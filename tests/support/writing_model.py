@@ -45,29 +45,23 @@ def well(schema: str, prompt: str) -> Any:
 
 
 def writes(**changes: Any) -> Manner:
-    """Write well but for some fields."""
     return lambda schema, prompt: {**well(schema, prompt), **(changes if schema == "DraftCase" else {})}
 
 
 def copies(schema: str, prompt: str) -> Any:
-    """Return the passage as the query."""
     answer = well(schema, prompt)
     return {**answer, "query": " ".join(answer["quotes"][0].split()[:50])} if schema == "DraftCase" else answer
 
 
 def judges(schema: str, **verdict: Any) -> Manner:
-    """Write well, and judge otherwise."""
     return lambda asked, prompt: {**well(asked, prompt), **(verdict if asked == schema else {})}
 
 
 def says(text: str) -> Manner:
-    """Answer everything with one text."""
     return lambda schema, prompt: text
 
 
 class WritingModel(OpenAIChatServer):
-    """OpenAI's protocol over a manner of writing."""
-
     def __init__(self, manner: Manner = well, **settings: Any) -> None:
         super().__init__(Oracle({}), **settings)
         self.manner = manner

@@ -18,7 +18,7 @@ def started(request: pytest.FixtureRequest) -> Iterator[ChatServer]:
 @pytest.fixture
 def server(started: ChatServer) -> ChatServer:
     started.requests.clear()
-    started.oracle, started.latency, started.json_mode, started.peak, started.capacity = ORACLE, 0.0, True, 0, None
+    started.oracle, started.latency, started.json_mode, started.peak = ORACLE, 0.0, True, 0
     return started
 
 

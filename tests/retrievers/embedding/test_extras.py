@@ -1,7 +1,7 @@
 """Clients of providers that are extras, on the loopback; sentence-transformers for real (`make localmodels`)."""
 
 import json
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,21 +17,13 @@ from tests.support.cohere_server import vector
 from tests.support.loopback import Fault, Reply
 from tests.support.openai_embedding_server import KEY, ProviderServer
 
-model, path, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 names = ("MISTRAL_API_KEY", "AZURE_OPENAI_API_KEY", "GOOGLE_API_KEY")
-os.environ.update(AWS_ACCESS_KEY_ID=KEY, AWS_SECRET_ACCESS_KEY="s", AWS_EC2_METADATA_DISABLED="true")
+os.environ.update(AWS_SECRET_ACCESS_KEY="s", AWS_EC2_METADATA_DISABLED="true")
 
 def made(key):
-    values = {"model": model, "options": options}
-    provider = model.split(":")[0]
-    address = {"azure_openai": "azure_endpoint", "bedrock": "endpoint_url", "mistralai": "endpoint"}.get(provider)
-    if address:
-        values["options"] = {**options, address: server.url + path}
-    else:
-        values["base_url"] = server.url + path
-    if not key:
-        os.environ.update(AWS_ACCESS_KEY_ID="another")
-    return make_embeddings(EmbeddingConfig.model_validate(values), dict.fromkeys(names, key or "another"))
+    os.environ["AWS_ACCESS_KEY_ID"] = key
+    values = json.loads(sys.argv[1].replace("SERVER", server.url))
+    return make_embeddings(EmbeddingConfig.model_validate(values), dict.fromkeys(names, key))
 
 with ProviderServer() as server:
     texts = ["robot arms", "the sea"]
@@ -41,7 +33,7 @@ with ProviderServer() as server:
     again = embeddings.embed_query("robot arms")
     before = len(server.requests)
     try:
-        made(None).embed_query("robot arms")
+        made("another").embed_query("robot arms")
         refused = ""
     except EmbeddingError as error:
         refused = str(error)
@@ -49,12 +41,14 @@ with ProviderServer() as server:
     far = [abs(a - b) for pair in zip([*equal, again], expected, strict=True) for a, b in zip(*pair, strict=True)]
     print(json.dumps({"far": max(far), "refused": refused, "requests": len(server.requests) - before}))
 """
-CLIENTS = {
-    "langchain_openai": ("azure_openai:text-embedding-3-small", "", {"api_version": "2024-10-21"}),
-    "langchain_ollama": ("ollama:nomic-embed-text", "", {}),
-    "langchain_mistralai": ("mistralai:mistral-embed", "/v1", {}),
-    "langchain_google_genai": ("google_genai:gemini-embedding-001", "", {}),
-    "langchain_aws": ("bedrock:amazon.titan-embed-text-v2:0", "", {"region_name": "eu-central-1"}),
+AZURE = {"azure_endpoint": "SERVER", "api_version": "2024-10-21"}
+BEDROCK = {"endpoint_url": "SERVER", "region_name": "eu-central-1"}
+CLIENTS: dict[str, dict[str, Any]] = {
+    "langchain_openai": {"model": "azure_openai:text-embedding-3-small", "options": AZURE},
+    "langchain_ollama": {"model": "ollama:nomic-embed-text", "base_url": "SERVER"},
+    "langchain_mistralai": {"model": "mistralai:mistral-embed", "options": {"endpoint": "SERVER/v1"}},
+    "langchain_google_genai": {"model": "google_genai:gemini-embedding-001", "base_url": "SERVER"},
+    "langchain_aws": {"model": "bedrock:amazon.titan-embed-text-v2:0", "options": BEDROCK},
 }
 MINILM = """
 import json
@@ -85,8 +79,7 @@ print(json.dumps([
 def test_a_client_embeds_repeats_and_gives_up_at_a_refused_key(package: str) -> None:
     if package != "langchain_openai" and absent(package):
         pytest.skip(absent(package))
-    model, path, options = CLIENTS[package]
-    found = json.loads(run(CODE, model, path, json.dumps(options)).splitlines()[-1])
+    found = json.loads(run(CODE, json.dumps(CLIENTS[package])).splitlines()[-1])
     assert found["far"] < 1e-6
     if package == "langchain_ollama":  # it has no key
         assert found["refused"] == ""
@@ -97,5 +90,5 @@ def test_a_client_embeds_repeats_and_gives_up_at_a_refused_key(package: str) -> 
 
 
 @pytest.mark.skipif(bool(absent("sentence_transformers")), reason=absent("sentence_transformers"))
-def test_minilm_is_embedded_as_sentence_transformers_does(tmp_path: Path) -> None:
+def test_minilm_is_embedded_as_sentence_transformers_does() -> None:
     assert max(json.loads(run(MINILM).splitlines()[-1])) < 1e-5

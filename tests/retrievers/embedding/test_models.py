@@ -4,17 +4,27 @@ Faults of the providers' servers are in `tests/faults/test_clients.py`.
 """
 
 import math
+import sqlite3
+import struct
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import repeat
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
 
 from retrievers.config import EmbeddingConfig
 from retrievers.config.models import EMBEDDING_PROVIDERS
 from retrievers.embedding import models, tokens
+from retrievers.embedding.cache import EmbeddingCache, Kind, open_embedding_cache
 from retrievers.embedding.models import CheckedEmbeddings, StaticEmbeddings, checked
 from retrievers.embedding.tokens import count_tokens, token_parts, tokenizer
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
@@ -25,6 +35,7 @@ from tests.support.command import ROOT
 from tests.support.openai_embedding_server import OpenAIEmbeddingServer
 
 HELLO = [0.6, 0.8]
+MODELS = {"cohere": "cohere:embed-english-v3.0", "openai": "openai:text-embedding-3-small"}
 COHERE, OPENAI = cohere_server.KEY, openai_embedding_server.KEY
 
 
@@ -73,20 +84,6 @@ def test_loading_the_packaged_model_leaves_the_root_logger_alone() -> None:
 # The user's own
 
 
-class Broken(Embeddings):
-    """A user's model that returns or raises what it was told."""
-
-    def __init__(self, result: Any) -> None:
-        self.result = result
-
-    def embed_documents(self, texts: list[str]) -> Any:
-        if isinstance(self.result, Exception):
-            raise self.result
-        return self.result
-
-    embed_query = embed_documents  # type: ignore[assignment]
-
-
 @pytest.mark.parametrize(
     ("result", "message"),
     [
@@ -100,8 +97,9 @@ class Broken(Embeddings):
     ],
 )
 def test_every_fault_of_a_model_is_an_embedding_error(result: Any, message: str) -> None:
+    broken = Mock(**{"embed_documents.side_effect": repeat(result)})
     with pytest.raises(EmbeddingError) as caught:
-        CheckedEmbeddings(Broken(result), "mine").embed_documents(["a", "b"])
+        CheckedEmbeddings(broken, "mine").embed_documents(["a", "b"])
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
@@ -110,22 +108,17 @@ def make_hello() -> Embeddings:
     return TableEmbeddings({"hello": HELLO})
 
 
-def make_nothing() -> None:
-    return None
-
-
 def test_a_users_own_class_is_loaded_by_name_and_checked_once() -> None:
     own = make(model=f"python:{__name__}:make_hello")
     assert own.embed_query("hello") == own.embed_queries(["hello"])[0] == HELLO
     assert (own.name, checked(own, EmbeddingConfig())) == (f"python:{__name__}:make_hello", own)
-    target = f"python:{__name__}:make_nothing"
-    with pytest.raises(ConfigError, match=f"^embedding.model '{target}': expected a LangChain Embeddings, got None"):
-        make(model=target)
+    with pytest.raises(
+        ConfigError, match=r"^embedding.model 'python:builtins:\w+': expected a LangChain Embeddings, got"
+    ):
+        make(model="python:builtins:dict")
 
 
 # Providers
-
-MODELS = {"cohere": "cohere:embed-english-v3.0", "openai": "openai:text-embedding-3-small"}
 
 
 @pytest.mark.parametrize("provider", MODELS)
@@ -195,3 +188,88 @@ def test_the_providers_are_those_of_langchain_and_a_missing_package_is_named() -
     assert {*EMBEDDING_PROVIDERS} == {*_BUILTIN_PROVIDERS, "wordllama", "python"}
     with pytest.raises(ConfigError, match=r"'bedrock:titan' cannot be built: .*pip install langchain-aws"):
         make(model="bedrock:titan")
+
+
+# Vectors on disk, bit for bit, each under its own key
+
+HOSTED, TEXT = EmbeddingConfig(model=MODELS["cohere"]), "what is a topic"
+OTHERS: list[tuple[EmbeddingConfig, Kind, str]] = [
+    (EmbeddingConfig(model="python:m:f"), "search_query", TEXT),
+    (EmbeddingConfig(model="cohere:embed-multilingual-v3.0"), "search_query", TEXT),
+    (EmbeddingConfig(model=MODELS["cohere"], query_prefix="q: "), "search_query", TEXT),
+    (EmbeddingConfig(model=MODELS["cohere"], base_url="http://here"), "search_query", TEXT),
+    (EmbeddingConfig(model=MODELS["cohere"], options={"truncate": "START"}), "search_query", TEXT),
+    (HOSTED, "search_document", TEXT),
+    (HOSTED, "search_query", "What is a topic"),
+    (HOSTED, "search_query", "what is a topic "),
+    (HOSTED, "search_query", "'; DROP TABLE vectors; -- \ud800"),
+]
+PEER = """
+import sys
+from pathlib import Path
+from retrievers.config import EmbeddingConfig
+from retrievers.embedding.cache import EmbeddingCache
+cache, of = EmbeddingCache(Path(sys.argv[1])), (EmbeddingConfig(), "search_query")
+for number in range(100):
+    cache.put(*of, {f"{sys.argv[2]} {number}": [float(number), 0.1]})
+    cache.put(*of, {f"common {number}": [float(number), 0.2]})
+texts = [f"{sys.argv[2]} {number}" for number in range(100)]
+print(cache.get(*of, texts) == {text: [float(number), 0.1] for number, text in enumerate(texts)})
+"""
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=40))
+def test_a_vector_comes_back_bit_for_bit_for_its_own_model_input_type_and_text(
+    tmp_path: Path, vector: list[float]
+) -> None:
+    with closing(EmbeddingCache(tmp_path / "new" / "v.sqlite")) as cache:
+        cache.put(HOSTED, "search_query", {TEXT: vector})
+        for number, (model, kind, text) in enumerate(OTHERS):
+            cache.put(model, kind, {text: [float(number)]})
+    with closing(EmbeddingCache(tmp_path / "new" / "v.sqlite")) as again:
+        found = again.get(HOSTED, "search_query", [TEXT, "never put"])
+        assert found.keys() == {TEXT}
+        assert struct.pack(f"{len(vector)}d", *found[TEXT]) == struct.pack(f"{len(vector)}d", *vector)
+        for number, (model, kind, text) in enumerate(OTHERS):
+            assert again.get(model, kind, [text]) == {text: [float(number)]}
+    assert all(b"what is a topic" not in file.read_bytes() for file in (tmp_path / "new").iterdir())
+
+
+def test_threads_share_a_cache(tmp_path: Path) -> None:
+    vectors = [{str(number): [float(number)]} for number in range(200)]
+    with closing(EmbeddingCache(tmp_path / "v.sqlite")) as cache, ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda one: cache.put(HOSTED, "search_query", one), vectors))
+        assert list(pool.map(lambda one: cache.get(HOSTED, "search_query", one), vectors)) == vectors
+
+
+@pytest.mark.slow
+def test_processes_share_one_file(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PEER, str(tmp_path / "shared.sqlite")]
+    peers = [subprocess.Popen([*command, name], cwd=ROOT, stdout=subprocess.PIPE, text=True) for name in ("1", "2")]
+    assert [peer.communicate(timeout=60)[0] for peer in peers] == ["True\n", "True\n"]
+
+
+def test_a_file_of_another_kind_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"no database" * 100)
+    with closing(sqlite3.connect(tmp_path / "other")) as database:
+        database.execute("CREATE TABLE vectors (id INTEGER, payload BLOB)")
+    for name in ("text", "other", "."):
+        file = tmp_path / name
+        before = file.read_bytes() if file.is_file() else None
+        with pytest.raises(ConfigError, match=r"the file of kept vectors .* cannot be used"):
+            EmbeddingCache(file)
+        assert (file.read_bytes() if file.is_file() else None) == before
+
+
+def test_vectors_of_hosted_models_alone_are_kept_in_the_users_cache_and_a_file_that_fails_later_is_passed_by(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    env = {"XDG_CACHE_HOME": str(tmp_path)}
+    assert open_embedding_cache(env, hosted=False) is None and not [*tmp_path.iterdir()]
+    opened = open_embedding_cache(env, hosted=True)
+    assert opened is not None and (tmp_path / "retrieval-evals" / "vectors.sqlite").is_file()
+    opened.close()
+    opened.put(HOSTED, "search_query", {TEXT: [1.0]})
+    assert opened.get(HOSTED, "search_query", [TEXT]) == {}
+    assert "the file of kept vectors failed and is passed by" in caplog.text

@@ -14,7 +14,7 @@ from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page, point_id
 from retrievers.indexing.markdown import parse_page
 from retrievers.records import Chunk
-from tests.support.markdown_pages import GeneratedPage, Shape, pages, shapes, write_page
+from tests.support.markdown_pages import GeneratedPage, pages
 
 BUDGETS = st.sampled_from([16, 17, 24, 40, 64, DEFAULT_MAX_TOKENS])
 TREE = (
@@ -37,9 +37,8 @@ def solid(text: str) -> str:
     return "".join(text.split())
 
 
-@pytest.mark.parametrize(
-    ("source", "budget", "overlap", "expected"),
-    [
+def test_blocks_are_packed_and_cut() -> None:
+    for source, budget, overlap, expected in (
         ("a b\n\nc d\n\ne f\n\ng\n", 4, 0, ["a b\n\nc d", "e f\n\ng"]),
         ("a b c d e\n", 4, 0, ["a b", "c d e"]),
         ("# A\n\na\n\n## B\n\nb\n", 100, 3, ["# A\n\na", "## B\n\nb"]),
@@ -50,11 +49,9 @@ def solid(text: str) -> str:
         ("One two. Three. Four five. Six.", 5, 2, ["One two. Three. Four five.", "Four five. Six."]),
         ("One. Two. Three four five.", 3, 2, ["One. Two.", "Three four five."]),
         ("a b c d. E f.", 4, 2, ["a b c d.", "c d. E f."]),
-    ],
-)
-def test_blocks_are_packed_and_cut(source: str, budget: int, overlap: int, expected: list[str]) -> None:
-    found = [chunk.text for chunk in by_words(source, budget, overlap=overlap)]
-    assert [" ".join(text.split()) if "gap" in text else text for text in found] == expected
+    ):
+        found = [chunk.text for chunk in by_words(source, budget, overlap=overlap)]
+        assert [" ".join(text.split()) if "gap" in text else text for text in found] == expected
 
 
 def test_a_word_over_the_budget_is_cut_inside_and_a_character_is_not() -> None:
@@ -79,20 +76,6 @@ def test_ids_tell_equal_texts_apart_and_depend_on_nothing_else() -> None:
     assert ids(plain) == ids(moved) == ids(plain.replace("\n", "\r\n"))
     assert ids(plain).isdisjoint(ids(plain, "guide/other.md"))
     assert ids("# A\n\nintro\n\n<Tabs>\n\nsame\n").isdisjoint(ids("# B\n\nintro\n\n<Tabs>\n\nsame\n"))
-
-
-@given(first=shapes(max_size=12), second=shapes(max_size=12), other=shapes(max_size=12), budget=BUDGETS)
-def test_changing_another_section_changes_no_id(
-    first: list[Shape], second: list[Shape], other: list[Shape], budget: int
-) -> None:
-    unchanged = write_page(second, first_number=10_000).source
-
-    def ids_under_second(beginning: list[Shape]) -> list[str]:
-        source = f"# First\n\n{write_page(beginning).source}\n\n# Second\n\n{unchanged}\n"
-        line = source.split("\n").index("# Second") + 1
-        return [chunk.chunk_id for chunk in chunks_of(source, budget) if (chunk.start_line or 0) >= line]
-
-    assert ids_under_second(first) == ids_under_second(other) != []
 
 
 @given(page=pages(), budget=BUDGETS, lines=st.integers(1, 5))
@@ -158,20 +141,17 @@ def test_context_is_title_or_headings_and_counts_towards_the_budget() -> None:
     assert chunk.indexed_text == "long long long long\n\nshort text", "at most half of the budget"
 
 
-@pytest.mark.parametrize(
-    ("source", "budget", "held"),
-    [
+def test_small_neighbours_of_one_parent_share_a_chunk() -> None:
+    for source, budget, held in (
         (TREE, 8, ["Arms+Hands", "Grippers+Fingers", "Welding", "Welding"]),
         (TREE, 12, ["Arms+Hands+Grippers", "Fingers", "Welding"]),
         ("---\ntitle: T\n---\n\na\n\n# B\n\nb\n", 8, ["T+B"]),
         ("# A\n\n## B\n\nb\n\n# C\n\n## D\n\nd\n", 100, ["B", "D"]),
         ("# A\n\n## B\n\nb\n\n## C\n\nc\n\n# D\n\nd\n", 100, ["B+C", "D"]),
         ("# A\n\na\n\nimport Tabs from '@theme/Tabs';\n\n# B\n\nb\n", 100, ["A", "B"]),
-    ],
-)
-def test_small_neighbours_of_one_parent_share_a_chunk(source: str, budget: int, held: list[str]) -> None:
-    chunks = by_words(source, budget, merge_small=True)
-    assert ["+".join(chunk.chunk_headings or (chunk.heading or "",)) for chunk in chunks] == held
+    ):
+        chunks = by_words(source, budget, merge_small=True)
+        assert ["+".join(chunk.chunk_headings or (chunk.heading or "",)) for chunk in chunks] == held
 
 
 def test_a_merged_chunk_stands_at_its_first_section_and_has_its_parents_context() -> None:

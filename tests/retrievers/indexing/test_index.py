@@ -1,35 +1,36 @@
 """Pages to a collection, embedded and on a server: only what changed, all of it, or nothing."""
 
 import math
-import subprocess
-import sys
+import random
+import shutil
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 from syrupy.assertion import SnapshotAssertion
 
 from retrievers import QdrantRetriever
+from retrievers.__main__ import main
 from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig
 from retrievers.config.indexing import DEFAULTS
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.models import CheckedEmbeddings, make_embeddings
-from retrievers.errors import CollectionNotFoundError, EmbeddingError, IndexingError, StoreError
+from retrievers.errors import EmbeddingError, IndexingError, StoreError
 from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store.opening import open_client
 from tests.support.cohere_server import KEY, CohereServer
-from tests.support.collections import writable
+from tests.support.collections import fill, writable
 from tests.support.hybrid import BruteForceBm25
-from tests.support.indexing import KILL_AT, HashEmbeddings, content, manifest, settings, write_pages
+from tests.support.indexing import HashEmbeddings, content, manifest, settings, write_pages
 from tests.support.qdrant_server import QdrantServer
 
-ROOT = Path(__file__).parents[3]
 ALPHA = "---\ntitle: Alpha\ntags: [a, b]\nsidebar_position: 1\n---\n\n# Alpha\n\nAlpha text.\n\n## Sub\n\nSub text.\n"
 PAGES = {
     "one/alpha.md": ALPHA,
@@ -260,64 +261,68 @@ def test_broken_pages_are_skipped_on_request(index: Indexer) -> None:
 
 
 def test_a_collection_of_another_program_is_left_alone(index: Indexer) -> None:
-    size = models.VectorParams(size=8, distance=models.Distance.COSINE)
-    index.client.create_collection("pages", vectors_config=size)
-    QdrantVectorStore(index.client, "pages", embedding=HashEmbeddings()).add_texts(["theirs", "theirs too"])
+    fill(index.client, "pages", [[1.0] * 8] * 2, [{"page_content": "theirs"}, {"page_content": "theirs too"}])
     index.refuses("was not made by `retrievers index` and is left alone", replace=True)
 
 
 def test_what_a_hosted_model_embedded_is_not_bought_twice(tmp_path: Path) -> None:
     docs = write_pages(tmp_path / "docs", PAGES)
-    with CohereServer() as server:
-        config = EmbeddingConfig.model_validate({"model": "cohere:embed-english-v3.0", "base_url": server.url})
-        for store in ("one", "two"):
-            own = settings(tmp_path / store, embedding=config)
-            with closing(writable(own.store)) as client:
-                embeddings = make_embeddings(config, {"COHERE_API_KEY": KEY})
-                report = index_corpus(client, own, embeddings, read_corpus(docs), IndexSettings())
-            assert (report.changed, len(server.inputs)) == (CHUNKS, 1)
-    with CohereServer() as another:
-        elsewhere = EmbeddingConfig.model_validate({"model": "cohere:embed-english-v3.0", "base_url": another.url})
-        own = settings(tmp_path / "three", embedding=elsewhere)
-        with closing(writable(own.store)) as client:
-            index_corpus(
-                client, own, make_embeddings(elsewhere, {"COHERE_API_KEY": KEY}), read_corpus(docs), IndexSettings()
+    with CohereServer() as server, CohereServer() as elsewhere:
+        for store, where in (("one", server), ("two", server), ("three", elsewhere)):
+            config = EmbeddingConfig.model_validate({"model": "cohere:embed-english-v3.0", "base_url": where.url})
+            own, embeddings = (
+                settings(tmp_path / store, embedding=config),
+                make_embeddings(config, {"COHERE_API_KEY": KEY}),
             )
-    assert len(another.inputs) == 1, "a server elsewhere may have another model under the name"
+            with closing(writable(own.store)) as client:
+                report = index_corpus(client, own, embeddings, read_corpus(docs), IndexSettings())
+            assert (report.changed, len(where.inputs)) == (CHUNKS, 1), "elsewhere may be another model under the name"
 
 
-CHANGED = {
-    "one/alpha.md": ALPHA.replace("Alpha text.", "Alpha text.\n\n"),
-    "one/beta.mdx": "# Beta\n\nOther text.\n",
-    "two.md": "Two text.\n",
-    **{f"new/{n}.md": f"New page {n}.\n" for n in range(5)},
-}
+KILLS = 25
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", ["upsert:1", "upsert:2", "upsert:4"])
-def test_a_killed_run_leaves_the_collection_as_it_was_and_a_second_one_completes_it(tmp_path: Path, call: str) -> None:
-    docs, store = write_pages(tmp_path / "docs", PAGES), tmp_path / "store"
-    model = ["--embedding.model", "python:tests.support.indexing:make_embeddings"]
+def test_a_run_that_is_killed_leaves_the_collection_whole_or_as_it_was(on_disk: Path) -> None:
+    docs, store, draw = on_disk / "docs", on_disk / "store", random.Random(7)
+    model = ["--embedding.model", "python:tests.support.indexing:make_embeddings", "--quiet"]
+    arguments = ["index", str(docs), "--store.path", str(store), "--collection", "pages", "--replace", *model]
+    processes = get_context("forkserver")
+    processes.set_forkserver_preload(["retrievers.indexing.index", "retrievers.terminal.commands"])
 
-    def run(folder: Path, **environment: str) -> int:
-        arguments = [str(docs), "--store.path", str(folder), "--collection", "pages", "--replace", *model]
-        command, env = [sys.executable, "-m", "retrievers", "index", *arguments], {"PATH": "", **environment}
-        return subprocess.run(command, cwd=ROOT, env=env, timeout=120, check=False).returncode
+    def run(seconds: float | None = None) -> None:
+        child = processes.Process(target=main, args=(arguments,))
+        child.start()
+        child.join(seconds)
+        child.kill()
+        child.join()
 
-    def state(folder: Path) -> tuple[Any, Any]:
-        with closing(writable(settings(folder).store)) as client:
-            return content(client), {**manifest(client), "bm25": 0}
+    def written(version: int) -> tuple[set[str], str]:
+        """Write the pages of a version, which differs from the others in many of them and in their number."""
+        shutil.rmtree(docs, ignore_errors=True)
+        texts = {n: f"Page {n} of version {version if n % 4 else 0}." for n in range(100) if (7 * n + version) % 5}
+        write_pages(docs, {f"{n}.md": text for n, text in texts.items()})
+        return {*texts.values()}, read_corpus(docs).fingerprint
 
-    if call != "upsert:4":
-        assert run(store, **{KILL_AT: call}) == -9
-        with pytest.raises(CollectionNotFoundError):
-            QdrantRetriever.open(settings(store), env={}, embeddings=HashEmbeddings())
-    assert run(store) == 0
-    before = state(store)
-    write_pages(docs, CHANGED)
-    assert run(store, **{KILL_AT: call}) == -9 and state(store) == before
-    assert run(store) == run(tmp_path / "undisturbed") == 0
-    assert state(store) == state(tmp_path / "undisturbed")
-    with QdrantRetriever.open(settings(store), env={}, embeddings=HashEmbeddings()) as retriever:
-        assert retriever.info.points == len(before[0]) + 4
+    def found() -> tuple[set[str], str]:
+        with closing(writable(settings(store).store)) as client:
+            points, near = content(client), client.query_points("pages", [1.0] * 8, limit=1_000).points
+            assert len(near) == len(points)
+            return {payload["page_content"] for payload, _ in points.values()}, manifest(client)["pages_fingerprint"]
+
+    came = set[bool]()
+    for version in (0, 1):  # the first process starts slowly
+        before, began = written(version), time.monotonic()
+        run()
+        lasts = time.monotonic() - began
+    for version in range(2, KILLS):
+        new = written(version)
+        run(draw.uniform(0.2, 1.1) * lasts)
+        now = found()
+        assert now in (before, new)
+        came.add(now == new)
+        before = now
+    new = written(KILLS)
+    run()
+    assert (came, found()) == ({True, False}, new)
+    assert [entry.name for entry in (store / "collections").iterdir()] == ["pages"]

@@ -28,9 +28,8 @@ def headings(page: Page) -> list[tuple[str, ...]]:
     return [section.path for section in page.sections]
 
 
-@pytest.mark.parametrize(
-    ("file_path", "matter", "address"),
-    [
+def test_an_address_is_the_one_of_docusaurus() -> None:
+    for file_path, matter, address in (
         ("doc.mdx", "", "/doc"),
         ("001-dir1/002-dir2/doc.md", "", "/dir1/dir2/doc"),
         ("dir with spâce/hey $hello/my dôc.md", "", "/dir with spâce/hey $hello/my dôc"),
@@ -46,11 +45,9 @@ def headings(page: Page) -> list[tuple[str, ...]]:
         ("guide/page.md", "id: other", "/guide/other"),
         ("guide/index.md", "id: other", "/guide"),
         ("guide/page.md", "id: other\nslug: mine", "/guide/mine"),
-    ],
-)
-def test_an_address_is_the_one_of_docusaurus(file_path: str, matter: str, address: str) -> None:
-    for base_url, expected in (("/docs/", f"/docs{address}"), ("", address or "/")):
-        assert parse_page(f"---\n{matter}\n---\ntext\n", file_path, base_url).source_url == expected
+    ):
+        for base_url, expected in (("/docs/", f"/docs{address}"), ("", address or "/")):
+            assert parse_page(f"---\n{matter}\n---\ntext\n", file_path, base_url).source_url == expected
 
 
 @pytest.mark.parametrize(
@@ -77,17 +74,14 @@ def test_without_title_and_heading_the_file_name_is_the_title() -> None:
     assert parse("> # Quoted\n\n- # Listed\n", "guide/02-force-torque.md").title == "force torque"
 
 
-@pytest.mark.parametrize(
-    ("file_path", "document", "module", "chapter"),
-    [
+def test_document_module_and_chapter_are_of_the_path() -> None:
+    for file_path, document, module, chapter in (
         ("a.md", "a", "a", "a"),
         ("mod/ch/deep/v1.2.md", "mod/ch/deep/v1.2", "mod", "ch"),
         ("mod/a.pdf", "mod/a.pdf", "mod", "a"),
-    ],
-)
-def test_document_module_and_chapter_are_of_the_path(file_path: str, document: str, module: str, chapter: str) -> None:
-    facts = parse("x", file_path).facts
-    assert (facts["source_document_id"], facts["module"], facts["chapter"]) == (document, module, chapter)
+    ):
+        facts = parse("x", file_path).facts
+        assert (facts["source_document_id"], facts["module"], facts["chapter"]) == (document, module, chapter)
 
 
 FAULTS = {

@@ -1,23 +1,35 @@
-"""The user's own retriever as an evaluation sees it, against the same object called as LangChain calls it."""
+"""The user's own retriever or store as an evaluation sees it, against the same object called as LangChain does."""
 
-from collections.abc import Callable
+import asyncio
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
+import pypdf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
-from langchain_qdrant import RetrievalMode
+from langchain_core.runnables import chain
+from langchain_qdrant import QdrantVectorStore, RetrievalMode
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+from qdrant_client import QdrantClient, models
+from qdrant_client.models import Distance, VectorParams
 from syrupy.assertion import SnapshotAssertion
 
+import evals
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
-from retrievers.errors import ForeignRetrieverError, QueryError, RetrievalError, StoreError
+from retrievers.errors import ConfigError, ForeignRetrieverError, QueryError, RetrievalError, StoreError
 from retrievers.retriever.foreign import ForeignRetriever
 from retrievers.retriever.opened import adopt_given, open_retriever
 from retrievers.retriever.protocol import Retriever
@@ -25,7 +37,8 @@ from retrievers.store.embedded import EmbeddedClient
 from tests.support import foreign
 from tests.support.collections import embedded, fill
 from tests.support.embeddings import Counting
-from tests.support.foreign import HERE, Calling, chunks, settings
+from tests.support.foreign import HERE, Calling, Terms, chunks, settings, vector_store
+from tests.support.indexing import pdf
 
 QUERIES = ("kinematics of an arm", "a named channel of messages", "reliable camera images", "zebra")
 ALL = chunks()
@@ -211,3 +224,173 @@ def test_whatever_a_users_client_raises_is_typed() -> None:
         store.client.close()
         with pytest.raises(StoreError, match=r"collection 'robots' .*cannot be read or written \(RuntimeError"):
             retriever.chunks()
+
+
+# A store of the caller's own
+
+
+@pytest.mark.parametrize("mode", [RetrievalMode.DENSE, RetrievalMode.HYBRID])
+def test_a_callers_store_is_searched_in_its_own_mode_and_left_open(mode: RetrievalMode) -> None:
+    store = vector_store(mode=mode)
+    retriever, config = adopt_given(store, RetrieverConfig(), None, {})
+    assert isinstance(retriever, QdrantRetriever) and retriever.vector_store is store
+    assert config.mode == ("semantic" if mode == RetrievalMode.DENSE else "hybrid")
+    assert len(retriever.notes) == (mode == RetrievalMode.HYBRID)
+    plain = QdrantVectorStore(store.client, "robots", embedding=Counting())
+    for query in QUERIES:
+        found = {hit.chunk.text: hit.scores["semantic"] for hit in retriever.search(query).chunks}
+        theirs = {d.page_content: max(0.0, s) for d, s in plain.similarity_search_with_score(query, k=5)}
+        assert found == pytest.approx({text: theirs[text] for text in found}, abs=1e-6) and len(found) == 5
+    retriever.close()
+    assert store.similarity_search("kinematics")
+    store.client.close()
+
+
+def test_it_gets_a_threshold_and_another_mode() -> None:
+    store = vector_store(mode=RetrievalMode.HYBRID)
+    for mode, scale in (("semantic", "cosine"), ("keyword", "sparse"), ("hybrid", "weighted")):
+        retriever, _ = adopt_given(store, RetrieverConfig(mode=mode, threshold=0.6), None, {})
+        session = retriever.search("kinematics of an arm")
+        assert {hit.score_scale for hit in (*session.chunks, *session.below_threshold)} == {scale}
+        assert all(hit.scores["semantic"] >= 0.6 for hit in session.chunks)
+        assert session.filtered_out > 0 or mode == "keyword"
+    sparse = QdrantVectorStore(store.client, "robots", retrieval_mode=RetrievalMode.SPARSE, sparse_embedding=Terms())
+    theirs = {d.page_content: score for d, score in sparse.similarity_search_with_score("kinematics arm", k=5)}
+    retriever, _ = adopt_given(store, RetrieverConfig(mode="keyword"), None, {})
+    [found] = retriever.candidates(["kinematics arm"])
+    assert {hit.chunk.text: hit.score for hit in found} == pytest.approx(theirs, abs=1e-5)
+    store.client.close()
+
+
+def test_settings_are_judged_by_the_mode_that_the_store_brings_along() -> None:
+    with open_retriever(settings("hybrid", threshold=0.5, threshold_signal="bm25"), env={}) as retriever:
+        assert retriever.settings.mode == "hybrid" and retriever.search("kinematics of an arm").chunks
+    with pytest.raises(ConfigError, match="threshold_signal 'bm25' reads the query's words, which mode 'semantic'"):
+        open_retriever(settings("dense", threshold=0.5, threshold_signal="bm25"), env={})
+    with pytest.raises(ConfigError, match="distance cosine: threshold: expected a number from 0 to 1"):
+        open_retriever(settings("dense", threshold=30), env={})
+    for values, said in (
+        ({"fusion": "rrf", "threshold": 0.3, "threshold_on": "final"}, "would compare the threshold with rrf scores"),
+        ({"threshold": 0.3, "threshold_signal": "known_words", "mode": "hybrid"}, "'known_words' needs words"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            open_retriever(settings("hybrid", **values), env={})
+
+
+class Other(Counting):
+    """Another model than the collection's."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [vector[::-1] for vector in super().embed_documents(texts)]
+
+
+def test_what_does_not_fit_its_collection_is_refused() -> None:
+    store = vector_store()
+    with pytest.raises(StoreError, match="has no sparse vector 'bm25', which mode 'hybrid' searches"):
+        adopt_given(store, RetrieverConfig(mode="hybrid"), None, {})
+    with pytest.raises(StoreError, match="Other gives stored texts a vector of cosine"):
+        adopt_given(QdrantVectorStore(store.client, "robots", embedding=Other()), RetrieverConfig(), None, {})
+    assert store.similarity_search("kinematics")
+    store.client.close()
+
+
+# LangChain's own tutorials for Qdrant: the stores and retrievers they end with go through our doors as they are
+
+SIZE = 512
+TEXTS = (
+    "The ferry to the island leaves at nine from the north pier.",
+    "Tickets for the ferry are sold on board; the crew takes coins and cards.",
+    "Where do I buy honey? The market on the square sells it, and tickets for the fair.",
+    "A storm closed the mountain road for two days.",
+    "The island museum shows nets, lamps and old charts.",
+)
+HARBOUR = [Document(page_content=text, metadata={"source": "harbour"}) for text in TEXTS]
+HOUR, WHERE, SOUP = "When does the ferry to the island leave?", "Where do I buy tickets for the ferry?", "onion soup"
+# The ferry is the first for HOUR; honey has more words of WHERE than the tickets, which come second: half hit at 1.
+ANSWERS = {HOUR: "leaves at nine", WHERE: "sold on board"}
+GOLDEN: list[dict[str, Any]] = [{"query": query, "evidence": [{"quote": text}]} for query, text in ANSWERS.items()]
+GOLDEN.append({"query": SOUP, "in_scope": False})
+METRICS = ["ranking/*", "scope/*"]
+
+
+class Words(Embeddings):
+    """Counts words, each in the dimension that its checksum gives: stands in for OpenAI's model."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        counts = Counter(zlib.crc32(word.encode()) % SIZE for word in re.findall(r"\w+", text.lower()))
+        return [float(counts[place]) for place in range(SIZE)]
+
+
+def check_run(given: Any, find: Callable[[str], Sequence[Document]], *, at_5: float = 1.0) -> None:
+    """Evaluate it: half of the queries are hits at 1, and at every depth as many as in the order of its own search."""
+    found = evals.evaluate(given, GOLDEN, metrics=METRICS).metrics
+    own = {k: sum(any(ANSWERS[q] in d.page_content for d in find(q)[:k]) for q in ANSWERS) / 2 for k in (1, 3, 5)}
+    assert {k: found[f"ranking/hit_rate_at_{k}"].value for k in own} == own
+    assert (own[1], own[5]) == (0.5, at_5)
+    assert found["scope/false_answer"].value == bool(find(SOUP))
+
+
+def check_store(store: QdrantVectorStore, mode: str = "semantic") -> None:
+    """Evaluate and sweep it. The best of each query has a cosine of 0.67 and 0.66, the next 0.40 and 0.44."""
+    check_run(store, lambda query: [document for document, _ in store.similarity_search_with_score(query, k=5)])
+    cells = evals.sweep(store, GOLDEN, top_k=[1, 2], threshold=[0.0, 0.6], metrics=[*METRICS, "ragas/id_*"]).cells
+    recall = {(c["top_k"], c["threshold"]): c["ragas/id_context_recall"] for _, c in cells.iterrows()}
+    assert (recall, {*cells["mode"]}) == ({(1, 0.0): 0.5, (2, 0.0): 1.0, (1, 0.6): 0.5, (2, 0.6): 0.5}, {mode})
+
+
+@pytest.fixture
+def in_memory() -> Iterator[QdrantVectorStore]:
+    """The store in memory that the tutorials begin with."""
+    with closing(QdrantClient(":memory:")) as client:
+        client.create_collection("harbour", VectorParams(size=SIZE, distance=Distance.COSINE))
+        yield QdrantVectorStore(client=client, collection_name="harbour", embedding=Words())
+
+
+def test_dense_search_and_an_mmr_retriever_in_memory(in_memory: QdrantVectorStore) -> None:
+    in_memory.add_documents(documents=HARBOUR)
+    retriever = in_memory.as_retriever(search_type="mmr", search_kwargs={"k": 1})
+    check_run(retriever, retriever.invoke, at_5=0.5)
+    check_store(in_memory)
+
+
+@pytest.mark.parametrize("mode", [RetrievalMode.SPARSE, RetrievalMode.HYBRID])
+def test_sparse_and_hybrid_search_on_disk(mode: RetrievalMode, tmp_path: Path) -> None:
+    own: dict[str, Any] = {"sparse_embedding": Terms(Words()), "sparse_vector_name": "sparse", "retrieval_mode": mode}
+    own |= {"embedding": Words(), "vector_name": "dense"} if mode == RetrievalMode.HYBRID else {}
+    with closing(QdrantClient(path=str(tmp_path / "db"))) as client:
+        client.create_collection(
+            "harbour",
+            {"dense": VectorParams(size=SIZE, distance=Distance.COSINE)},
+            sparse_vectors_config={"sparse": models.SparseVectorParams()},
+        )
+        qdrant = QdrantVectorStore(client=client, collection_name="harbour", **own)
+        qdrant.add_documents(documents=HARBOUR)
+        check_run(qdrant.as_retriever(), qdrant.as_retriever().invoke)
+        if mode == RetrievalMode.HYBRID:
+            check_store(qdrant, "hybrid")
+            return
+        check_run(qdrant, qdrant.similarity_search)
+        with pytest.raises(ConfigError, match="gives no scores"):
+            evals.sweep(qdrant, GOLDEN, top_k=[1, 2], threshold=[0.0, 0.3])
+        assert len(evals.sweep(qdrant, GOLDEN, top_k=[1, 2]).cells) == 2
+
+
+def test_a_pdf_in_a_notebook(in_memory: QdrantVectorStore, tmp_path: Path) -> None:
+    """Build a semantic search engine with LangChain, as in a notebook, where an event loop runs."""
+    (tmp_path / "harbour.pdf").write_bytes(pdf(TEXTS))
+    pages = pypdf.PdfReader(tmp_path / "harbour.pdf").pages
+    splitter = RecursiveCharacterTextSplitter(chunk_size=1000, chunk_overlap=200, add_start_index=True)
+    in_memory.add_documents(splitter.split_documents([Document(page.extract_text()) for page in pages]))
+
+    @chain
+    def retriever(query: str) -> list[Document]:
+        return in_memory.similarity_search(query, k=1)
+
+    async def notebook() -> None:
+        check_run(retriever, retriever.invoke, at_5=0.5)
+        check_store(in_memory)
+
+    asyncio.run(notebook())

@@ -1,5 +1,6 @@
-"""The QdrantVectorStore inside, whose own search is the oracle, in every kind of store; a caller's; several vectors."""
+"""The QdrantVectorStore inside, whose own search is the oracle; every kind of store; distances; several vectors."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -8,23 +9,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-from langchain_qdrant import QdrantVectorStore, RetrievalMode
+from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
+from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import ConfigError, EmbeddingError, StoreError
 from retrievers.records import Distance
-from retrievers.retriever.opened import adopt_given, open_retriever
 from retrievers.search.rerank import mmr_order
-from tests.support import distances, foreign
-from tests.support.collections import REPEATED, TableEmbeddings, embedded, index_pages, settings, write_pages
-from tests.support.embeddings import Counting
-from tests.support.foreign import Terms, vector_store
-from tests.support.hybrid import bm25_of, select_by, variant
+from retrievers.store.embedded import EmbeddedClient
+from tests.support import distances
+from tests.support.collections import IDF, embedded, fill, index_pages, settings, write_pages
+from tests.support.hybrid import variant
 from tests.support.qdrant_server import QdrantServer
 
-QUERIES = ("how do nodes stream messages", "request answer client", REPEATED, "measure the rate with hz", "zebra")
+QUERIES = (
+    "how do nodes stream messages",
+    "request answer client",
+    "glossary words used here",
+    "measure rates",
+    "zebra",
+)
 STORES = ("embedded", "local mode", "server")
 
 
@@ -48,19 +54,18 @@ def opened(config: RetrieverConfig, **values: Any) -> QdrantRetriever:
     return QdrantRetriever.open(changed, env={})
 
 
-@pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
-def test_invoke_search_and_evaluation_are_one_search(configs: Any, kind: str, mode: str) -> None:
-    with opened(configs[kind], mode=mode, threshold=0.2) as plain:
-        for retriever in (plain, variant(plain, rerank="mmr")):
-            for query, candidates in zip(QUERIES, retriever.candidates(QUERIES), strict=True):
-                expected, found = select_by(retriever.settings, candidates).chunks, retriever.search(query).chunks
-                assert [hit.chunk for hit in found] == [hit.chunk for hit in expected]
-                for ours, theirs in zip(found, expected, strict=True):
-                    assert {"": ours.score, **ours.scores} == pytest.approx(
-                        {"": theirs.score, **theirs.scores}, abs=1e-6
-                    )
-                assert [document.id for document in retriever.invoke(query)] == [hit.chunk.point_id for hit in found]
+@pytest.mark.parametrize("rerank", ["none", "mmr"])
+def test_every_kind_of_store_gives_the_same(configs: Any, mode: str, rerank: str) -> None:
+    def given(kind: str) -> list[Any]:
+        with opened(configs[kind], mode=mode, rerank=rerank, threshold=0.2) as retriever:
+            sessions = [*map(retriever.search, QUERIES)]
+        scores = [{"": hit.score, **hit.scores} for session in sessions for hit in session.chunks]
+        return [[hit.chunk for session in sessions for hit in session.chunks], scores]
+
+    chunks, scores = given("embedded")
+    for kind in ("local mode", "server"):
+        assert given(kind) == [chunks, [pytest.approx(each, abs=1e-6) for each in scores]]
 
 
 @pytest.mark.parametrize("kind", STORES)
@@ -105,14 +110,15 @@ def test_a_collection_is_searched_by_its_own_distance(kind: str, distance: Dista
             assert retriever.settings.distance == distance
             unit = distances.VECTORS / np.linalg.norm(distances.VECTORS, axis=1, keepdims=True)
             for number, query in enumerate(distances.QUERIES):
-                scores, terms = distances.semantic(distance, number), distances.keyword(number)
+                scores = distances.semantic(distance, number)
                 best = distances.ranked(scores, DEPTH)
                 assert ids(retriever, query) == best
                 assert {hit.score_scale for hit in retriever.search(query).chunks} == {distance}
-                by = {mode: variant(retriever, mode=mode, fusion="rrf") for mode in ("keyword", "hybrid")}
-                assert ids(by["keyword"], query) == [n for n in distances.ranked(terms) if terms[n] > 0][:DEPTH]
-                sums = distances.fused(distance, number, DEPTH)
-                assert ids(by["hybrid"], query) == sorted(sums, key=lambda n: (-round(sums[n], 12), n))[:DEPTH]
+                sums = Counter[int]()
+                for share, side in ((0.7, best), (0.3, ids(variant(retriever, mode="keyword"), query))):
+                    sums.update({n: share / (60 + rank) for rank, n in enumerate(side, 1)})
+                fused = sorted(sums, key=lambda n: (-round(sums[n], 12), n))[:DEPTH]
+                assert ids(variant(retriever, mode="hybrid", fusion="rrf"), query) == fused
                 cut = float(scores[best[4]] + scores[best[5]]) / 2
                 for on, kept in (("each", [n for n in best if scores[n] >= cut]), ("best", best)):
                     session = variant(retriever, threshold=cut, threshold_on=on).search(query)
@@ -136,93 +142,17 @@ def test_a_distance_where_the_lower_score_is_the_nearer_is_refused(tmp_path: Pat
             QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS)
 
 
-# A store of the caller's own
-
-MINE = ("kinematics of an arm", "a named channel of messages", "reliable camera images", "zebra")
-
-
-@pytest.mark.parametrize("mode", [RetrievalMode.DENSE, RetrievalMode.HYBRID])
-def test_a_callers_store_is_searched_in_its_own_mode_and_left_open(mode: RetrievalMode) -> None:
-    store = vector_store(mode=mode)
-    retriever, config = adopt_given(store, RetrieverConfig(), None, {})
-    assert isinstance(retriever, QdrantRetriever) and retriever.vector_store is store
-    assert config.mode == ("semantic" if mode == RetrievalMode.DENSE else "hybrid")
-    assert len(retriever.notes) == (mode == RetrievalMode.HYBRID)
-    plain = QdrantVectorStore(store.client, "robots", embedding=Counting())
-    for query in MINE:
-        found = {hit.chunk.text: hit.scores["semantic"] for hit in retriever.search(query).chunks}
-        theirs = {d.page_content: max(0.0, s) for d, s in plain.similarity_search_with_score(query, k=5)}
-        assert found == pytest.approx({text: theirs[text] for text in found}, abs=1e-6) and len(found) == 5
-    retriever.close()
-    assert store.similarity_search("kinematics")
-    store.client.close()
-
-
-def test_it_gets_a_threshold_and_another_mode() -> None:
-    store = vector_store(mode=RetrievalMode.HYBRID)
-    for mode, scale in (("semantic", "cosine"), ("keyword", "sparse"), ("hybrid", "weighted")):
-        retriever, _ = adopt_given(store, RetrieverConfig(mode=mode, threshold=0.6), None, {})
-        session = retriever.search("kinematics of an arm")
-        assert {hit.score_scale for hit in (*session.chunks, *session.below_threshold)} == {scale}
-        assert all(hit.scores["semantic"] >= 0.6 for hit in session.chunks)
-        assert session.filtered_out > 0 or mode == "keyword"
-    sparse = QdrantVectorStore(store.client, "robots", retrieval_mode=RetrievalMode.SPARSE, sparse_embedding=Terms())
-    theirs = {d.page_content: score for d, score in sparse.similarity_search_with_score("kinematics arm", k=5)}
-    retriever, _ = adopt_given(store, RetrieverConfig(mode="keyword"), None, {})
-    [found] = retriever.candidates(["kinematics arm"])
-    assert {hit.chunk.text: hit.score for hit in found} == pytest.approx(theirs, abs=1e-5)
-    store.client.close()
-
-
-def test_settings_are_judged_by_the_mode_that_the_store_brings_along() -> None:
-    with open_retriever(foreign.settings("hybrid", threshold=0.5, threshold_signal="bm25"), env={}) as retriever:
-        assert retriever.settings.mode == "hybrid" and retriever.search("kinematics of an arm").chunks
-    with pytest.raises(ConfigError, match="threshold_signal 'bm25' reads the query's words, which mode 'semantic'"):
-        open_retriever(foreign.settings("dense", threshold=0.5, threshold_signal="bm25"), env={})
-    with pytest.raises(ConfigError, match="distance cosine: threshold: expected a number from 0 to 1"):
-        open_retriever(foreign.settings("dense", threshold=30), env={})
-    for values, said in (
-        ({"fusion": "rrf", "threshold": 0.3, "threshold_on": "final"}, "would compare the threshold with rrf scores"),
-        ({"threshold": 0.3, "threshold_signal": "known_words", "mode": "hybrid"}, "'known_words' needs words"),
-    ):
-        with pytest.raises(ConfigError, match=said):
-            open_retriever(foreign.settings("hybrid", **values), env={})
-
-
-class Other(Counting):
-    """Another model than the collection's."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [vector[::-1] for vector in super().embed_documents(texts)]
-
-
-def test_what_does_not_fit_its_collection_is_refused() -> None:
-    store = vector_store()
-    with pytest.raises(StoreError, match="has no sparse vector 'bm25', which mode 'hybrid' searches"):
-        adopt_given(store, RetrieverConfig(mode="hybrid"), None, {})
-    with pytest.raises(StoreError, match="Other gives stored texts a vector of cosine"):
-        adopt_given(QdrantVectorStore(store.client, "robots", embedding=Other()), RetrieverConfig(), None, {})
-    assert store.similarity_search("kinematics")
-    store.client.close()
-
-
 # Several dense and sparse vectors: which are searched, by whose encoder, against brute force
 
-WORDS = ("arm", "battery", "camera", "drone", "encoder", "fuse")
-RANDOM = np.random.default_rng(3)
-TEXTS = tuple(" ".join(RANDOM.choice(WORDS, size=5)) for _ in range(24))
-SMALL, LARGE = RANDOM.normal(size=(24, 3)), RANDOM.normal(size=(24, 4))
-QUERY = "drone battery battery"
-EMBEDDED = TableEmbeddings({**dict(zip(TEXTS, SMALL.tolist(), strict=True)), QUERY: [0.3, -1.0, 0.4]})
+QUERY = distances.QUERIES[1]
 
 
 def splade(text: str) -> dict[int, float]:
     """Weigh words as a made model does, which adds a related word to each."""
     weights: dict[int, float] = {}
-    for word in text.split():
-        place = WORDS.index(word)
+    for place in (distances.WORDS.index(word) for word in text.split() if word in distances.WORDS):
         weights[place] = weights.get(place, 0.0) + 1.5
-        weights[(place + 1) % len(WORDS)] = 0.25
+        weights[(place + 1) % len(distances.WORDS)] = 0.25
     return weights
 
 
@@ -253,23 +183,21 @@ def keyword(vector_name: str, encoder: Any) -> dict[str, str]:
     return {"vector_name": vector_name, "encoder": f"python:{__name__}:make"}
 
 
-def fill_several(client: QdrantClient) -> None:
-    idf = models.SparseVectorParams(modifier=models.Modifier.IDF)
-    client.create_collection(
-        "mine",
-        vectors_config={
-            "small": models.VectorParams(size=3, distance=models.Distance.COSINE),
-            "large": models.VectorParams(size=4, distance=models.Distance.DOT),
-        },
-        sparse_vectors_config={"splade": models.SparseVectorParams(), "minicoil": idf, "words": idf},
-    )
-    points = []
-    for number, text in enumerate(TEXTS):
-        dense: dict[str, Any] = {"small": SMALL[number].tolist(), "large": LARGE[number].tolist()}
-        vectors = dense | {"splade": sparse(text), "minicoil": sparse(text), "words": bm25_of(text)}
-        payload = {"page_content": text, "metadata": {"chunk_id": f"{number:02}"}}
-        points.append(models.PointStruct(id=number, vector=vectors, payload=payload))
-    client.upsert("mine", points)
+def fill_several(client: QdrantClient | EmbeddedClient) -> None:
+    vectors = [
+        {
+            **{"small": distances.VECTORS[number].tolist(), "large": distances.VECTORS[number, :4].tolist()},
+            **{"splade": sparse(text), "minicoil": sparse(text), "words": Bm25Encoder().document(text)},
+        }
+        for number, text in enumerate(distances.TEXTS)
+    ]
+    payloads = [{"page_content": text, "metadata": {"chunk_id": f"{n:02}"}} for n, text in enumerate(distances.TEXTS)]
+    params = {
+        "small": models.VectorParams(size=5, distance=models.Distance.COSINE),
+        "large": models.VectorParams(size=4, distance=models.Distance.DOT),
+    }
+    weighed = {"splade": models.SparseVectorParams(), "minicoil": IDF, "words": IDF}
+    fill(client, "mine", vectors, payloads, params=params, sparse=weighed)
 
 
 @pytest.fixture(scope="module", params=["edge", "server"])
@@ -287,7 +215,7 @@ def several(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def over(store: Mapping[str, Any], **values: Any) -> QdrantRetriever:
     config = settings(**{"store": dict(store), "vector_name": "small", **OWN, **values})
-    return QdrantRetriever.open(config, embeddings=EMBEDDED)
+    return QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS)
 
 
 def found(retriever: QdrantRetriever) -> list[tuple[int, float]]:
@@ -296,13 +224,13 @@ def found(retriever: QdrantRetriever) -> list[tuple[int, float]]:
 
 def of_terms(name: str) -> list[tuple[int, float]]:
     """Weigh every text by brute force, with the IDF where the vector has it."""
-    documents = [splade(text) for text in TEXTS]
-    scores = np.zeros(len(TEXTS))
+    documents = [splade(text) for text in distances.TEXTS]
+    scores = np.zeros(distances.COUNT)
     for term, weight in splade(QUERY).items():
         held = sum(term in document for document in documents)
-        rarity = np.log((len(TEXTS) - held + 0.5) / (held + 0.5) + 1) if name == "minicoil" else 1
+        rarity = np.log((distances.COUNT - held + 0.5) / (held + 0.5) + 1) if name == "minicoil" else 1
         scores += [weight * document.get(term, 0) * rarity for document in documents]
-    order = sorted(range(len(TEXTS)), key=lambda n: (-round(float(scores[n]), 5), n))
+    order = sorted(range(distances.COUNT), key=lambda n: (-round(float(scores[n]), 5), n))
     return [(n, float(scores[n])) for n in order if scores[n] > 0]
 
 

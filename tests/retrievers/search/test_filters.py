@@ -15,8 +15,9 @@ from retrievers import QdrantRetriever
 from retrievers.config.filters import to_filter
 from retrievers.errors import ConfigError, StoreError
 from retrievers.search.query import compile_filters
-from retrievers.store.collection import NO_LIMITS, SAMPLE
-from tests.support.collections import embedded, fill, index_pages, settings, write_pages
+from retrievers.store.collection import NO_LIMITS
+from retrievers.store.inspection import SAMPLE
+from tests.support.collections import embedded, fill, indexed, settings
 from tests.support.expressions import Tree, as_text, holds, trees
 from tests.support.qdrant_server import QdrantServer
 
@@ -39,9 +40,8 @@ def plain(source: Any) -> str:
     return typed(to_filter(source))
 
 
-@pytest.mark.parametrize(
-    ("text", "same"),
-    [
+def test_a_filter_is_read() -> None:
+    for text, same in (
         ("module = module-1-ros2", "module='module-1-ros2'"),
         ("n < -5\n AND NOT n >= 2.5", "n {'lt': -5.0} and not(n {'gte': 2.5})"),
         ("tags in [a, b,]", "tags='a' or tags='b'"),
@@ -55,10 +55,8 @@ def plain(source: Any) -> str:
         ('"not" = x', "not='x'"),
         ("not a=1 and b=2", "not(a=1) and b=2"),
         ({"module": "a", "tags": ["b", "c"], "n": 5}, "module='a' and tags='b' or tags='c' and n=5"),
-    ],
-)  # fmt: skip
-def test_a_filter_is_read(text: Any, same: str) -> None:
-    assert plain(text) == same
+    ):
+        assert plain(text) == same
 
 
 def test_and_binds_closer_than_or_and_parentheses_closer_still() -> None:
@@ -182,8 +180,7 @@ def test_a_payload_key_may_have_any_characters(memory: QdrantClient, key: str) -
 
 
 def test_a_filter_that_a_server_refuses_is_told_at_the_opening(server: QdrantServer, tmp_path: Path) -> None:
-    config = settings(store={"url": server.url}, collection="pages", filters="tags = topics", threshold=None)
-    index_pages(config, write_pages(tmp_path))
+    config = indexed(tmp_path, store={"url": server.url}, filters="tags = topics", threshold=None)
     with QdrantRetriever.open(config, env={}) as retriever:
         assert {hit.chunk.title for hit in retriever.search("messages").chunks} == {"Topics"}
     server.rules.strict = {"unindexed_filtering_retrieve": False}

@@ -54,9 +54,8 @@ def test_the_rest_of_a_payload_is_kept() -> None:
         assert {read(payload)} == {read(payload)}, "it can be hashed all the same"
 
 
-@pytest.mark.parametrize(
-    ("fields", "setting", "expected"),
-    [
+def test_a_field_is_read_by_each_name() -> None:
+    for fields, setting, expected in (
         ({"source_url": "/a", "url": "/b"}, {}, {"source_url": "/a"}),  # the canonical name first
         ({"source_url": None, "url": "/b"}, {}, {"source_url": "/b"}),
         ({"source": "/b", "k": None}, {}, {"source_url": "/b", "extra": {"source": "/b", "k": None}}),
@@ -68,18 +67,13 @@ def test_the_rest_of_a_payload_is_kept() -> None:
         ({"text": "", "chunk_id": 12}, {}, {"text": "", "chunk_id": "12", "problems": ()}),
         # Half a character cannot be stored or sent.
         ({"text": "a \ud800 b", "tags": ["\ud83e\udd16"]}, {}, {"text": "a \ufffd b", "tags": ("🤖",)}),
-    ],
-)
-def test_a_field_is_read_by_each_name(
-    fields: dict[str, Any], setting: dict[str, str], expected: dict[str, Any]
-) -> None:
-    chunk = read({"text": "t", **fields}, **FLAT, map=setting)
-    assert {name: getattr(chunk, name) for name in expected} == expected
+    ):
+        chunk = read({"text": "t", **fields}, **FLAT, map=setting)
+        assert {name: getattr(chunk, name) for name in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "kind"),
-    [
+def test_a_value_of_the_wrong_type_is_left_out_and_named() -> None:
+    for name, values, kind in (
         ("title", [5, " \n"], "text"),
         ("chunk_id", [True], "text or a whole number"),
         ("source_document_id", [{}], "text or a whole number"),
@@ -88,31 +82,26 @@ def test_a_field_is_read_by_each_name(
         ("sidebar_position", ["1", True], "a number"),
         ("tags", ["a, b", ["a", 1]], "a list of texts"),
         ("text", [5, None], "text under payload key 'text'"),
-    ],
-)
-def test_a_value_of_the_wrong_type_is_left_out_and_named(name: str, values: list[Any], kind: str) -> None:
-    for value in values:
-        chunk = read({"text": "t", name: value}, **FLAT)
-        assert chunk.problems == (f"{name}: expected {kind}, got {value!r}",)
-        assert getattr(chunk, name) == {"chunk_id": "p", "text": ""}.get(name)
+    ):
+        for value in values:
+            chunk = read({"text": "t", name: value}, **FLAT)
+            assert chunk.problems == (f"{name}: expected {kind}, got {value!r}",)
+            assert getattr(chunk, name) == {"chunk_id": "p", "text": ""}.get(name)
 
 
-@pytest.mark.parametrize(
-    ("known", "source", "breadcrumb"),
-    [
+def test_a_chunk_says_where_it_is_as_far_as_is_known() -> None:
+    for known, source, breadcrumb in (
         ({"file_path": "ros2/topics.md", "start_line": 5, "end_line": 9}, "ros2/topics.md:5-9", ""),
         ({"file_path": "ros2/topics.md", "start_line": 5, "heading": "Rates"}, "ros2/topics.md:5", "Rates"),
         ({"file_path": "a.pdf", "page_number": 3}, "a.pdf:3", ""),
         ({"source_url": "/docs/a", "module": "a", "chapter": "a", "heading": "Rates"}, "/docs/a", "a › Rates"),
         ({}, "c1", ""),
-    ],
-)
-def test_a_chunk_says_where_it_is_as_far_as_is_known(known: dict[str, Any], source: str, breadcrumb: str) -> None:
-    chunk = Chunk(chunk_id="c1", point_id="p1", text="  a\n\n b\tc " + "x" * 300, **known)
-    hit = RetrievedChunk(rank=1, score=None, score_scale="none", chunk=chunk)
-    assert (hit.source, hit.breadcrumb) == (chunk.source, chunk.breadcrumb) == (source, breadcrumb)
-    assert chunk.chunk_text_preview == "a b c " + "x" * 194
-    assert [chunk.value(alias) for alias in ALIASES] == [getattr(chunk, name) for name in ALIASES.values()]
+    ):
+        chunk = Chunk(chunk_id="c1", point_id="p1", text="  a\n\n b\tc " + "x" * 300, **known)
+        hit = RetrievedChunk(rank=1, score=None, score_scale="none", chunk=chunk)
+        assert (hit.source, hit.breadcrumb) == (chunk.source, chunk.breadcrumb) == (source, breadcrumb)
+        assert chunk.chunk_text_preview == "a b c " + "x" * 194
+        assert [chunk.value(alias) for alias in ALIASES] == [getattr(chunk, name) for name in ALIASES.values()]
 
 
 # Points

@@ -1,20 +1,20 @@
 """The embedded store: whole or as it was, unchanged by readers, searched as local mode searches."""
 
 import asyncio
-import itertools
 import json
-import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langchain_qdrant import QdrantVectorStore, RetrievalMode
 from qdrant_client import QdrantClient, models
 
@@ -22,43 +22,44 @@ from retrievers.errors import CollectionNotFoundError, StoreError
 from retrievers.store import building
 from retrievers.store.building import check_room
 from retrievers.store.embedded import EmbeddedClient
-from tests.support import edge_world as world
-from tests.support.collections import WritableClient
-from tests.support.edge_world import Ranking, assert_same, top
+from tests.support.collections import IDF
 from tests.support.foreign import Terms
 from tests.support.indexing import DIMENSION, HashEmbeddings
 
 NAME = "pages"
 TEXTS = ["robots walk", "robots see", "hands grasp", "wheels roll"]
 DENSE = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
-IDF = models.SparseVectorParams(modifier=models.Modifier.IDF)
 SPARSE = {"langchain-sparse": IDF}
+POINTS = [
+    models.PointStruct(
+        id=number,
+        vector={
+            "": HashEmbeddings().embed_query(text),
+            "langchain-sparse": models.SparseVector(indices=[number], values=[1]),
+        },
+        payload={"page_content": text, "metadata": {"n": number, "robot": "robot" in text}},
+    )
+    for number, text in enumerate(TEXTS)
+]
 
 
-def points() -> list[models.PointStruct]:
-    made = []
-    for number, text in enumerate(TEXTS):
-        sparse = models.SparseVector(indices=[number], values=[1])
-        payload = {"page_content": text, "metadata": {"n": number, "robot": "robot" in text}}
-        vectors: dict[str, Any] = {"": HashEmbeddings().embed_query(text), "langchain-sparse": sparse}
-        made.append(models.PointStruct(id=number, vector=vectors, payload=payload))
-    return made
+def build(client: EmbeddedClient, points: Sequence[models.PointStruct], name: str = NAME, **parts: Any) -> None:
+    with client.building(name, vectors=DENSE, sparse=SPARSE, **parts) as made:
+        made.upsert(points)
 
 
 @pytest.fixture
-def client(tmp_path: Path) -> Any:
-    made = WritableClient(tmp_path / "store", create=True)
-    made.create_collection(NAME, DENSE, SPARSE, metadata={"made": "here"})
-    made.upsert(NAME, points())
-    yield made
-    made.close()
+def client(tmp_path: Path) -> Iterator[EmbeddedClient]:
+    with closing(EmbeddedClient(tmp_path / "store", create=True)) as made:
+        build(made, POINTS, metadata={"made": "here"}, indexes={"metadata.n": "integer"})
+        yield made
 
 
 def files(folder: Path) -> Mapping[str, bytes]:
     return {str(f.relative_to(folder)): f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
 
 
-def test_reading_changes_no_byte(client: WritableClient) -> None:
+def test_reading_changes_no_byte(client: EmbeddedClient) -> None:
     before = files(client.path)
     with closing(EmbeddedClient(client.path)) as reader:
         assert reader.count(NAME).count == 4
@@ -70,12 +71,12 @@ def test_reading_changes_no_byte(client: WritableClient) -> None:
     assert files(client.path) == before
 
 
-def test_a_build_that_fails_leaves_the_collection_as_it_was(client: WritableClient) -> None:
+def test_a_build_that_fails_leaves_the_collection_as_it_was(client: EmbeddedClient) -> None:
     before = files(client.path)
     with pytest.raises(StoreError, match="expected dim: 8, got 7"):
-        client.upsert(NAME, [models.PointStruct(id=7, vector=[1.0] * 7)])
-    with pytest.raises(KeyError), client.building(NAME, vectors=DENSE, sparse=SPARSE) as build:
-        build.upsert(points()[:1])
+        build(client, [*POINTS, models.PointStruct(id=7, vector=[1.0] * 7)])
+    with pytest.raises(KeyError), client.building(NAME, vectors=DENSE, sparse=SPARSE) as made:
+        made.upsert(POINTS[:1])
         raise KeyError
     assert files(client.path) == before
     assert client.count(NAME).count == 4
@@ -84,11 +85,11 @@ def test_a_build_that_fails_leaves_the_collection_as_it_was(client: WritableClie
     assert not client.collection_exists("new")
 
 
-def test_a_reader_sees_a_new_build_at_its_next_call(client: WritableClient) -> None:
+def test_a_reader_sees_a_new_build_at_its_next_call(client: EmbeddedClient) -> None:
     with closing(EmbeddedClient(client.path)) as reader:
         generation = reader.generation(NAME)
-        with client.building(NAME, vectors={"": DENSE}, sparse=SPARSE) as build:
-            build.upsert(points()[:3])
+        with client.building(NAME, vectors={"": DENSE}, sparse=SPARSE) as made:
+            made.upsert(POINTS[:3])
             assert reader.count(NAME).count == 4
             assert reader.generation(NAME) == generation
         assert reader.count(NAME).count == 3
@@ -96,7 +97,7 @@ def test_a_reader_sees_a_new_build_at_its_next_call(client: WritableClient) -> N
 
 
 @pytest.mark.parametrize("stage", ["between the renames", "after them", "before them"])
-def test_what_a_killed_build_left_is_read_and_cleared_away(client: WritableClient, stage: str) -> None:
+def test_what_a_killed_build_left_is_read_and_cleared_away(client: EmbeddedClient, stage: str) -> None:
     """At every moment between the renames there is one whole collection."""
     folder = client.path / "collections" / NAME
     new, old = (folder.with_name(f".{NAME}.{part}") for part in ("new", "old"))
@@ -106,28 +107,15 @@ def test_what_a_killed_build_left_is_read_and_cleared_away(client: WritableClien
     with closing(EmbeddedClient(client.path)) as reader:
         assert reader.count(NAME).count == 4
         assert [c.name for c in reader.get_collections().collections] == [NAME]
-    client.upsert(NAME, [points()[0].model_copy(update={"id": 9})])
-    assert client.count(NAME).count == 5
+    build(client, POINTS[:3])
+    assert client.count(NAME).count == 3
     assert [entry.name for entry in folder.parent.iterdir()] == [NAME]
-
-
-@pytest.mark.slow
-def test_whole_or_as_it_was_after_200_kills(on_disk: Path) -> None:
-    command = [sys.executable, "-m", "tests.support.edge_crash", str(on_disk / "store"), "200", "7"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    *trials, last = map(json.loads, done.stdout.splitlines())
-    assert len(trials) == 200
-    assert all(trial["whole"] and trial["found"] in (trial["before"], trial["tried"]) for trial in trials)
-    assert {trial["found"] == trial["tried"] for trial in trials} == {True, False}
-    assert last == [201, True]
-    assert [entry.name for entry in (on_disk / "store" / "collections").iterdir()] == ["pages"]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="ulimit -v")
 @pytest.mark.parametrize("limit", [250_000, 400_000, 500_000, 600_000, 750_000, 900_000])
-def test_a_search_short_of_memory_damages_nothing(client: WritableClient, limit: int) -> None:
-    client.create_payload_index(NAME, "metadata.n", "integer")
+def test_a_search_short_of_memory_damages_nothing(client: EmbeddedClient, limit: int) -> None:
     before = files(client.path)
     code = (
         "import sys; from pathlib import Path; from retrievers.store.embedded import EmbeddedClient; "
@@ -152,7 +140,7 @@ def test_a_search_short_of_memory_damages_nothing(client: WritableClient, limit:
         ("points", "expected 7 points, found 4"),
     ],
 )
-def test_a_damaged_collection_is_to_be_indexed_again(client: WritableClient, how: str, said: str) -> None:
+def test_a_damaged_collection_is_to_be_indexed_again(client: EmbeddedClient, how: str, said: str) -> None:
     client.close()
     folder = client.path / "collections" / NAME
     record = folder / "collection.json"
@@ -170,15 +158,14 @@ def test_a_damaged_collection_is_to_be_indexed_again(client: WritableClient, how
     else:
         other = {"engine": "0.1"} if how == "other engine" else {"info": content["info"] | {"points_count": 7}}
         record.write_text(json.dumps(content | other))
-    with closing(WritableClient(client.path)) as reader:
+    with closing(EmbeddedClient(client.path)) as reader:
         with pytest.raises(CollectionNotFoundError, match=rf"is not as it was written \(.*{said}.*\); index the pages"):
             reader.count(NAME)
-        with reader.building(NAME, vectors=DENSE, sparse=SPARSE) as build:
-            build.upsert(points())
+        build(reader, POINTS)
         assert reader.count(NAME).count == 4
 
 
-def test_too_little_room_is_refused_before(client: WritableClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_room_is_refused_before(client: EmbeddedClient, monkeypatch: pytest.MonkeyPatch) -> None:
     check_room(client.path, NAME, 1_000)
     monkeypatch.setattr(building.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 8, 10**6))  # type: ignore[attr-defined]
     with pytest.raises(StoreError, match=r"has 1 MB free, .*'pages' may take 203 MB; .*nothing was changed"):
@@ -186,20 +173,20 @@ def test_too_little_room_is_refused_before(client: WritableClient, monkeypatch: 
 
 
 def test_a_folder_that_cannot_be_written_says_what_to_do(
-    client: WritableClient, monkeypatch: pytest.MonkeyPatch
+    client: EmbeddedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(_: Path) -> None:
         raise RuntimeError("failed to load segment: Read-only file system (os error 30)")
 
     monkeypatch.setattr(building, "opened", fails)
     with (
-        closing(WritableClient(client.path)) as reader,
+        closing(EmbeddedClient(client.path)) as reader,
         pytest.raises(StoreError, match=r"30\); .* must be writable, too"),
     ):
         reader.count(NAME)
 
 
-def test_what_is_not_there_and_what_cannot_be_asked(client: WritableClient, tmp_path: Path) -> None:
+def test_what_is_not_there_and_what_cannot_be_asked(client: EmbeddedClient, tmp_path: Path) -> None:
     with pytest.raises(CollectionNotFoundError, match=r"no collection 'page' at .*; did you mean 'pages'"):
         client.count("page")
     with pytest.raises(StoreError, match="no embedded store"):
@@ -211,20 +198,20 @@ def test_what_is_not_there_and_what_cannot_be_asked(client: WritableClient, tmp_
         client.count(NAME, models.Filter(must=[text]))
 
 
-def test_any_name_is_a_folder_of_its_own(client: WritableClient) -> None:
+def test_any_name_is_a_folder_of_its_own(client: EmbeddedClient) -> None:
     names = ["a/b", ".hidden", "x.new", "ä ö", "%2E", "..", "CON"]
     for name in names:
-        client.create_collection(name, DENSE)
+        build(client, [], name)
         assert client.count(name).count == 0
     assert {each.name for each in client.get_collections().collections} == {NAME, *names}
 
 
-def test_threads_share_a_client_while_it_is_built_anew(client: WritableClient) -> None:
+def test_threads_share_a_client_while_it_is_built_anew(client: EmbeddedClient) -> None:
     with closing(EmbeddedClient(client.path)) as reader, ThreadPoolExecutor(8) as pool:
         vector = HashEmbeddings().embed_query("robots walk")
         searches = [pool.submit(reader.query_points, NAME, vector, limit=1) for _ in range(200)]
         for _ in range(3):
-            client.upsert(NAME, points())
+            build(client, POINTS)
         searches += [pool.submit(reader.query_points, NAME, vector, limit=1) for _ in range(200)]
         assert {found.result().points[0].id for found in searches} == {0}
 
@@ -237,12 +224,12 @@ def filled(client: Any, mode: RetrievalMode) -> QdrantVectorStore:
     return QdrantVectorStore(client, NAME, embedding=HashEmbeddings(), retrieval_mode=mode, sparse_embedding=sparse)
 
 
-def test_langchain_qdrant_finds_what_it_finds_in_local_mode(client: WritableClient) -> None:
+def test_langchain_qdrant_finds_what_it_finds_in_local_mode(client: EmbeddedClient) -> None:
     """Its own fusion depends on k, and the engine's on chance where scores are equal: compared as scores."""
     some = models.Filter(must=[models.FieldCondition(key="metadata.n", range=models.Range(gte=1))])
     with closing(QdrantClient(":memory:")) as local:
         local.create_collection(NAME, DENSE, sparse_vectors_config=SPARSE)
-        local.upsert(NAME, points())
+        local.upsert(NAME, POINTS)
         ours, theirs = (filled(each, RetrievalMode.DENSE) for each in (client, local))
         for options in ({"k": 4}, {"k": 2, "filter": some}, {"k": 4, "score_threshold": 0.6}, {"k": 2, "offset": 1}):
             found = ours.similarity_search_with_score("robots see", **options)
@@ -257,7 +244,7 @@ def test_langchain_qdrant_finds_what_it_finds_in_local_mode(client: WritableClie
             assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-6)
 
 
-def test_one_builds_while_others_read(client: WritableClient) -> None:
+def test_one_builds_while_others_read(client: EmbeddedClient) -> None:
     with closing(EmbeddedClient(client.path)) as other, client.building("other", vectors=DENSE):
         assert other.count(NAME).count == 4
         with pytest.raises(StoreError, match="is being written to by another"), other.building(NAME, vectors=DENSE):
@@ -267,79 +254,115 @@ def test_one_builds_while_others_read(client: WritableClient) -> None:
 
 # Random collections and searches: the embedded store and local mode of qdrant-client agree
 
-FAST, SLOW = range(2), range(2, 60)
+WORDS, NUMBERS = st.sampled_from(["guide", "né→é", "ros", "lidar"]), st.sampled_from([0, 1, 2, 2**53, -7])
+HALVES = st.integers(-4, 4).map(lambda number: number / 2)
+IDS = st.integers(0, 59).map(lambda number: number if number % 2 else str(UUID(int=number * 2**64 + number)))
+# Small whole numbers, so that many cosines are equal.
+BY_MEANING = st.lists(st.integers(-2, 2).map(float), min_size=4, max_size=4).filter(any)
+BY_TERMS = st.dictionaries(st.integers(0, 11), st.sampled_from([0.5, 1.0, 1.5]), min_size=1, max_size=5).map(
+    lambda terms: models.SparseVector(indices=[*terms], values=[*terms.values()])
+)
+INDEXES = {"kind": "keyword", "n": "integer", "x": "float", "flag": "bool", "metadata.tags": "keyword"}
+PARTS = st.lists(st.fixed_dictionaries({"a": st.integers(0, 2), "b": st.sampled_from("xy")}), max_size=3)
+INNER = st.fixed_dictionaries({"depth": st.integers(0, 4)}, optional={"tags": st.lists(WORDS), "parts": PARTS})
+PAYLOADS = st.fixed_dictionaries(
+    {}, optional={"kind": WORDS | st.none(), "n": NUMBERS, "x": HALVES, "flag": st.booleans(), "metadata": INNER}
+)
+VECTORS = st.fixed_dictionaries({"dense": BY_MEANING}, optional={"bm25": BY_TERMS}) | st.fixed_dictionaries(
+    {"bm25": BY_TERMS}
+)
+DRAWN = st.lists(st.builds(models.PointStruct, id=IDS, vector=VECTORS, payload=PAYLOADS), min_size=5, max_size=40)
 
 
-@pytest.mark.parametrize("seed", [*FAST, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW)])
-def test_same_answers(tmp_path: Path, seed: int) -> None:
-    rng = random.Random(seed)
-    distance, name = (models.Distance.COSINE, models.Distance.DOT)[seed % 2], rng.choice(("", "dense"))
-    place, params = tmp_path / "store", models.VectorParams(size=world.SIZE, distance=distance)
-    with closing(WritableClient(place, create=True)) as edge, closing(QdrantClient(":memory:")) as local:
-        for client in (edge, local):
-            client.create_collection(NAME, {name: params} if name else params, sparse_vectors_config={"bm25": IDF})
-        for edit in history(rng, name, edge, local):
-            assert_same_answers(rng, name, edge, local, f"seed {seed}, after {edit}")
-        edge.close()
-        with closing(EmbeddedClient(place)) as reopened:
-            assert_same_answers(rng, name, reopened, local, f"seed {seed}, reopened")
+def field(*keys: str, **tests: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.builds(models.FieldCondition, key=st.sampled_from(keys), **tests)
 
 
-def history(rng: random.Random, name: str, edge: WritableClient, local: QdrantClient) -> Iterator[str]:
-    """Changes made to both; of the embedded collection each is a build."""
-    for field, schema in world.INDEXES.items():
-        if rng.random() < 0.4:
-            edge.create_payload_index(NAME, field, models.PayloadSchemaType(schema))
-    for count in (rng.randint(20, 40), rng.randint(1, 8)):
-        added = [world.point(rng, name) for _ in range(count)]
-        for client in (edge, local):
-            client.upsert(NAME, added)
-        yield f"an upsert of {count}"
-    ids: list[Any] = [world.point_id(rng) for _ in range(rng.randint(1, 10))]
-    for client in (edge, local):
-        client.delete(NAME, ids)
-    yield "a delete"
+def matching(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    several = st.lists(values, min_size=1, max_size=4)
+    return st.builds(models.MatchValue, value=values) | st.builds(models.MatchAny, any=several)
 
 
-def assert_same_answers(rng: random.Random, name: str, edge: Any, local: Any, what: str) -> None:
-    for _ in range(12):
-        given = world.a_filter(rng) if rng.random() < 0.7 else None
-        query: Any = world.dense(rng) if rng.random() < 0.5 else world.sparse(rng, 4)
-        using = "bm25" if isinstance(query, models.SparseVector) else name
-        options: dict[str, Any] = {"using": using, "query_filter": given}
-        if rng.random() < 0.4:
-            options["score_threshold"] = between(rng, ranking(local, query, options, 1_000))
-        count = rng.randint(1, 12)
-        found, expected = (top(partial(ranking, client, query, options), count) for client in (edge, local))
-        assert_same(found, expected, f"{what}: {query}, {options}")
-    given = world.a_filter(rng) if rng.random() < 0.8 else None
-    assert edge.count(NAME, given).count == local.count(NAME, given).count
-    page = rng.randint(1, 15)
-    assert [*pages(edge, given, page)] == [*pages(local, given, page)]
-    ids = [world.point_id(rng) for _ in range(6)]
-    ours, theirs = (client.retrieve(NAME, ids, with_vectors=True) for client in (edge, local))
-    assert [*map(plain, ours)] == [*map(plain, theirs)]
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    clause = st.lists(inner, min_size=1, max_size=2)
+    clauses = st.dictionaries(st.sampled_from(["must", "should", "must_not"]), clause, min_size=1, max_size=2)
+    return clauses.map(lambda given: models.Filter(**given))
 
 
-def ranking(client: Any, query: Any, options: dict[str, Any], limit: int) -> Ranking:
-    return [(point.id, point.score) for point in client.query_points(NAME, query, limit=limit, **options).points]
+ANY_KEY = ("kind", "n", "metadata.tags", "metadata.parts", "metadata", "absent")
+LOWER, UPPER = (
+    st.fixed_dictionaries({including: HALVES}) | st.fixed_dictionaries({without: HALVES})
+    for including, without in (("gte", "gt"), ("lte", "lt"))
+)
+RANGES = LOWER | UPPER | st.builds(lambda lower, upper: lower | upper, LOWER, UPPER)
+CONDITIONS = (
+    field("kind", "metadata.tags", "metadata.parts[].b", match=matching(WORDS)),
+    field("kind", match=st.just(models.MatchAny(any=[]))),
+    field("n", "metadata.depth", "metadata.parts[].a", match=matching(NUMBERS)),
+    field("flag", match=st.builds(models.MatchValue, value=st.booleans())),
+    field("n", "x", "metadata.depth", "metadata.parts[].a", range=RANGES.map(lambda limits: models.Range(**limits))),
+    field(*ANY_KEY, is_empty=st.booleans()),
+    field(*ANY_KEY, is_null=st.booleans()),
+    st.builds(models.HasIdCondition, has_id=st.lists(IDS, max_size=8)),
+    st.sampled_from(ANY_KEY).map(lambda key: models.IsEmptyCondition(is_empty=models.PayloadField(key=key))),
+)
+FILTERS = st.none() | nested(st.recursive(st.one_of(CONDITIONS), nested, max_leaves=6))
+# No score is so near to a threshold that a rounding decides.
+SEARCHES = st.tuples(BY_MEANING | BY_TERMS, FILTERS, st.sampled_from([None, 0.3137, 1.2713]), st.integers(1, 12))
 
 
-def between(rng: random.Random, ranking: Ranking) -> float | None:
-    """A threshold in a gap between two scores, so that no rounding decides."""
-    scores = [score for _, score in ranking]
-    gaps = [(a + b) / 2 for a, b in itertools.pairwise(scores) if abs(a - b) > 1e-3]
-    return rng.choice(gaps) if gaps else None
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")
+@given(
+    points=DRAWN,
+    distance=st.sampled_from([models.Distance.COSINE, models.Distance.DOT]),
+    indexes=st.sets(st.sampled_from([*INDEXES])),
+    searches=st.lists(SEARCHES, min_size=8, max_size=8),
+    conditions=st.lists(st.one_of(CONDITIONS), min_size=20, max_size=20),
+    ids=st.lists(IDS, max_size=6),
+)
+def test_it_answers_as_local_mode(
+    tmp_path_factory: pytest.TempPathFactory,
+    points: list[models.PointStruct],
+    distance: models.Distance,
+    indexes: set[str],
+    searches: list[tuple[Any, Any, float | None, int]],
+    conditions: list[Any],
+    ids: list[int | str],
+) -> None:
+    params = {"dense": models.VectorParams(size=4, distance=distance)}
+    store = EmbeddedClient(tmp_path_factory.mktemp("store"), create=True)
+    with closing(store) as edge, closing(QdrantClient(":memory:")) as local:
+        kinds = {key: INDEXES[key] for key in indexes}
+        with edge.building(NAME, vectors=params, sparse={"bm25": IDF}, indexes=kinds) as made:
+            for half in (points[::2], points[1::2]):  # in which later ones take the place of earlier ones
+                made.upsert(half)
+        local.create_collection(NAME, params, {"bm25": IDF})
+        for half in (points[::2], points[1::2]):
+            if half:
+                local.upsert(NAME, half)
+        for query, given, threshold, count in searches:
+            using = "bm25" if isinstance(query, models.SparseVector) else "dense"
+            options: Any = {"using": using, "query_filter": given, "score_threshold": threshold}
+            found, expected = (
+                {point.id: point.score for point in client.query_points(NAME, query, limit=100, **options).points}
+                for client in (edge, local)
+            )
+            assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)
+            first = [point.score for point in edge.query_points(NAME, query, limit=count, **options).points]
+            assert first == pytest.approx([*expected.values()][:count], rel=1e-6, abs=1e-6)
+            assert edge.count(NAME, given).count == local.count(NAME, given).count
+            assert listed(edge, given, count) == listed(local, given, count)
+        for one in (models.Filter(must=[condition]) for condition in conditions):
+            assert edge.count(NAME, one).count == local.count(NAME, one).count
+        ours, theirs = (client.retrieve(NAME, ids, with_vectors=True) for client in (edge, local))
+        assert [*map(plain, ours)] == [*map(plain, theirs)]
 
 
-def pages(client: Any, given: Any, size: int) -> Iterator[Any]:
-    """Yield all records that a filter lets pass, page by page."""
-    offset: Any = None
-    while True:
-        records, offset = client.scroll(NAME, given, limit=size, offset=offset, with_vectors=True)
-        yield from map(plain, records)
-        if offset is None:
-            return
+def listed(client: Any, given: Any, size: int) -> list[Any]:
+    """Return what a filter lets pass: a page of it, and the rest from there on."""
+    first, offset = client.scroll(NAME, given, limit=size, with_vectors=True)
+    rest, _ = client.scroll(NAME, given, limit=100, offset=offset, with_vectors=True) if offset else ([], None)
+    return [len(first), *map(plain, [*first, *rest])]
 
 
 def plain(record: models.Record) -> Any:

@@ -1,47 +1,43 @@
-"""Where a store is; a server over HTTP: keys, limits, faults, TLS; a folder of local mode."""
+"""A store from its address to a collection that may be searched: places, keys, faults, TLS, local mode, checks."""
 
 import gc
-import hashlib
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock, call
 
 import pytest
-from langchain_core.documents import Document
 from langchain_qdrant import QdrantVectorStore
-from qdrant_client import QdrantClient
+from qdrant_client import QdrantClient, models
+from syrupy.assertion import SnapshotAssertion
 
 from retrievers import QdrantRetriever
 from retrievers.__main__ import main
-from retrievers.config import RetrieverConfig, StoreConfig
+from retrievers.config import IndexSettings, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import StaticEmbeddings
 from retrievers.errors import StoreError
-from retrievers.store.collection import describe
+from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, describe, read_info
 from retrievers.store.opening import embedded_folder, location, open_client, portable_settings
 from tests.support import qdrant_server
 from tests.support.clock import Clock
 from tests.support.collections import (
+    OTHER,
     TABLE,
     TableEmbeddings,
     at,
+    check,
     described,
     fill,
-    index_pages,
+    indexed,
     settings,
     texts,
-    write_pages,
 )
-from tests.support.loopback import HEAD, authority, drip, raw_server
-from tests.support.qdrant_server import KEY, QdrantServer
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock().rules(monkeypatch)
-
+from tests.support.loopback import HEAD, Fault, Reply, certified, drip, raw_server
+from tests.support.qdrant_server import KEY, QdrantServer, Rules
 
 # Places
 
@@ -95,22 +91,17 @@ def test_a_server_that_drips_is_a_timeout() -> None:
         described(settings(store={"url": f"http://{host}", "timeout_s": 1}))
 
 
-@pytest.mark.parametrize(
-    "body",
-    [b"[" * 100_000 + b"]" * 100_000, b'{"result": {"exists": ' + b"9" * 10_000 + b"}}"],
-    ids=["nested lists", "a long number"],
-)
-def test_an_answer_too_deep_or_too_long_is_refused(body: bytes) -> None:
-    whole = HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
-    said = r"cannot be read or written .* is it Qdrant, and the address right"
-    with raw_server(lambda _: [whole]) as host, pytest.raises(StoreError, match=said):
-        described(settings(store={"url": f"http://{host}", "timeout_s": 5}))
+def test_an_answer_too_deep_or_too_long_is_refused(server: QdrantServer) -> None:
+    for body in (b"[" * 100_000 + b"]" * 100_000, b'{"result": {"exists": ' + b"9" * 10_000 + b"}}"):
+        said = r"cannot be read or written .* is it Qdrant, and the address right"
+        with server.failing(Fault(reply=Reply(body=body))), pytest.raises(StoreError, match=said):
+            described(at(server))
 
 
 def test_an_old_server_is_searched_and_not_written_to(server: QdrantServer, tmp_path: Path) -> None:
     server.keeps_metadata = False
     with pytest.raises(StoreError, match=r"keeps no collection metadata: Qdrant 1\.16"):
-        index_pages(settings(store={"url": server.url}, collection="pages"), write_pages(tmp_path))
+        indexed(tmp_path, store={"url": server.url})
     assert server.client.get_collections().collections == []
     fill(server.client, "mine", [*TABLE.values()], texts(*TABLE))
     with QdrantRetriever.open(at(server), env={}, embeddings=TableEmbeddings(TABLE)) as retriever:
@@ -126,11 +117,9 @@ def test_an_old_server_is_searched_and_not_written_to(server: QdrantServer, tmp_
 def test_indexing_gets_over_faults_and_writes_nothing_twice(
     server: QdrantServer, tmp_path: Path, clock: Clock, fault: str, on: str
 ) -> None:
-    config = settings(store={"url": server.url}, collection="pages")
     with server.failing(replace(qdrant_server.FAULTS[fault], on=on, times=2)):
-        index_pages(config, write_pages(tmp_path))
+        info = described(indexed(tmp_path, store={"url": server.url}))
     assert len(clock.waits) == 2
-    info = described(config)
     assert (info.points, info.manifest["state"]) == (9, "complete")
 
 
@@ -140,17 +129,15 @@ def test_indexing_gets_over_faults_and_writes_nothing_twice(
 def test_the_standard_variable_names_the_authority(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    ca, context = authority(tmp_path)
+    ca, context = certified(tmp_path)
     untrusted = r"certificate verify failed.* its certificate's authority in SSL_CERT_FILE\?$"
     with QdrantServer(tls=context) as server:
-        config = settings(store={"url": server.url}, collection="pages")
         with pytest.raises(StoreError, match=untrusted):
-            described(config)
+            described(settings(store={"url": server.url}))
         monkeypatch.setenv("SSL_CERT_FILE", str(ca))
-        index_pages(config, write_pages(tmp_path / "pages"))
-        assert server.url.startswith("https://") and described(config).points == 9
+        assert server.url.startswith("https://") and described(indexed(tmp_path, store={"url": server.url})).points == 9
     (tmp_path / "other").mkdir()
-    ca, context = authority(tmp_path / "other", "127.0.0.2")
+    ca, context = certified(tmp_path / "other", "127.0.0.2")
     monkeypatch.setenv("SSL_CERT_FILE", str(ca))
     with QdrantServer(tls=context) as server, pytest.raises(StoreError, match="certificate verify failed"):
         described(settings(store={"url": server.url}))
@@ -176,14 +163,9 @@ TEXTS = ("An encoder counts the turns of a joint.", "A gripper holds a cup.", "M
 def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as a LangChain tutorial makes it."""
     folder = tmp_path_factory.mktemp("tutorial") / "db"
-    documents = [
-        Document(page_content=text, metadata={"source": f"docs/{at}.md", "start_index": at})
-        for at, text in enumerate(TEXTS)
-    ]
-    store = QdrantVectorStore.from_documents(
-        documents, StaticEmbeddings(), path=str(folder), collection_name="my_documents"
-    )
-    store.client.close()
+    metadatas = [{"source": f"docs/{at}.md", "start_index": at} for at in range(len(TEXTS))]
+    where: Any = {"path": str(folder), "collection_name": "my_documents"}
+    QdrantVectorStore.from_texts([*TEXTS], StaticEmbeddings(), metadatas, **where).client.close()
     return folder
 
 
@@ -191,20 +173,18 @@ def local(folder: Path) -> RetrieverConfig:
     return settings(store={"path": f"local:{folder}"}, collection="my_documents")
 
 
-def hashes(folder: Path) -> dict[str, str]:
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
-    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
 def test_it_is_read_and_stays_as_it_is(tutorial: Path) -> None:
-    before = hashes(tutorial)
+    def files() -> dict[Path, bytes]:
+        return {file: file.read_bytes() for file in tutorial.rglob("*") if file.is_file() and file.name != ".lock"}
+
+    before = files()
     with QdrantRetriever.open(local(tutorial)) as retriever:
         document = retriever.invoke("what counts turns?")[0]
     assert document.page_content == TEXTS[0]
     assert document.metadata.items() >= {"source": "docs/0.md", "start_index": 0}.items()
     with pytest.raises(StoreError, match="It is never written to"):
         open_client(local(tutorial).store, {}, create=True)
-    assert hashes(tutorial) == before
+    assert files() == before
 
 
 @pytest.fixture
@@ -256,3 +236,137 @@ def test_written_settings_name_it_from_any_folder(
     assert portable_settings(local(Path("db")), Path("app.yaml"))["store"]["path"] == "local:db"
     monkeypatch.chdir(tmp_path)
     assert main(["search", "what counts turns?", "--config", str(tutorial.parent / "beside.yaml")]) == 0
+
+
+DENSE = models.VectorParams(size=3, distance=models.Distance.COSINE)
+TABLED = TableEmbeddings(TABLE)
+
+
+def held(server: QdrantServer, vectors: Any = None, payloads: Any = None, manifest: Any = None, **parts: Any) -> None:
+    """Fill the collection `mine`, by default with the table's texts and vectors."""
+    vectors = [*TABLE.values()] if vectors is None else vectors
+    recorded = {MANIFEST_KEY: manifest} if manifest else None
+    fill(server.client, "mine", vectors, texts(*TABLE) if payloads is None else payloads, metadata=recorded, **parts)
+
+
+def judged(config: RetrieverConfig, embeddings: TableEmbeddings = TABLED) -> str:
+    """Return why a collection is refused, or that it is accepted."""
+    try:
+        check(config, embeddings)
+    except StoreError as error:
+        return str(error).replace(config.store.url or "", "SERVER")
+    return "accepted"
+
+
+# Properties
+
+
+def test_the_vector_that_is_searched_is_the_named_or_the_only_one(server: QdrantServer) -> None:
+    several = models.VectorParams(
+        size=3,
+        distance=models.Distance.COSINE,
+        multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
+    )
+    two = {"dense": DENSE, "other": models.VectorParams(size=2, distance=models.Distance.DOT), "colbert": several}
+    server.client.create_collection("mine", two, sparse_vectors_config={"bm25": models.SparseVectorParams()})
+    info = described(at(server, vector_name="dense"))
+    assert (info.dimension, info.distance, info.vectors) == (3, "cosine", {"dense": 3, "other": 2})
+    assert (info.without_idf, info.manifest, info.points) == (("bm25",), {}, 0)
+    for name in ("", "colbert"):
+        with pytest.raises(StoreError, match=rf"vector '{name}': it has 'dense', 'other' \(multi-vectors are not"):
+            described(at(server, vector_name=name))
+    server.client.create_collection("one", {"dense": DENSE})
+    assert described(at(server, collection="one")).vector_name == "dense"
+
+
+def test_a_key_for_one_collection_is_enough(server: QdrantServer, tmp_path: Path) -> None:
+    def read() -> CollectionInfo:
+        with closing(open_client(config.store, {"QDRANT_API_KEY": KEY})) as client:
+            return read_info(client, config)
+
+    config = indexed(tmp_path, store={"url": server.url}, threshold=0)
+    server.rules = Rules(api_key=KEY, scope="pages", read_only=True)
+    assert read().points == 9
+    hybrid = config.model_copy(update={"mode": "hybrid"})
+    with QdrantRetriever.open(hybrid, env={"QDRANT_API_KEY": KEY}) as retriever:
+        assert retriever.search("who sends messages").status == "success"
+        assert len(retriever.chunks({"source_url": ["/docs/ros2/topics"]})) == 4
+    server.rules = Rules(api_key=KEY, scope="others")
+    with pytest.raises(StoreError, match=r"Access to collection pages is required; the API key in \w+ may not do this"):
+        read()
+
+
+# Checks
+
+TRUSTED = {"trust_embedding": True}
+
+
+BARE: dict[str, Any] = {"payloads": [], "vectors": []}
+COLLECTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "as it is": ({}, {}),
+    "a whole one": ({"manifest": {"state": "complete"}}, {}),
+    "nothing to check the model by": (BARE, {}),
+    "texts under another key": ({"vectors": [[1, 0, 0]], "payloads": [{"text": "a"}]}, {}),
+    "an empty text": ({"vectors": [[1, 0, 0]], "payloads": [{"page_content": ""}]}, {}),
+    "an interrupted run": ({"manifest": {"state": "indexing"}}, TRUSTED),
+}
+
+
+@pytest.mark.parametrize(("parts", "values"), COLLECTIONS.values(), ids=COLLECTIONS)
+def test_a_collection_is_accepted_or_refused(
+    server: QdrantServer, parts: dict[str, Any], values: dict[str, Any], snapshot: SnapshotAssertion
+) -> None:
+    held(server, params=DENSE, **parts)
+    assert judged(at(server, **values)) == snapshot
+
+
+# The model
+
+
+def test_the_model_is_checked_by_embedding_three_chunks_again(server: QdrantServer) -> None:
+    held(server)
+    embeddings = Mock(wraps=TABLED)
+    check(at(server), embeddings)
+    assert embeddings.mock_calls == [call.embed_documents(["a", "b", "c"])]
+    check(at(server, trust_embedding=True), TableEmbeddings({}))
+
+
+def test_a_recorded_model_is_checked_first_and_named(server: QdrantServer, snapshot: SnapshotAssertion) -> None:
+    own = {"model": "python:mine:make"}
+    recorded = {"provider": "python", "model": "mine:make", "options": {"device": "cpu"}, "dimension": 3}
+    held(server, manifest={"embedding": recorded})
+    check(at(server), TABLED)
+    assert judged(at(server), TableEmbeddings(OTHER)) == snapshot(name="it gives other vectors")
+    prefixed = at(server, embedding=own | {"document_prefix": "p: "})
+    assert judged(prefixed, TableEmbeddings({})) == snapshot(name="another prefix, of which no text is asked")
+
+
+@pytest.mark.parametrize(
+    ("made", "same"),
+    [
+        (lambda v: v, True),
+        (lambda v: [7 * x for x in v], True),  # another length
+        (lambda v: [0.0005**0.5 * 1.4, *v[1:]] if v == TABLE["c"] else v, True),  # providers round
+        (lambda v: [0.0545, *v[1:]] if v == TABLE["c"] else v, False),  # one of three chunks decides
+        (lambda _: [0.0, 0.0, 0.0], False),
+    ],
+)
+def test_nearly_the_same_vectors_are_the_same_model(server: QdrantServer, made: Any, same: bool) -> None:
+    held(server)
+    embeddings = TableEmbeddings({text: made(vector) for text, vector in TABLE.items()})
+    said = judged(at(server), embeddings)
+    assert said == "accepted" if same else "to theirs, expected at least 0.999; set embedding" in said
+
+
+def test_a_named_vector_is_the_one_verified_and_points_without_it_are_passed_over(server: QdrantServer) -> None:
+    vectors: list[Any] = [{}, *({"dense": vector, "other": vector[::-1]} for vector in TABLE.values())]
+    held(server, vectors, texts("none", *TABLE), params={"dense": DENSE, "other": DENSE})
+    check(at(server, vector_name="dense"), TABLED)
+    assert "gives stored texts" in judged(at(server, vector_name="other"))
+
+
+def test_index_settings_that_are_named_must_be_the_recorded_ones(tmp_path: Path) -> None:
+    config = indexed(tmp_path)
+    QdrantRetriever.open(config, env={}, index=IndexSettings(context="none")).close()
+    with pytest.raises(StoreError, match=r"indexed with index\.context 'none', but index\.context 'title' is expected"):
+        QdrantRetriever.open(config, env={}, index=IndexSettings(context="title"))

@@ -6,26 +6,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from unittest.mock import Mock
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from retrievers.__main__ import main
 from retrievers.errors import ConfigError
-from retrievers.terminal.command import Parser, print_out, progress_bar, run, set_up_logging
-from tests.support.command import environment
+from retrievers.terminal.command import print_out, progress_bar, run, set_up_logging
+from tests.support.command import call, environment
 
 Captured = pytest.CaptureFixture[str]
 SIGNALS = pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-
-
-def raising(error: BaseException) -> Callable[[], NoReturn]:
-    def main() -> NoReturn:
-        raise error
-
-    return main
 
 
 def signalled(what: signal.Signals) -> int:
@@ -50,7 +43,7 @@ def signalled(what: signal.Signals) -> int:
 def test_an_error_is_a_code_and_a_line(
     error: BaseException, code: int, capsys: Captured, snapshot: SnapshotAssertion
 ) -> None:
-    assert (run(raising(error)), run(lambda: 1)) == (code, 1)
+    assert (run(Mock(side_effect=error)), run(lambda: 1)) == (code, 1)
     out, err = capsys.readouterr()
     assert out == "" and err.replace(sys.executable, "PYTHON") == snapshot
 
@@ -117,27 +110,14 @@ def test_a_reader_that_went_away_changes_no_exit_code_and_ends_no_work(monkeypat
         assert run(work) == 1 and len(done) == 2
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "search --top-n 3",
-        "search --treshold=3",
-        "search --xyzzy",
-        "search --thresh 3",  # no flag is taken for another that begins so
-        "serach",
-        "",
-        "search --top-k",
-    ],
-)
+WRONG = ["search q --top-n 3", "search q --treshold=3", "search q --xyzzy", "serach", "", "search q --top-k"]
+
+
+@pytest.mark.parametrize("arguments", [*WRONG, "search q --thresh 3"])  # no flag is taken for another that begins so
 def test_a_wrong_flag_is_told_with_the_nearest(arguments: str, capsys: Captured, snapshot: SnapshotAssertion) -> None:
-    parser = Parser(prog="tool")
-    search = parser.add_subparsers(dest="command", required=True, parser_class=Parser).add_parser("search")
-    search.add_argument("--top-k")
-    search.add_argument("--threshold")
-    with pytest.raises(SystemExit) as caught:
-        parser.parse_args(arguments.split())
-    assert caught.value.code == 2
-    assert capsys.readouterr().err.partition(" (choose")[0] == snapshot, "every Python writes choices otherwise"
+    done = call(main, arguments.split(), capsys)
+    assert done.code == 2
+    assert done.err.partition(" (choose")[0] == snapshot, "every Python writes choices otherwise"
 
 
 # Logging and progress

@@ -18,8 +18,9 @@ from retrievers.embedding.models import StaticEmbeddings
 from retrievers.store.collection import CollectionInfo
 from retrievers.terminal.inspect import CHECKS, Inspection
 from tests.support import distances
+from tests.support.collections import IDF, fill
 from tests.support.command import call
-from tests.support.hybrid import bm25_of
+from tests.support.hybrid import fill_sparse
 from tests.support.indexing import write_pages
 from tests.support.qdrant_server import QdrantServer, RecordedServer
 
@@ -28,22 +29,16 @@ WORDS = "arm joint encoder motor gripper sensor torque camera lidar wheel planne
 TEXTS = [f"The {a} of the robot reads the {b} and then moves the map at once." for a in WORDS for b in WORDS]
 TEXT = "The arm has six joints, and each joint has an encoder of its own."
 POINT = {"id": 1, "payload": {"page_content": TEXT, "metadata": {}}, "vector": [1.0, *[0.0] * 255]}
-DENSE = models.VectorParams(size=2, distance=models.Distance.COSINE)
-SPARSE = models.SparseVectorParams(modifier=models.Modifier.IDF)
 
 
-def fill(server: QdrantServer, texts: Sequence[str] = TEXTS[:60], average: float = 6.0) -> None:
-    """Make collection `made` of vectors of two dimensions, and BM25 weights for chunks of an average length."""
-    server.client.create_collection("made", DENSE, sparse_vectors_config={"bm25": SPARSE})
-    points = []
-    for number, text in enumerate(texts):
-        vector: dict[str, Any] = {"": [1.0, number], "bm25": bm25_of(text, average)}
-        points.append(models.PointStruct(id=number, vector=vector, payload={"page_content": text}))
-    server.client.upsert("made", points)
+def made(server: QdrantServer, texts: Sequence[str] = TEXTS[:60], average: float = 6.0) -> list[str]:
+    """Make a collection of texts with BM25 weights for an average length; return the flags that name it."""
+    rows = [([1.0, number], text, dict[str, Any]()) for number, text in enumerate(texts)]
+    fill_sparse(server.client, "made", rows, Bm25Encoder("english", average))
+    return ["--store.url", server.url, "--collection", "made"]
 
 
 def marks(capsys: Captured, *flags: object) -> dict[str, tuple[str, str]]:
-    """Return the mark and the words of each check by its name."""
     done = call(main, ["inspect", *flags], capsys)
     assert (done.code, done.err) == (0, "")
     lines = done.out.partition("\nChecked on ")[2].splitlines()[1:]
@@ -57,7 +52,7 @@ def audit(capsys: Captured, *flags: object) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("made", "check"),
+    ("parts", "check"),
     [
         ({"texts": [*TEXTS[:58], "", " "]}, "empty texts"),
         ({"texts": [*TEXTS[:50], *(f"Go on {i}" for i in range(10))]}, "tiny texts"),
@@ -70,10 +65,9 @@ def audit(capsys: Captured, *flags: object) -> dict[str, str]:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_fault_of_what_is_stored_is_found(
-    made: Any, check: str | None, server: QdrantServer, capsys: Captured, snapshot: SnapshotAssertion
+    parts: Any, check: str | None, server: QdrantServer, capsys: Captured, snapshot: SnapshotAssertion
 ) -> None:
-    fill(server, **made)
-    audited = audit(capsys, "--store.url", server.url, "--collection", "made")
+    audited = audit(capsys, *made(server, **parts))
     assert audited.keys() == CHECKS.keys() and len(CHECKS) == 10
     found = {name: fault for name, fault in audited.items() if fault}
     assert found == snapshot and found.keys() == {"embedding model", check or "embedding model"}
@@ -81,9 +75,9 @@ def test_a_fault_of_what_is_stored_is_found(
 
 @pytest.mark.parametrize("allowed", [None, 100], ids=["a server", "under strict mode"])
 def test_a_fault_of_late_points_is_seen(allowed: int | None, server: QdrantServer, capsys: Captured) -> None:
-    fill(server, [*(f"{TEXTS[i % len(TEXTS)]} {i}" for i in range(1_000)), *[""] * 1_000])
+    where = made(server, [*(f"{TEXTS[i % len(TEXTS)]} {i}" for i in range(1_000)), *[""] * 1_000])
     server.rules.strict = {"enabled": True, "max_query_limit": allowed} if allowed else None
-    fault = audit(capsys, "--store.url", server.url, "--collection", "made")["empty texts"]
+    fault = audit(capsys, *where)["empty texts"]
     [empty, read] = re.findall(r"\d+", fault)[:2]
     assert int(read) == (allowed or 256)
     # Half of them are empty, none of the first 256; of 100 drawn at chance, fewer than a fifth or more than four come
@@ -164,58 +158,41 @@ JOINTS = [f"Joint number {i} of the robot reads encoder {i} and moves at once." 
 def theirs(
     server: QdrantServer, distance: models.Distance = models.Distance.COSINE, sparse: Any = None, **payload: Any
 ) -> list[Any]:
-    """Make collection `theirs` of vectors of the packaged model, and sparse ones by a function of the text."""
-    vectors = StaticEmbeddings().embed_documents(JOINTS)
-    server.client.create_collection(
-        "theirs",
-        models.VectorParams(size=256, distance=distance),
-        sparse_vectors_config={"langchain-sparse": SPARSE} if sparse else None,
-    )
-    points = [
-        models.PointStruct(
-            id=i,
-            vector={"": vector, "langchain-sparse": sparse(text)} if sparse else vector,
-            payload={name: text if value == "TEXT" else value for name, value in payload.items()},
-        )
-        for i, (text, vector) in enumerate(zip(JOINTS, vectors, strict=True))
-    ]
-    server.client.upsert("theirs", points)
+    """Make a collection of vectors of the packaged model, and sparse ones by a function of the text."""
+    vectors: list[Any] = StaticEmbeddings().embed_documents(JOINTS)
+    if sparse:
+        vectors = [{"": vectors[n], "langchain-sparse": sparse(text)} for n, text in enumerate(JOINTS)]
+    payloads = [{name: text if value == "TEXT" else value for name, value in payload.items()} for text in JOINTS]
+    params, named = models.VectorParams(size=256, distance=distance), {"langchain-sparse": IDF} if sparse else None
+    fill(server.client, "theirs", vectors, payloads, params=params, sparse=named)
     return ["--store.url", server.url, "--collection", "theirs"]
 
 
-def test_the_proposed_payload_keys_are_audited_where_none_is_named(server: QdrantServer, capsys: Captured) -> None:
-    where = theirs(server, text="TEXT", url="/a")
-    found = marks(capsys, *where)
-    assert {found[name] for name in ("embedding model", "empty texts", "tiny texts", "duplicate texts")} == {("ok", "")}
-    named = marks(capsys, *where, "--metadata.text-key", "body")
-    assert named["empty texts"][0] == "FAULT"
+LANGCHAIN: dict[str, Any] = {"page_content": "TEXT", "metadata": {}}
+THEIRS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "keys of its own": ({"text": "TEXT", "url": "/a"}, []),
+    "a wrong key is named": ({"text": "TEXT", "url": "/a"}, ["--metadata.text-key", "body"]),
+    "BM25 under another name": (LANGCHAIN | {"sparse": Bm25Encoder(average_length=500.0).document}, []),
+    "no sparse vector": (LANGCHAIN, []),
+    "a sparse vector that is not of BM25": (
+        LANGCHAIN | {"sparse": lambda text: models.SparseVector(indices=[1, 2], values=[0.5, 1.5])},
+        [],
+    ),
+}
 
 
-def test_the_only_sparse_vector_is_taken_if_it_is_of_bm25(
-    server: QdrantServer, tmp_path: Path, capsys: Captured
+@pytest.mark.parametrize(("parts", "flags"), THEIRS.values(), ids=THEIRS)
+def test_what_another_program_made_is_audited_as_it_is_and_searched_as_it_can_be(
+    parts: Any, flags: list[str], server: QdrantServer, tmp_path: Path, capsys: Captured, snapshot: SnapshotAssertion
 ) -> None:
-    where = theirs(server, sparse=Bm25Encoder(average_length=500.0).document, page_content="TEXT", metadata={})
-    found = marks(capsys, *where, "--write", tmp_path / "theirs.yaml")
-    assert found["IDF of BM25"] == ("ok", "")
-    assert found["average length of BM25"][0] == "FAULT"
+    found = marks(capsys, *theirs(server, **parts), *flags, "--write", tmp_path / "theirs.yaml")
     written = yaml.safe_load((tmp_path / "theirs.yaml").read_text())["retriever"]
-    assert (written["mode"], written["keyword"]) == ("hybrid", {"vector_name": "langchain-sparse"})
-
-
-@pytest.mark.parametrize("sparse", [None, lambda text: models.SparseVector(indices=[1, 2], values=[0.5, 1.5])])
-def test_what_is_not_of_bm25_is_not_checked_as_such(
-    sparse: Any, server: QdrantServer, tmp_path: Path, capsys: Captured
-) -> None:
-    where = theirs(server, sparse=sparse, page_content="TEXT", metadata={})
-    found = marks(capsys, *where, "--write", tmp_path / "theirs.yaml")
-    assert {found[name][0] for name in ("IDF of BM25", "average length of BM25")} == {"–"}
-    assert ("'langchain-sparse'" in found["IDF of BM25"][1]) == bool(sparse)
-    assert "mode" not in yaml.safe_load((tmp_path / "theirs.yaml").read_text())["retriever"]
+    assert {name: said for name, said in found.items() if said != ("ok", "")} == snapshot(name="not sound")
+    assert {name: value for name, value in written.items() if name != "store"} == snapshot(name="written")
 
 
 def test_a_distance_that_no_search_takes_is_a_fault(server: QdrantServer, capsys: Captured) -> None:
-    where = theirs(server, models.Distance.EUCLID, page_content="TEXT", metadata={})
-    mark, words = marks(capsys, *where)["distance"]
+    mark, words = marks(capsys, *theirs(server, models.Distance.EUCLID, **LANGCHAIN))["distance"]
     assert mark == "FAULT" and words.startswith("it has the distance euclid, and only cosine and dot")
 
 
