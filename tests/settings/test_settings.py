@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from syrupy.assertion import SnapshotAssertion
 
 from evals.__main__ import main
+from evals.cases.case import compiled, found
 from evals.cases.reading import load_golden
 from evals.config.experiment import ExperimentConfig
 from evals.config.files import PRESETS, check_writable, named_folders, probe, write

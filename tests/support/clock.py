@@ -14,7 +14,7 @@ TRIED = " (6 attempts in 5.8 s)"
 
 
 def now() -> float:
-    return float(vars(retry)["time"].monotonic())
+    return float(vars(net)["time"].monotonic())
 
 
 @dataclass

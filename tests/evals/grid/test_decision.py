@@ -21,7 +21,7 @@ from evals.grid.decision import with_utility as both_sides
 from evals.grid.heldout import load_held_out, with_held_out
 from evals.grid.measure import Measured, measure_pool, retrieve
 from evals.grid.objective import describe, range_of
-from evals.metrics.collaborators import Collaborators
+from evals.metrics.declaration import Collaborators
 from evals.report.grid import results_by_cell
 from evals.report.grid_sections import UNSCORED
 from evals.report.html import render_page

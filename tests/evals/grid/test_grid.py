@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from pydantic import PositiveInt
 
-from evals.config.experiment import ExperimentConfig
-from evals.config.sweep import ObjectiveConfig, SweepConfig
+from evals.config.experiment import ExperimentConfig, ObjectiveConfig, SweepConfig
 from evals.grid.axes import VARIANT_AXES, Plan, effective, plan
 from evals.grid.cells import Grid
 from evals.grid.measure import Measured

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from evals.collect.observations import Failure, Score, Summary, Unscored
-from evals.config.sweep import ObjectiveConfig
+from evals.config.experiment import ObjectiveConfig
 from evals.grid.judging import CellProof
 from evals.grid.measure import Measured
 from evals.grid.sampled import sampled_summary

@@ -19,8 +19,7 @@ from evals.errors import TrackingError
 from evals.run import main as evaluate
 from evals.tracking import ui
 from evals.tracking.__main__ import main
-from evals.tracking.find import open_run
-from evals.tracking.store import mlflow_at
+from evals.tracking.store import mlflow_at, open_run
 from evals.tracking.ui import main as show
 from tests.support.command import call, environment
 from tests.support.experiment import make_experiment

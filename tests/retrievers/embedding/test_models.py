@@ -24,8 +24,14 @@ from langchain_core.embeddings import Embeddings
 from retrievers.config import EmbeddingConfig
 from retrievers.config.models import EMBEDDING_PROVIDERS
 from retrievers.embedding import models, tokens
-from retrievers.embedding.cache import EmbeddingCache, Kind, open_embedding_cache
-from retrievers.embedding.models import CheckedEmbeddings, StaticEmbeddings, checked
+from retrievers.embedding.models import (
+    CheckedEmbeddings,
+    EmbeddingCache,
+    Kind,
+    StaticEmbeddings,
+    checked,
+    open_embedding_cache,
+)
 from retrievers.embedding.tokens import count_tokens, token_parts, tokenizer
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
 from tests.support import cohere_server, openai_embedding_server
@@ -208,7 +214,7 @@ PEER = """
 import sys
 from pathlib import Path
 from retrievers.config import EmbeddingConfig
-from retrievers.embedding.cache import EmbeddingCache
+from retrievers.embedding.models import EmbeddingCache
 cache, of = EmbeddingCache(Path(sys.argv[1])), (EmbeddingConfig(), "search_query")
 for number in range(100):
     cache.put(*of, {f"{sys.argv[2]} {number}": [float(number), 0.1]})

@@ -15,8 +15,7 @@ from retrievers import QdrantRetriever
 from retrievers.config.filters import to_filter
 from retrievers.errors import ConfigError, StoreError
 from retrievers.search.query import compile_filters
-from retrievers.store.collection import NO_LIMITS
-from retrievers.store.inspection import SAMPLE
+from retrievers.store.collection import NO_LIMITS, SAMPLE
 from tests.support.collections import embedded, fill, indexed, settings
 from tests.support.expressions import Tree, as_text, holds, trees
 from tests.support.qdrant_server import QdrantServer

@@ -17,7 +17,7 @@ from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.html import render_page
 from evals.report.html.render import embedded, figure_data
 from evals.report.model import Report
-from retrievers.text.printable import printable
+from retrievers.text.shown import printable
 from tests.support.grid_world import with_swept
 from tests.support.judged import judging
 from tests.support.results import (
