@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from evals.config.telemetry import silence
 from retrievers.text import shown
 from tests.support.clock import Clock
+from tests.support.experiment import remove_stores
 
 SETTINGS = ("QDRANT_", "COHERE_", "CO_API_", "RAG_", "MLFLOW_", "LANGSMITH_", "LANGCHAIN_")
 MEMORY = Path("/dev/shm")
@@ -37,6 +38,12 @@ def pytest_collection_finish() -> None:
     """Collect garbage again, but do not look through the libraries each time."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept_stores() -> Iterator[None]:
+    yield
+    remove_stores()
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 Its files are those of `pages/robots`.
 """
 
-import atexit
 import json
 import os
 import shutil
@@ -79,11 +78,16 @@ def index_once(made: Experiment) -> None:
         return
     index(config, {})
     folder = Path(tempfile.mkdtemp(prefix="stores-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     _stores[key] = shutil.copytree(made.store, folder / "store", copy_function=_linked)
 
 
 _stores: dict[str, Path] = {}
+
+
+def remove_stores() -> None:
+    """Remove what `index_once` keeps; a worker of xdist ends without what waits for the interpreter's end."""
+    for store in _stores.values():
+        shutil.rmtree(store.parent, ignore_errors=True)
 
 
 def _linked(source: str, target: str) -> None:
