@@ -132,7 +132,7 @@ def test_a_failed_search_is_told_once(server: QdrantServer, tmp_path: Path, caps
     with server.failing(replace(FAULTS["500"], on="/points/query/batch")):
         retried, last = refused(search, capsys).splitlines()
         [quiet] = refused([*search, "--quiet"], capsys).splitlines()
-    assert retried.startswith("WARNING retrievers.net.retry: ") and quiet.startswith("error: ")
+    assert retried.startswith("WARNING retrievers.net: ") and quiet.startswith("error: ")
     assert last.startswith("error: ") and "answered 500 Internal Server Error: panicked" in last
 
 

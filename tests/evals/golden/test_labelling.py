@@ -151,6 +151,7 @@ def test_faults_of_labels_are_named_with_their_place_and_nothing_is_written(
     assert golden.read_text() == OTHER + json.dumps(ROW) + "\n"
     golden.write_text(json.dumps([ROW]))
     done["no lines"] = label([given()], "--write", case=None)
+    done["--out"] = label([given()], "--write", "--out", tmp_path / "page.html")
     assert {name: one.err.replace(str(tmp_path), "FOLDER") for name, one in done.items()} == snapshot
     assert {one.code for one in done.values()} == {2}
 

@@ -24,6 +24,7 @@ from evals.grid.objective import describe, range_of
 from evals.metrics.declaration import Collaborators
 from evals.report.grid import results_by_cell
 from evals.report.grid_sections import UNSCORED
+from evals.report.head import next_flags
 from evals.report.html import render_page
 from evals.report.html.render import figure_data
 from evals.report.terminal import render
@@ -307,6 +308,9 @@ def test_the_figure_is_that_of_a_single_run_of_the_cell_on_the_split(
     own = decision.recommended.held_out
     assert own is not None and (held.value, held.n) == (own.value, own.n)
     assert (held.interval.low, held.interval.high) == (own.ci_low, own.ci_high)
+    following = next_flags(found, None).split(" --")
+    assert following[0] == "--dataset.split test" and following[-1] == "export retriever.yaml"
+    assert "--dataset.split" not in next_flags(grid, None)
 
 
 def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(tmp_path: Path) -> None:

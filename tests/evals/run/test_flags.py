@@ -28,6 +28,13 @@ def loaded(*arguments: str, env: dict[str, str] | None = None) -> ExperimentConf
 # `retrieval-evals COMMAND`
 
 
+@pytest.mark.parametrize(("command", "given"), [("golden label", "FILE"), ("search", "QUERY"), ("compare", "RUN ...")])
+def test_help_begins_with_what_has_to_be_given(command: str, given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    assert capsys.readouterr().out.startswith(f"usage: retrieval-evals {command} [OPTIONS] {given}\n")
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_usage_and_errors_of_a_command_begin_with_the_one_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     usage, fault = call(main, [name, "--help"], capsys), call(main, [name, "--no-such-flag"], capsys)
