@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 from urllib.request import urlopen
 
@@ -222,6 +223,26 @@ def test_a_synthesis_killed_three_times_ends_as_if_it_had_never_been(
         assert (done.code, done.err) == (0, ""), done.out
         assert calls <= len(model.chats) <= calls + 3 * 2
     assert (tmp_path / "killed.jsonl").read_bytes() == (tmp_path / "undisturbed.jsonl").read_bytes()
+
+
+def test_two_processes_on_one_store_both_end_well(made: Experiment, server: CohereChatServer, tmp_path: Path) -> None:
+    command = ["-m", "evals.run", *flags_of(made, server, tmp_path, at_once=2)]
+    with (
+        started([*command, "--output", "0.json"], tmp_path) as first,
+        started([*command, "--output", "1.json"], tmp_path) as second,
+    ):
+        for child in (first, second):
+            assert (child.communicate(timeout=200)[1], child.returncode) == ("", 0)
+    reports = [load_report(tmp_path / f"{number}.json") for number in range(2)]
+    assert [row["scores"] for row in reports[0]["queries"]] == [row["scores"] for row in reports[1]["queries"]]
+    questions = calls_of(reports[0]["queries"])
+    usages = [report["judge"]["usage"] for report in reports]
+    assert len(committed(tmp_path)) == questions
+    assert sum(usage["calls"] for usage in usages) == len(server.chats) == questions, "nothing is bought twice"
+    for report, usage in zip(reports, usages, strict=True):
+        assert usage["hits"] + usage["calls"] == questions
+        expected = fmean(labelled_precision(row) for row in report["queries"] if row["in_scope"])
+        assert report["metrics"][PRECISION]["value"] == pytest.approx(expected, abs=1e-9)
 
 
 # Ctrl-C and SIGTERM
