@@ -170,7 +170,7 @@ def test_a_metric_touches_its_family_and_the_table_and_is_scored_gated_listed_an
 @pytest.mark.slow
 def test_an_axis_touches_two_files_and_tells_variants_apart(tmp_path: Path) -> None:
     touched = follow("Add a sweep axis", tmp_path, ("evals", "retrievers", "datasets"))
-    assert touched == {"evals/config/sweep.py", "evals/grid/axes.py"}
+    assert touched == {"evals/config/experiment.py", "evals/grid/axes.py"}
     mmr = ("--retriever.rerank", "mmr", "--metrics", "ranking/*")
     variants = experiment(tmp_path, *mmr, "--sweep.mmr-lambda", "0.1,0.9")["grid"]["configurations"]
     assert {one["name"]: one["parameters"]["mmr_lambda"] for one in variants} == {
