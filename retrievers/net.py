@@ -31,6 +31,17 @@ Result = TypeVar("Result")
 SEARCH_S, RUN_S = 5.0, 60.0
 # Seconds before the second attempt; each further wait is twice as long, up to the most, and a random part longer.
 FIRST_S, MOST_S, JITTER_S = 0.25, 2.0, 0.25
+TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
+# Names of error classes, Python's own and those of httpx, requests, aiohttp and SDKs, so that none is imported.
+TIMEOUTS = frozenset({"TimeoutError", "Timeout", "TimeoutException", "APITimeoutError"})
+DROPPED = frozenset(
+    {"ConnectionError", "APIConnectionError", "ClientConnectionError"}
+    | {"ConnectError", "ReadError", "WriteError", "RemoteProtocolError"}
+)
+# Characters of a provider's own words that are quoted.
+QUOTED = 200
+# Headers that describe the bytes on the wire, and are wrong for an answer that has been read and unpacked.
+ENCODED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 log = logging.getLogger(__name__)
 # stamina tells of every wait, naming the function; what is told here names the fault.
 logging.getLogger("stamina").addFilter(lambda record: __name__ not in str(record.__dict__.get("stamina.callable")))
@@ -107,17 +118,6 @@ def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) ->
     if of_run is not None:
         _lost.seconds += last - before
     return result
-
-
-TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
-# Names of error classes, Python's own and those of httpx, requests, aiohttp and SDKs, so that none is imported.
-TIMEOUTS = frozenset({"TimeoutError", "Timeout", "TimeoutException", "APITimeoutError"})
-DROPPED = frozenset(
-    {"ConnectionError", "APIConnectionError", "ClientConnectionError"}
-    | {"ConnectError", "ReadError", "WriteError", "RemoteProtocolError"}
-)
-# Characters of a provider's own words that are quoted.
-QUOTED = 200
 
 
 def is_transient(error: BaseException) -> bool:
@@ -214,10 +214,6 @@ def is_named(error: BaseException, names: frozenset[str]) -> bool:
 def _decisive(error: BaseException) -> BaseException | None:
     """Return the first of an error and its causes that shows the kind of failure."""
     return next((cause for cause in causes(error) if is_named(cause, TIMEOUTS | DROPPED) or status_of(cause)), None)
-
-
-# Headers that describe the bytes on the wire, and are wrong for an answer that has been read and unpacked.
-ENCODED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
 
 class TooLargeError(Exception):

@@ -45,8 +45,6 @@ PATIENCE = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
-
-
 REPORT = "report.json"
 RUN_ID = re.compile(r"[0-9a-f]{32}")
 # Most runs that are searched, the newest first.

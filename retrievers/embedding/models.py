@@ -37,8 +37,6 @@ TIMEOUT_S = 30.0
 # Providers that embed a query as they embed a text, so that many go into one request.
 ALIKE = frozenset({"wordllama", "openai", "azure_openai", "azure_ai", "mistralai", "ollama"})
 OPENAI = "https://api.openai.com/v1"
-
-
 log = logging.getLogger(__name__)
 SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL)"
 Kind = Literal["search_query", "search_document"]

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 MANIFEST_KEY = "retrieval_evals"
-
-
+# Points by which a collection is looked at.
 SAMPLE = 256
 # Fields that our own indexing writes under some settings: no other key stands for them, and none is missed.
 OUR_OWN = ("chunk_context", "chunk_headings", "page_number")

@@ -23,11 +23,9 @@ from retrievers.retriever.opened import open_retriever
 from retrievers.store.checks import distance_fault, model_fault
 from retrievers.store.chunks import payload_keys as keys_of
 from retrievers.store.chunks import records, to_chunk
-from retrievers.store.collection import CollectionInfo, Proposal, by_name, describe, payload_keys, propose
+from retrievers.store.collection import SAMPLE, CollectionInfo, Proposal, by_name, describe, payload_keys, propose
 from retrievers.store.opening import open_client, placed, store_errors
 
-# Points that are read.
-POINTS = 256
 # Words of a tiny text, and the share of the texts from which tiny ones are a fault.
 TINY_WORDS, MANY_TINY = 5, 0.05
 # KB of vectors up to which a server builds no index by default.
@@ -198,12 +196,12 @@ def read(client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, str]
     points: Sequence[models.Record | models.ScoredPoint]
     with store_errors(config.store, info.name):
         stored = client.get_collection(info.name)
-        if config.store.url and info.points > POINTS:
-            drawn, count = models.SampleQuery(sample=models.Sample.RANDOM), min(POINTS, info.limits.results or POINTS)
+        if config.store.url and info.points > SAMPLE:
+            drawn, count = models.SampleQuery(sample=models.Sample.RANDOM), min(SAMPLE, info.limits.results or SAMPLE)
             answer = client.query_points(info.name, query=drawn, limit=count, with_payload=True, with_vectors=True)
             points = answer.points
         else:
-            points = [*records(client, config, info.limits, count=POINTS, with_vectors=True)]
+            points = [*records(client, config, info.limits, count=SAMPLE, with_vectors=True)]
     proposal = propose([point.payload or {} for point in points])
     if proposal.text_key and config.metadata.model_fields_set <= {"required"}:
         proposed = {name: getattr(proposal, name) for name in ("text_key", "nested_under", "map")}

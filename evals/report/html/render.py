@@ -46,8 +46,6 @@ Columns = Mapping[str, Any]
 # Metrics of a cell that are drawn beside those of the table of cells.
 JUDGED = ("ragas/llm_context_precision", "ragas/llm_context_recall")
 SIDES = ("scope/false_answer", "scope/false_abstention", TOKENS, VERDICT_METRIC)
-
-
 HERE = "evals.report.html"
 SCRIPTS = ("page.js", "figures.js", "grid.js", "explore.js")
 # Rows of the table of cells, besides the recommended one.
