@@ -161,7 +161,7 @@ def _begun(baseline: Run, other: Run, *, common: bool) -> Comparison:
 
 
 def _movers(by: Sequence[str], tolerated: Sequence[str], differences: Sequence[Difference]) -> list[str]:
-    """Return the metrics by which a change is told: those asked for, or else the tolerated and the default ones."""
+    """Return the metrics that tell a query's change: the requested ones, or else the tolerated and the default ones."""
     paired = [entry.metric for entry in differences if entry.n]
     usual = [*tolerated, *(deepest(pattern, paired) for pattern in BY)]
     return [name for name in by or usual if name in paired] or ranked(paired)[:1]

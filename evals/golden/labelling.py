@@ -359,7 +359,7 @@ def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str,
 
 
 def agreement(labels: Labels) -> str:
-    """Return how far annotators agree on what is relevant, over all pairs of labels of a chunk."""
+    """Return the annotators' agreement on relevance, over all pairs of labels of a chunk, as a line."""
     counts = np.zeros((2, 2))
     for of_chunk in (of_chunk for chunks in labels.values() for of_chunk in chunks.values()):
         for one, other in permutations((int((label.grade or 0) > 0) for label in of_chunk), 2):

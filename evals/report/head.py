@@ -135,7 +135,8 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         # The command names the user's own retriever already; named anew it would replace the file's other settings.
         named = ((name.replace("_", "-"), value) for name, value in cell if value is not None and name != "python")
         of_cell = [f"--retriever.{name} {value}" for name, value in named]
-        if result.swept.held_out and result.config.dataset.split:  # the queries of the choice flatter
+        data = result.config.dataset
+        if result.swept.held_out and data.split and not data.ids:  # the queries of the choice flatter
             of_cell.insert(0, f"--dataset.split {result.config.objective.held_out or HELD_OUT}")
         return " ".join([*of_cell, *([] if result.config.retriever.python else ["--export retriever.yaml"])])
     retriever, flags = result.config.retriever, FLAGS.get(cause, PAGE) if cause else PAGE

@@ -263,6 +263,7 @@ def test_broken_pages_are_skipped_on_request(index: Indexer) -> None:
 def test_a_collection_of_another_program_is_left_alone(index: Indexer) -> None:
     fill(index.client, "pages", [[1.0] * 8] * 2, [{"page_content": "theirs"}, {"page_content": "theirs too"}])
     index.refuses("was not made by `retrievers index` and is left alone", replace=True)
+    assert index.client.count("pages").count == 2
 
 
 def test_what_a_hosted_model_embedded_is_not_bought_twice(tmp_path: Path) -> None:
