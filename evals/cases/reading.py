@@ -220,7 +220,8 @@ def _chosen(cases: Sequence[Case], places: Mapping[str, str], name: str, config:
     """Return the cases of the configured ids, else of the split, up to the limit, in file order."""
     if config.split and not any(case.split == config.split for case in cases):
         splits = ", ".join(sorted({quoted(case.split) for case in cases if case.split})) or "none"
-        raise DatasetError(f"dataset.split: the golden data has no split {quoted(config.split)}; it has {splits}")
+        has = f"the golden data has no split {quoted(config.split)}; it has {splits}"
+        raise DatasetError(f"dataset.split: {has}; null takes all cases")
     if unknown := [case_id for case_id in config.ids if case_id not in places]:
         first_ids = f"{', '.join(map(quoted, unknown[:MOST_SHOWN]))}{' …' * (len(unknown) > MOST_SHOWN)}"
         raise DatasetError(f"dataset.ids: no case with id {first_ids}{nearest(unknown[0], places)}")
@@ -258,11 +259,16 @@ def _rows_in_memory(data: Any) -> Iterator[Row]:
 def _json_rows(file: Path) -> Iterator[Row]:
     """Yield the values of JSON Lines, or the elements of one array."""
     text = read_text(file, "a JSON Lines file", MOST_BYTES, DatasetError)
-    if text.lstrip()[:1] == "[":
+    start = text.lstrip().partition("\n")[0].rstrip()
+    if start[:1] == "[" or start == "{":
+        expected = "expected one JSON object a line, or one array of them"
         try:
-            yield from ((f"{file}: element {number}", value) for number, value in enumerate(load_json(text), 1))
+            document = load_json(text)
         except ValueError as error:
-            raise DatasetError(f"{file}: {error}; expected one JSON object a line, or one array of them") from None
+            raise DatasetError(f"{file}: {error}; {expected}") from None
+        if not isinstance(document, list):  # a report, for example
+            raise DatasetError(f"{file}: {expected}, got one object over {text.count(chr(10)) + 1:,} lines")
+        yield from ((f"{file}: element {number}", value) for number, value in enumerate(document, 1))
         return
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
