@@ -204,7 +204,7 @@ def servers() -> Iterator[dict[str, str]]:
 
 
 def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[str, str]) -> None:
-    inspect, init, validate, evaluate, theirs = commands("own")
+    inspect, init, validate, choose, evaluate, theirs = commands("own")
     shown = run(inspect, checkout, servers)
     assert "source_url: url" in shown.stdout, shown.stderr
     assert run(init, checkout, servers).returncode == 0
@@ -219,6 +219,8 @@ def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[st
     mine, _, foreign = blocks(README, "yaml")
     reached = mine.replace("embedding: {", f"embedding: {{base_url: '{servers['cohere']}', ")
     (checkout / "mine.yaml").write_text(reached)
+    chosen = run(choose, checkout, servers)
+    assert "Which threshold and top_k?" in chosen.stdout, chosen.stderr
     done = run(evaluate, checkout, servers)
     assert done.returncode in (0, 1), done.stderr
     report = json.loads((checkout / "report.json").read_text())
