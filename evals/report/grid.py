@@ -124,7 +124,7 @@ def results_by_cell(result: Measured) -> ResultsByCell | None:
 
 
 def _shares(weights: Mapping[str, float]) -> list[tuple[QueryMetric, float]]:
-    """Return the objective's metrics in scope with their shares of what is found; equal ones where none counts."""
+    """Return the in-scope metrics of the objective, each with its share; equal shares where all weights are 0."""
     metrics = [metric for metric in map(metric_named, weights) if isinstance(metric, QueryMetric)]
     inside = [metric for metric in metrics if metric.scope == "in_scope"]
     whole = sum(abs(weights[metric.name]) for metric in inside)

@@ -37,8 +37,8 @@ class Unjudged:
         proxy: [N, cells], what foretells the scores, finite.
         results: [N, cells], which result a cell keeps of a query. Where all remaining cells keep the same of every
             further query, their scores differ by exactly 0 there.
-        alone: [N queries, then those that are never judged; cells], what an objective has besides, which needs no
-            judge: its mean is added to that of the scores. None where there is nothing else.
+        alone: [N queries, then those that are never judged; cells], the part of the objective that needs no judge. Its
+            mean is added to that of the scores. None where the objective has no such part.
         span: The largest difference of two cells' scores on one query.
     """
 

@@ -209,7 +209,7 @@ def add_logging_flags(parser: argparse.ArgumentParser, *, quiet: str = "print no
 
 
 def set_up_logging(*, verbose: bool, quiet: bool = False) -> None:
-    """Send our log records to standard error: warnings; errors alone; or what is being done, where it is not quiet."""
+    """Send our log records to standard error: warnings; with `quiet` errors alone; with `verbose` each step as well."""
     handler = logging.StreamHandler()
     handler.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
     handler.setFormatter(_Formatter("%(levelname)s %(name)s: %(message)s"))
