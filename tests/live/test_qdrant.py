@@ -39,7 +39,7 @@ UNLIMITED = models.StrictModeConfig(enabled=False)
 
 
 @pytest.fixture(autouse=True)
-def no_waiting() -> None:
+def clock() -> None:
     """Waits are real, unlike in other tests."""
     assert vars(net)["time"] is time
 
