@@ -74,7 +74,6 @@ def test_the_lock_file_meets_every_requirement_with_hashes_and_names_no_host() -
 TOOLS = ("make", "sh", "basename", "cp", "touch", "rm", "mkdir")
 RECORD = '#!/bin/sh\necho "$(basename $0) $*" >>calls\n'
 PYTHON = f'{RECORD}case "$*" in *" install --quiet uv"*) exit 1 ;; "-c "*) exec {sys.executable} "$@" ;; esac\n'
-LOCKED = "--constraint requirements.lock --build-constraints requirements.lock --editable"
 
 
 def make(checkout: Path, target: str, uv: str = "") -> list[str]:
@@ -89,12 +88,6 @@ def make(checkout: Path, target: str, uv: str = "") -> list[str]:
         (checkout / stub).chmod(0o755)
     subprocess.run(["make", target], cwd=checkout, env={"PATH": str(checkout / "path")}, check=True)
     return (checkout / "calls").read_text(encoding="utf-8").splitlines()
-
-
-def test_uv_installs_from_the_lock(tmp_path: Path) -> None:
-    assert make(tmp_path, ".venv/.installed-dev", RECORD) == [
-        f"uv pip install --python .venv/bin/python {LOCKED} .[dev]"
-    ]
 
 
 def test_a_newer_pip_takes_its_place_where_uv_cannot_be_had(tmp_path: Path) -> None:

@@ -111,34 +111,26 @@ def strict(plain: QdrantClient, config: RetrieverConfig, **limits: Any) -> Itera
         plain.update_collection(config.collection, strict_mode_config=UNLIMITED)
 
 
-@MODES
-@pytest.mark.parametrize("fusion", ["weighted", "rrf", "dbsf"])
-def test_a_server_gives_what_an_embedded_store_gives(
-    config: RetrieverConfig, embedded: RetrieverConfig, mode: str, fusion: str
+WAYS: list[dict[str, Any]] = [
+    {},
+    {"mode": "keyword"},
+    *({"mode": "hybrid", "fusion": fusion} for fusion in ("weighted", "rrf", "dbsf")),
+    *({"filters": one} for one in ("module == 'ros2' and chunk_index > 0", "not tags == 'ros2'", "start_line < 15")),
+]
+PARAMS = [
+    {"exact": True},
+    {"hnsw_ef": 64, "indexed_only": True},
+    {"quantization": {"rescore": True, "oversampling": 2.0}},
+    {"quantization": {"ignore": True}, "exact": False},
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_a_server_gives_what_an_embedded_store_gives_whatever_the_search_parameters_on_a_few_chunks(
+    config: RetrieverConfig, embedded: RetrieverConfig, way: dict[str, Any]
 ) -> None:
-    changes = {"mode": mode, "fusion": fusion}
-    assert ranked(config, **changes) == ranked(embedded, **changes)
-
-
-@pytest.mark.parametrize(
-    "search",
-    [
-        {"exact": True},
-        {"hnsw_ef": 64, "indexed_only": True},
-        {"quantization": {"rescore": True, "oversampling": 2.0}},
-        {"quantization": {"ignore": True}, "exact": False},
-    ],
-)
-def test_search_parameters_are_taken_and_on_a_few_chunks_change_nothing(
-    config: RetrieverConfig, search: dict[str, Any]
-) -> None:
-    for mode in ("semantic", "hybrid"):
-        assert ranked(config, mode=mode, search_params=search) == ranked(config, mode=mode)
-
-
-@pytest.mark.parametrize("filters", ["module == 'ros2' and chunk_index > 0", "not tags == 'ros2'", "start_line < 15"])
-def test_filters_do_too(config: RetrieverConfig, embedded: RetrieverConfig, filters: str) -> None:
-    assert ranked(config, filters=filters) == ranked(embedded, filters=filters)
+    expected = ranked(embedded, **way)
+    assert all(ranked(config, **way, search_params=params) == expected for params in (None, *PARAMS))
 
 
 def test_the_pages_indexed_again_change_nothing(config: RetrieverConfig, tmp_path: Path) -> None:

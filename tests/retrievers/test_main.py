@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -30,7 +29,8 @@ from retrievers.terminal.commands import default_collection
 from tests.support.collections import indexed, mark, write_pages
 from tests.support.command import call, environment
 from tests.support.indexing import content, manifest, pdf
-from tests.support.qdrant_server import FAULTS, QdrantServer
+from tests.support.loopback import Fault, Reply
+from tests.support.qdrant_server import QdrantServer
 
 Captured = pytest.CaptureFixture[str]
 QUERY = "how do nodes stream messages"
@@ -142,7 +142,8 @@ def test_the_public_names_are_there_and_no_others() -> None:
 def test_a_failed_search_is_told_once(server: QdrantServer, tmp_path: Path, capsys: Captured) -> None:
     indexed(tmp_path, store={"url": server.url})
     search = ["search", "robot", "--store.url", server.url, "--collection", "pages"]
-    with server.failing(replace(FAULTS["500"], on="/points/query/batch")):
+    panicked = Reply.json({"status": {"error": "panicked"}, "time": 0.0}, 500)
+    with server.failing(Fault(reply=panicked, on="/points/query/batch")):
         retried, last = refused(search, capsys).splitlines()
         [quiet] = refused([*search, "--quiet"], capsys).splitlines()
     assert retried.startswith("WARNING retrievers.net: ") and quiet.startswith("error: ")

@@ -468,10 +468,8 @@ def test_a_setting_that_went_names_its_successor_in_a_file_and_as_a_flag(
     setting, _, value = name.partition("=")
     first = setting.partition(".")[0]
     path = setting if first in OF_EXPERIMENTS else f"retriever.{setting}"
-    *above, last = path.split(".")
-    lines = [f"{'  ' * depth}{part}:" for depth, part in enumerate(above)]
     file = tmp_path / "old.yaml"
-    file.write_text("\n".join([*lines, f"{'  ' * len(above)}{last}: {value or 1}"]))
+    file.write_text(yaml.safe_dump(nest({path: value or 1})))
     for arguments in (["--config", file], [f"--{path.replace('_', '-')}", value or "1"]):
         done = call(main, ["run", *arguments], capsys)
         assert (done.code, REMOVED[name] in done.err) == (2, True), done.err

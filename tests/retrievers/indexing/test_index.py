@@ -27,7 +27,7 @@ from retrievers.indexing.pages import read_corpus
 from retrievers.store.opening import open_client
 from tests.support.cohere_server import KEY, CohereServer
 from tests.support.collections import fill, writable
-from tests.support.hybrid import BruteForceBm25
+from tests.support.hybrid import terms
 from tests.support.indexing import HashEmbeddings, content, manifest, settings, write_pages
 from tests.support.qdrant_server import QdrantServer
 
@@ -186,8 +186,7 @@ def test_the_context_is_embedded_and_indexed_and_stored_apart_from_the_text(inde
     raw = HashEmbeddings().embed_query(indexed)
     assert vector == pytest.approx([value / math.hypot(*raw) for value in raw], abs=1e-5)
     average = manifest(index.client)["bm25"]["average_length"]
-    counter = BruteForceBm25({}, 1)
-    assert average == round(sum(len(counter.terms(text)) for text in index.embeddings.embedded) / CHUNKS, 3)
+    assert average == round(sum(len(terms(text)) for text in index.embeddings.embedded) / CHUNKS, 3)
     assert index.terms()["## Sub\n\nSub text."] == weights(Bm25Encoder("english", average), indexed)
     index.edit("one/alpha.md", "title: Alpha", "title: Omega")
     assert index() == (2, 0)

@@ -1,10 +1,9 @@
 """The user's own retriever or store as an evaluation sees it, against the same object called as LangChain does."""
 
-import asyncio
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -12,16 +11,13 @@ from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
-import pypdf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import chain
 from langchain_qdrant import QdrantVectorStore, RetrievalMode
-from langchain_text_splitters import RecursiveCharacterTextSplitter
 from qdrant_client import QdrantClient, models
 from qdrant_client.models import Distance, VectorParams
 from syrupy.assertion import SnapshotAssertion
@@ -38,7 +34,6 @@ from tests.support import foreign
 from tests.support.collections import embedded, fill
 from tests.support.embeddings import Counting
 from tests.support.foreign import HERE, Calling, Terms, chunks, settings, vector_store
-from tests.support.indexing import pdf
 
 QUERIES = ("kinematics of an arm", "a named channel of messages", "reliable camera images", "zebra")
 ALL = chunks()
@@ -341,19 +336,14 @@ def check_store(store: QdrantVectorStore, mode: str = "semantic") -> None:
     assert (recall, {*cells["mode"]}) == ({(1, 0.0): 0.5, (2, 0.0): 1.0, (1, 0.6): 0.5, (2, 0.6): 0.5}, {mode})
 
 
-@pytest.fixture
-def in_memory() -> Iterator[QdrantVectorStore]:
-    """The store in memory that the tutorials begin with."""
+def test_dense_search_and_an_mmr_retriever_in_memory() -> None:
     with closing(QdrantClient(":memory:")) as client:
         client.create_collection("harbour", VectorParams(size=SIZE, distance=Distance.COSINE))
-        yield QdrantVectorStore(client=client, collection_name="harbour", embedding=Words())
-
-
-def test_dense_search_and_an_mmr_retriever_in_memory(in_memory: QdrantVectorStore) -> None:
-    in_memory.add_documents(documents=HARBOUR)
-    retriever = in_memory.as_retriever(search_type="mmr", search_kwargs={"k": 1})
-    check_run(retriever, retriever.invoke, at_5=0.5)
-    check_store(in_memory)
+        store = QdrantVectorStore(client=client, collection_name="harbour", embedding=Words())
+        store.add_documents(documents=HARBOUR)
+        retriever = store.as_retriever(search_type="mmr", search_kwargs={"k": 1})
+        check_run(retriever, retriever.invoke, at_5=0.5)
+        check_store(store)
 
 
 @pytest.mark.parametrize("mode", [RetrievalMode.SPARSE, RetrievalMode.HYBRID])
@@ -376,21 +366,3 @@ def test_sparse_and_hybrid_search_on_disk(mode: RetrievalMode, tmp_path: Path) -
         with pytest.raises(ConfigError, match="gives no scores"):
             evals.sweep(qdrant, GOLDEN, top_k=[1, 2], threshold=[0.0, 0.3])
         assert len(evals.sweep(qdrant, GOLDEN, top_k=[1, 2]).cells) == 2
-
-
-def test_a_pdf_in_a_notebook(in_memory: QdrantVectorStore, tmp_path: Path) -> None:
-    """Build a semantic search engine with LangChain, as in a notebook, where an event loop runs."""
-    (tmp_path / "harbour.pdf").write_bytes(pdf(TEXTS))
-    pages = pypdf.PdfReader(tmp_path / "harbour.pdf").pages
-    splitter = RecursiveCharacterTextSplitter(chunk_size=1000, chunk_overlap=200, add_start_index=True)
-    in_memory.add_documents(splitter.split_documents([Document(page.extract_text()) for page in pages]))
-
-    @chain
-    def retriever(query: str) -> list[Document]:
-        return in_memory.similarity_search(query, k=1)
-
-    async def notebook() -> None:
-        check_run(retriever, retriever.invoke, at_5=0.5)
-        check_store(in_memory)
-
-    asyncio.run(notebook())

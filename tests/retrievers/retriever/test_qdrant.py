@@ -202,12 +202,7 @@ def test_a_chunk_that_an_earlier_batch_found_is_not_read_again(server: QdrantSer
 
 # What a search asks a server for
 
-
-STRICT = {
-    name: value
-    for name, value in recorded("info-strict")["answer"]["result"]["config"]["strict_mode_config"].items()
-    if name not in ("enabled", "read_rate_limit")
-}
+STRICT = recorded("info-strict")["answer"]["result"]["config"]["strict_mode_config"]
 
 
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
