@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import sqlite3
 import struct
 import subprocess
@@ -41,7 +42,6 @@ from tests.support.cohere_server import CohereServer, vector
 from tests.support.collections import TableEmbeddings
 from tests.support.command import ROOT
 from tests.support.hybrid import terms
-from tests.support.local_models import absent, run
 from tests.support.openai_embedding_server import OpenAIEmbeddingServer
 
 HELLO = [0.6, 0.8]
@@ -369,7 +369,26 @@ def test_synonyms_are_added_and_abbreviations_spelt_out_of_whole_words_whatever_
         assert {query: spell_out(query, table) for query in SPELT} == SPELT
 
 
-# Clients of providers that are extras, on the loopback; sentence-transformers for real (`make localmodels`)
+# Clients of providers that are extras, on the loopback; sentence-transformers for real: both in an environment of their
+# own (`make localmodels`), whose packages come after those of the tests
+
+FOLDER = Path(os.environ.get("MODELS_VENV", f"{sys.prefix}-models"))
+PACKAGES = FOLDER / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+
+
+def absent(module: str) -> str:
+    return "" if (PACKAGES / module).is_dir() else f"{module} not installed: make localmodels"
+
+
+def run(code: str, *arguments: str) -> str:
+    begin = f"import sys; sys.path[:0] = [{str(ROOT)!r}]; sys.path.append({str(PACKAGES)!r})\n"
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", begin + code, *arguments], capture_output=True, text=True, env=offline, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
 
 CODE = """
 import json, os, sys
