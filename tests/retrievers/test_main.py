@@ -15,7 +15,6 @@ from unittest.mock import Mock
 
 import pytest
 import yaml
-from qdrant_client import models
 from syrupy.assertion import SnapshotAssertion
 
 import retrievers
@@ -168,20 +167,6 @@ def test_a_search_takes_the_settings_that_the_collection_records(tmp_path: Path,
 
 
 # inspect
-
-
-def test_inspect_takes_the_only_vector_whatever_its_name(server: QdrantServer, capsys: Captured) -> None:
-    size = models.VectorParams(size=256, distance=models.Distance.DOT)
-    server.client.create_collection("theirs", vectors_config={"text-dense": size})
-    payload = {"content": "a", "meta": {"title": "b"}}
-    server.client.upsert("theirs", [models.PointStruct(id=1, vector={"text-dense": [1.0] * 256}, payload=payload)])
-    where = ["inspect", "--store.url", server.url, "--collection"]
-    text = shown([*where, "theirs", "--trust-embedding", "true", "--write", "mine.yaml"], capsys)
-    assert "  vector_name: text-dense\n  metadata:\n    text_key: content\n    nested_under: meta" in text
-    assert shown(["search", "robot", "--config", "mine.yaml"], capsys)
-    other = models.VectorParams(size=4, distance=models.Distance.COSINE)
-    server.client.create_collection("several", vectors_config={"a": other, "b": other})
-    assert "set vector_name" in refused([*where, "several"], capsys)
 
 
 def test_an_experiment_that_inspect_writes_opens_what_it_saw(
