@@ -324,14 +324,6 @@ def test_what_the_default_experiment_is_compared_with_goes_with_its_data() -> No
         assert build(ExperimentConfig, [file, layer(**{name: value})]).baseline is None
 
 
-def test_a_value_of_a_higher_layer_ends_the_sweep_of_it() -> None:
-    file = layer(sweep={"top_k": [1, 2], "mode": ["semantic", "hybrid"]}, retriever={"threshold": 0.3})
-    made = build(ExperimentConfig, [file, layer(retriever={"top_k": 4})])
-    assert (made.retriever.top_k, [*made.sweep.axes]) == (4, ["mode"])
-    again = build(ExperimentConfig, [file, layer(retriever={"top_k": 4}), layer(sweep={"top_k": [5]})])
-    assert [*again.sweep.axes] == ["top_k", "mode"]
-
-
 # What a layer may say
 
 
@@ -422,12 +414,7 @@ def test_every_fault_is_told_at_once_with_value_origin_and_nearest_name(
 
 def test_a_secret_in_an_address_is_not_printed() -> None:
     for setting in ("store__url", "embedding__base_url"):
-        for address in (
-            "http://user:s3cret@h:6333",
-            "http://s3cret@h",
-            "http://h?key=s3cret",
-            "http://user:pa/s3cret@h",
-        ):
+        for address in ("http://user:pa/s3cret@h:6333", "http://s3cret@h", "http://h?key=s3cret"):
             (fault,) = faults(layer(**{setting: address}))
             assert fault.startswith(setting.replace("__", ".")) and "s3cret" not in fault
 

@@ -163,7 +163,6 @@ FACTORIES: Mapping[str, Callable[[], Any]] = {
     "elsewhere": lambda: Calling(
         call=lambda query: [Document(page_content="an orbit is a closed path", metadata={"n": 1})]
     ),
-    "strings": lambda: Calling(call=lambda query: ["a string", "another"]),
     "one_string": lambda: Calling(call=lambda query: "a string"),
     "none": lambda: Calling(call=lambda query: None),
     "textless": lambda: Calling(call=lambda query: [*documents(), Document(page_content=" \n", metadata={"page": 3})]),

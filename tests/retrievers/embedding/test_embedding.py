@@ -214,18 +214,6 @@ OTHERS: list[tuple[EmbeddingConfig, Kind, str]] = [
     (HOSTED, "search_query", "what is a topic "),
     (HOSTED, "search_query", "'; DROP TABLE vectors; -- \ud800"),
 ]
-PEER = """
-import sys
-from pathlib import Path
-from retrievers.config import EmbeddingConfig
-from retrievers.embedding.models import EmbeddingCache
-cache, of = EmbeddingCache(Path(sys.argv[1])), (EmbeddingConfig(), "search_query")
-for number in range(100):
-    cache.put(*of, {f"{sys.argv[2]} {number}": [float(number), 0.1]})
-    cache.put(*of, {f"common {number}": [float(number), 0.2]})
-texts = [f"{sys.argv[2]} {number}" for number in range(100)]
-print(cache.get(*of, texts) == {text: [float(number), 0.1] for number, text in enumerate(texts)})
-"""
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -251,13 +239,6 @@ def test_threads_share_a_cache(tmp_path: Path) -> None:
     with closing(EmbeddingCache(tmp_path / "v.sqlite")) as cache, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda one: cache.put(HOSTED, "search_query", one), vectors))
         assert list(pool.map(lambda one: cache.get(HOSTED, "search_query", one), vectors)) == vectors
-
-
-@pytest.mark.slow
-def test_processes_share_one_file(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", PEER, str(tmp_path / "shared.sqlite")]
-    peers = [subprocess.Popen([*command, name], cwd=ROOT, stdout=subprocess.PIPE, text=True) for name in ("1", "2")]
-    assert [peer.communicate(timeout=60)[0] for peer in peers] == ["True\n", "True\n"]
 
 
 def test_a_file_of_another_kind_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
@@ -309,12 +290,6 @@ def test_the_weights_of_a_document_are_the_formulas_and_those_of_a_query_its_cou
     assert asked.keys() == {*Bm25(Bm25Config(language="english")).embed_query(text).indices}, "as Qdrant's own encoder"
 
 
-@pytest.mark.parametrize("text", ["", " ", "the and of a", "🤖", "🤖🦾 !?", "--", "\x00", "…"])
-def test_a_text_without_terms_has_none(text: str) -> None:
-    assert ENCODER.query(text) == ENCODER.document(text) == SparseVector(indices=[], values=[])
-    assert ENCODER.length(text) == 0
-
-
 def test_words_are_compared_by_their_stems_in_lower_case() -> None:
     assert ENCODER.query("x " * 2_000).values == [2_000]
     alike = [("running robots", "Run ROBOT"), ("日本語", "日本語"), ("robot🤖arm", "arm robot"), ("the robot", "robot")]
@@ -325,14 +300,6 @@ def test_words_are_compared_by_their_stems_in_lower_case() -> None:
     german = Bm25Encoder("german")
     assert german.query("der Roboter und die Gelenke") == german.query("Roboter Gelenk")
     assert len(german.query("der Roboter").indices) == 1 and len(ENCODER.query("der Roboter").indices) == 2
-
-
-def test_expansions_weigh_less_and_neither_lessen_nor_raise_a_term_of_the_query() -> None:
-    plain, synonym = ENCODER.query("robot").indices[0], ENCODER.query("android").indices[0]
-    expanded = ENCODER.query("robot or robots", ["robots", "the android", "androids"])
-    assert weights(expanded) == {plain: 2.0, synonym: 0.5}
-    assert list(expanded.indices) == sorted(expanded.indices)
-    assert weights(ENCODER.query("the", ["robot"])) == {plain: 0.5}, "expansions alone are searched for"
 
 
 SYNONYMS = {"imu": ["inertial sensor", "gyroscope"], "end effector": ["gripper"], "C++": ["cpp"], "Größe": ["size"]}

@@ -215,6 +215,7 @@ def test_strict_mode_changes_no_result(server: QdrantServer, folder: RetrieverCo
     with QdrantRetriever.open(config, env={}) as opened:
         assert [found(row) for row in opened.candidates([*QUERIES] * 10)] == free
         assert [hit.chunk.chunk_id for hit in opened.search(QUERY).chunks] == [chunk for chunk, *_ in free[0][:5]]
+        assert kept(opened.search(QUERY)) == ("off", "off"), "nothing is kept of a server"
     with pytest.raises(StoreError, match="allows at most 100 results a query"):
         QdrantRetriever.open(config.model_copy(update={"candidates": 101}), env={})
     server.rules.strict = {"max_query_limit": 100}
@@ -239,13 +240,16 @@ def test_search_params_go_with_the_dense_search_alone(server: QdrantServer, fold
 
 def test_a_query_is_bought_once_and_sent_as_a_query(tmp_path: Path) -> None:
     env, states = {"COHERE_API_KEY": KEY, "XDG_CACHE_HOME": str(tmp_path / "cache")}, []
+    pages = write_pages(tmp_path / "pages")
     with CohereServer() as server:
         config = settings(
             store={"path": tmp_path / "store"},
             collection="pages",
             embedding={"model": "cohere:embed-english-v3.0", "base_url": server.url},
         )
-        index_pages(config, write_pages(tmp_path / "pages"), env)
+        for store in ({"path": tmp_path / "other"}, config.store):
+            index_pages(settings(**config.model_dump(exclude_unset=True) | {"store": store}), pages, env)
+        assert [kind for kind, _ in server.inputs] == ["search_document"], "nor is a text of two collections"
         server.requests.clear()
         for use_cache in (True, True, False):
             with QdrantRetriever.open(config, env=env) as opened:
@@ -281,8 +285,3 @@ def test_a_result_is_kept_until_the_collection_changes(tmp_path: Path) -> None:
         with ThreadPoolExecutor(8) as threads:
             many = [*threads.map(opened.search, [*QUERIES] * 8)]
         assert [found(one.chunks) for one in many] == [found(opened.search(query).chunks) for query in [*QUERIES] * 8]
-
-
-def test_of_a_server_nothing_is_kept(server: QdrantServer, folder: RetrieverConfig) -> None:
-    with QdrantRetriever.open(on(server, folder), env={}) as opened:
-        assert [kept(opened.search(QUERY)) for _ in range(2)] == [("off", "off")] * 2

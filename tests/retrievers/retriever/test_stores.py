@@ -54,20 +54,6 @@ def opened(config: RetrieverConfig, **values: Any) -> QdrantRetriever:
     return QdrantRetriever.open(changed, env={})
 
 
-@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
-@pytest.mark.parametrize("rerank", ["none", "mmr"])
-def test_every_kind_of_store_gives_the_same(configs: Any, mode: str, rerank: str) -> None:
-    def given(kind: str) -> list[Any]:
-        with opened(configs[kind], mode=mode, rerank=rerank, threshold=0.2) as retriever:
-            sessions = [*map(retriever.search, QUERIES)]
-        scores = [{"": hit.score, **hit.scores} for session in sessions for hit in session.chunks]
-        return [[hit.chunk for session in sessions for hit in session.chunks], scores]
-
-    chunks, scores = given("embedded")
-    for kind in ("local mode", "server"):
-        assert given(kind) == [chunks, [pytest.approx(each, abs=1e-6) for each in scores]]
-
-
 @pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("mode", ["semantic", "keyword"])
 def test_invoke_finds_what_the_store_finds(configs: Any, kind: str, mode: str) -> None:
@@ -243,13 +229,6 @@ def test_a_sparse_vector_is_searched_by_a_model_of_ones_own(several: dict[str, A
         assert [score for _, score in candidates] == pytest.approx([score for _, score in of_terms(name)], abs=1e-4)
         session = retriever.search(QUERY)
         assert ({chunk.score_scale for chunk in session.chunks}, session.error) == ({"sparse"}, None)
-
-
-@pytest.mark.parametrize("fusion", ["weighted", "rrf", "dbsf"])
-def test_hybrid_fuses_the_named_vectors(several: dict[str, Any], fusion: str) -> None:
-    with over(several, mode="hybrid", fusion=fusion, keyword=keyword("splade", splade), threshold=0) as retriever:
-        chunks = retriever.search(QUERY).chunks
-    assert [{*chunk.scores} for chunk in chunks] == [{"semantic", "keyword", "fused"}] * 5
 
 
 @pytest.mark.parametrize(

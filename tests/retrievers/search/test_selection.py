@@ -113,18 +113,17 @@ def test_an_answer_that_fits_no_texts_is_told(
 # A user's own
 
 
-@pytest.mark.parametrize("name", ["Scorer", "Predictor", "ScoringCompressor"])
+SCORED = [(2, 1.0), (1, pytest.approx(2 / 3)), (3, pytest.approx(1 / 3)), (0, 0.0)]
+KINDS: dict[str, list[Any]] = {
+    **dict.fromkeys(("Scorer", "Predictor", "ScoringCompressor"), SCORED),
+    "ReversingCompressor": [(place, None) for place in (3, 2, 1, 0)],  # one may give its order alone
+    "FilteringCompressor": [(place, None) for place in (1, 2, 3)],  # and leave texts out
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_every_kind_of_reranker_is_taken(name: str) -> None:
-    found = encoder(model=OWN + name)(QUERY, TEXTS)
-    assert found == [(2, 1.0), (1, pytest.approx(2 / 3)), (3, pytest.approx(1 / 3)), (0, 0.0)]
-
-
-@pytest.mark.parametrize(
-    ("name", "order"),
-    [("ReversingCompressor", [3, 2, 1, 0]), ("FilteringCompressor", [1, 2, 3])],  # which may leave texts out
-)
-def test_a_compressor_may_give_its_order_alone(name: str, order: list[int]) -> None:
-    assert encoder(model=OWN + name)(QUERY, TEXTS) == [(place, None) for place in order]
+    assert encoder(model=OWN + name)(QUERY, TEXTS) == KINDS[name]
 
 
 MISBEHAVING = (

@@ -132,9 +132,7 @@ def test_a_search_short_of_memory_damages_nothing(client: EmbeddedClient, limit:
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("shorter", "its files have other sizes"),
-        ("gone", "its files have other sizes"),
-        ("more", "its files have other sizes"),
+        *((how, "its files have other sizes") for how in ("shorter", "gone", "more")),
         ("no record", "Expecting property name"),
         ("other engine", r"or are of qdrant-edge 0\.1"),
         ("points", "expected 7 points, found 4"),
