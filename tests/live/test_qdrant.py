@@ -75,22 +75,11 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> RetrieverConfig:
 
 
 @pytest.fixture
-def copy(config: RetrieverConfig, plain: QdrantClient) -> Iterator[RetrieverConfig]:
-    """The same in three shards, which change no cosine; to be changed."""
+def copy(config: RetrieverConfig, plain: QdrantClient, tmp_path: Path) -> Iterator[RetrieverConfig]:
+    """The same once more, to be changed."""
     name = f"{config.collection}-copy"
-    known = plain.get_collection(config.collection).config
-    plain.create_collection(
-        name,
-        vectors_config=known.params.vectors,
-        sparse_vectors_config={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
-        shard_number=3,
-        metadata=known.metadata,
-    )
     try:
-        records, _ = plain.scroll(config.collection, limit=100, with_vectors=True)
-        points: Any = [models.PointStruct(id=one.id, vector=one.vector, payload=one.payload) for one in records]
-        plain.upsert(name, points)
-        yield config.model_copy(update={"collection": name})
+        yield indexed({"url": URL}, name, tmp_path / "copy")
     finally:
         plain.delete_collection(name)
 
@@ -174,7 +163,7 @@ def test_what_strict_mode_forbids_is_told_before_the_run(config: RetrieverConfig
 def test_writing_keeps_to_strict_mode(copy: RetrieverConfig, plain: QdrantClient, tmp_path: Path) -> None:
     more = {"new.md": "# New\n\n" + "".join(f"## Part {n}\n\nfresh text {n}\n\n" for n in range(5))}
     with strict(plain, copy, **STRICT):
-        index_pages(copy, write_pages(tmp_path, PAGES | more), ENV)
+        index_pages(copy, write_pages(tmp_path / "more", PAGES | more), ENV)
     assert plain.count(copy.collection).count == 9 + 5
 
 

@@ -14,7 +14,6 @@ from retrievers.__main__ import main
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.models import StaticEmbeddings
 from retrievers.terminal.inspect import CHECKS
-from tests.support import distances
 from tests.support.collections import IDF, fill
 from tests.support.command import call
 from tests.support.hybrid import fill_sparse
@@ -129,23 +128,14 @@ def test_what_was_indexed_is_sound_and_searched_in_hybrid_mode(
     assert set(audit(capsys, *store).values()) == {""} and seen(capsys, *store).partition("\n\n")[0] == snapshot
     for flags, mode in (([], "hybrid"), (["--mode", "semantic"], None), (["--mode", "keyword"], "keyword")):
         file = tmp_path / f"{mode}.yaml"
-        assert call(main, ["inspect", *store, *flags, "--write", file], capsys).code == 0
-        assert yaml.safe_load(file.read_text())["retriever"].get("mode") == mode
-
-
-def test_what_is_written_has_the_mapping_that_was_given_and_a_fusion_for_the_distance(
-    tmp_path: Path, server: QdrantServer, capsys: Captured
-) -> None:
-    embedding = "tests.support.distances:embeddings"
-    distances.make(server.client, "dot")
-    flags = ["--store.url", server.url, "--collection", "mine", "--embedding.model", f"python:{embedding}"]
-    given = "{title: headline, module: part}"
-    done = call(main, ["inspect", *flags, "--metadata.map", given, "--write", tmp_path / "mine.yaml"], capsys)
-    assert (done.code, done.err) == (0, "")
-    written = yaml.safe_load((tmp_path / "mine.yaml").read_text())["retriever"]
-    assert {"title": "headline", "module": "part"}.items() <= written["metadata"]["map"].items()
-    assert (written["mode"], written["fusion"]) == ("hybrid", "rrf")
-    assert "title" not in done.out.partition("Not found:")[2].splitlines()[0]
+        write = ["inspect", *store, *flags, "--top-k", "7", "--write", file]
+        assert call(main, write, capsys).code == 0
+        written = file.read_text()
+        assert yaml.safe_load(written)["retriever"].get("mode") == mode
+        assert "exists already" in call(main, write, capsys).err and file.read_text() == written
+    assert yaml.safe_load(written).keys() == {"name", "retriever", "dataset"}
+    assert yaml.safe_load(written)["retriever"].keys() == {"store", "collection", "mode", "top_k"}
+    assert "top_k 7" in call(main, ["search", "the arm reads", "--config", file], capsys).out
 
 
 # Collections that other programs made: flat payloads, sparse vectors of any name, other distances
@@ -169,6 +159,14 @@ LANGCHAIN: dict[str, Any] = {"page_content": "TEXT", "metadata": {}}
 THEIRS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "keys of its own": ({"text": "TEXT", "url": "/a"}, []),
     "a vector of any name": ({"name": "text-dense", "content": "TEXT", "meta": {"title": "b"}}, []),
+    "a mapping is given": (
+        {"page_content": "TEXT", "metadata": {"headline": "A", "part": "b"}},
+        ["--metadata.map", "{title: headline, module: part}"],
+    ),
+    "dot products, which no weighted sum takes": (
+        LANGCHAIN | {"distance": models.Distance.DOT, "sparse": Bm25Encoder(average_length=8.0).document},
+        [],
+    ),
     "a wrong key is named": ({"text": "TEXT", "url": "/a"}, ["--metadata.text-key", "body"]),
     "BM25 under another name": (LANGCHAIN | {"sparse": Bm25Encoder(average_length=500.0).document}, []),
     "no sparse vector": (LANGCHAIN, []),
@@ -192,9 +190,3 @@ def test_what_another_program_made_is_audited_as_it_is_and_searched_as_it_can_be
 def test_a_distance_that_no_search_takes_is_a_fault(server: QdrantServer, capsys: Captured) -> None:
     shown = seen(capsys, *theirs(server, models.Distance.EUCLID, **LANGCHAIN))
     assert "\n  FAULT distance: it has the distance euclid, and only cosine and dot" in shown
-
-
-def test_an_empty_collection_is_called_empty(server: QdrantServer, capsys: Captured) -> None:
-    server.client.create_collection("theirs", models.VectorParams(size=256, distance=models.Distance.COSINE))
-    done = call(main, ["search", "joint", "--store.url", server.url, "--collection", "theirs"], capsys)
-    assert done.code == 2 and "collection 'theirs' is empty; index pages into it" in done.err

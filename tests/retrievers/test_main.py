@@ -14,7 +14,6 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-import yaml
 from syrupy.assertion import SnapshotAssertion
 
 import retrievers
@@ -165,22 +164,6 @@ def test_a_search_takes_the_settings_that_the_collection_records(tmp_path: Path,
     assert used("--top-k", "1", "--threshold", "null")[:3] == ["hybrid", 1, None]
     assert "0 new or changed" in shown(["index", "pages", *store], capsys)
     assert used()[:2] == ["hybrid", 2]
-
-
-# inspect
-
-
-def test_an_experiment_that_inspect_writes_opens_what_it_saw(
-    store: list[str], tmp_path: Path, capsys: Captured
-) -> None:
-    write = ["inspect", *store, "--top-k", "7", "--write", str(tmp_path / "mine.yaml")]
-    assert f"golden init --config {write[-1]} --out {tmp_path / 'golden.jsonl'}" in shown(write, capsys)
-    written = (tmp_path / "mine.yaml").read_text()
-    assert yaml.safe_load(written)["dataset"] == {"path": "golden.jsonl"}
-    assert yaml.safe_load(written)["retriever"].keys() == {"store", "collection", "mode", "top_k"}
-    assert "top_k 7" in shown(["search", QUERY, "--config", "mine.yaml"], capsys)
-    assert "exists already" in refused(write, capsys)
-    assert (tmp_path / "mine.yaml").read_text() == written
 
 
 # index: folders of mixed files, and datasets

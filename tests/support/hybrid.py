@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from bm25s import BM25
@@ -120,14 +120,10 @@ def fill_sparse(
 # Threshold, grouping and cut
 
 
-class Selected(NamedTuple):
-    chunks: tuple[RetrievedChunk, ...]
-    below_threshold: tuple[RetrievedChunk, ...]
-    filtered_out: int
-
-
-def select_by(settings: RetrieverConfig, candidates: Sequence[RetrievedChunk]) -> Selected:
-    """Select by the settings of a retriever; what is returned is ranked from 1, and three of the others are shown."""
+def select_by(
+    settings: RetrieverConfig, candidates: Sequence[RetrievedChunk]
+) -> tuple[list[RetrievedChunk], list[RetrievedChunk]]:
+    """Select by the settings of a retriever: what is returned, ranked from 1, and what is below the threshold."""
     on, threshold, field = settings.threshold_on, settings.threshold, settings.group_by
 
     def score(chunk: RetrievedChunk) -> float:
@@ -141,4 +137,4 @@ def select_by(settings: RetrieverConfig, candidates: Sequence[RetrievedChunk]) -
         is_taken = group is not None and any(one.chunk.value(field or "") == group for one in kept)
         if chunk not in below and not is_taken:
             kept.append(replace(chunk, rank=len(kept) + 1))
-    return Selected(tuple(kept[: settings.top_k]), tuple(below[:3]), len(below))
+    return kept[: settings.top_k], below

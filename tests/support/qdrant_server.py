@@ -120,7 +120,6 @@ class QdrantServer(LoopbackServer):
         super().__init__(tls)
         self.rules = Rules(api_key=api_key)
         self.aliases: dict[str, str] = {}
-        self._shards: dict[str, int] = {}
         self.keeps_metadata = True
         """As servers do from 1.16 on."""
         self.client = QdrantClient(":memory:")
@@ -183,8 +182,7 @@ class QdrantServer(LoopbackServer):
         known = plain(self.client.get_collection(name))
         schema = {key: {"data_type": kind, "points": 0} for key, kind in self.rules.indexed.items()}
         strict = {"strict_mode_config": {"enabled": True, **self.rules.strict}} if self.rules.strict else {}
-        params = {**known["config"]["params"], "shard_number": self._shards.get(name, 1)}
-        return {**known, "config": {**known["config"], **strict, "params": params}, "payload_schema": schema}
+        return {**known, "config": {**known["config"], **strict}, "payload_schema": schema}
 
     def _index(self, _: str, body: Mapping[str, Any]) -> Any:
         self.rules.indexed[body["field_name"]] = body["field_schema"]
@@ -192,7 +190,6 @@ class QdrantServer(LoopbackServer):
 
     def _create(self, name: str, body: Mapping[str, Any]) -> bool:
         wanted = models.CreateCollection.model_validate(body)
-        self._shards[name] = wanted.shard_number or 1
         return self.client.create_collection(
             name,
             vectors_config=wanted.vectors,

@@ -66,8 +66,9 @@ def test_a_folder_may_mix_kinds_and_what_is_no_page_is_left_out(docs: Path, snap
 
 def test_a_folder_that_is_none_or_holds_no_page_is_refused(docs: Path, tmp_path: Path) -> None:
     write_pages(tmp_path / "empty", {"a.rst": "x", "_b.md": "x"})
+    os.mkfifo(tmp_path / "pipe.jsonl")
     faults = {"gone": "found nothing", "docs/two.md": "found a file", "empty": r"holds no page \(\.md, .*pdf\)"}
-    for folder, said in faults.items():
+    for folder, said in (faults | {"pipe.jsonl": "found neither a folder nor a file"}).items():
         with pytest.raises(IndexingError, match=said):
             read_corpus(tmp_path / folder)
 
@@ -329,12 +330,6 @@ def test_every_fault_is_named_with_its_line_at_once(tmp_path: Path, snapshot: Sn
     with pytest.raises(IndexingError) as caught:
         corpus(tmp_path, rows)
     assert [fault.replace(f"{tmp_path}/", "") for fault in caught.value.faults] == snapshot
-
-
-def test_a_pipe_is_called_none_of_what_it_is_not(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "a.jsonl")
-    with pytest.raises(IndexingError, match="expected a folder of pages, found neither a folder nor a file"):
-        read_corpus(tmp_path / "a.jsonl")
 
 
 def test_a_long_line_is_cut_in_a_few_times_its_memory(tmp_path: Path) -> None:
