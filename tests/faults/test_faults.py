@@ -414,38 +414,37 @@ PASSING, LASTING = StoreError("busy").marked(transient=True), StoreError("refuse
 
 
 @pytest.mark.parametrize(
-    ("faults", "share", "waits"),
+    ("faults", "lasts", "run_s", "said", "waits"),
     [
-        ([PASSING] * 5, 1, [0.5, 0.75, 1.25, 2, 2]),  # a random part is added to each wait
-        *(
-            ([wants_a_wait(s)], 0, [max(s, 0.25)]) for s in (0, 0.001, 5)
-        ),  # who asks to wait is waited for, not pestered
+        # Who asks to wait is waited for, and not pestered.
+        *(([wants_a_wait(s), None], 0, None, "done", [max(s, 0.25)]) for s in (0, 0.001, 5)),
+        (
+            [PASSING],
+            0.25,
+            None,
+            "busy (5 attempts in 5.0 s)",
+            [0.25, 0.5, 1, 2],
+        ),  # an application tries for five seconds
+        ([PASSING], 5, None, "busy", []),  # one request took all the time
+        ([PASSING, LASTING], 0, None, "refused (2 attempts in 0.2 s)", [0.25]),
+        ([PASSING], 0, 0, "busy", []),
     ],
 )
-def test_what_passes_in_time_is_a_success(
-    clock: Clock, faults: list[StoreError], share: float, waits: list[float]
+def test_attempts_end_with_an_answer_or_with_the_last_error_which_says_how_often_and_how_long(
+    clock: Clock, faults: list[StoreError | None], lasts: float, run_s: float | None, said: str, waits: list[float]
 ) -> None:
-    clock.share = share
-    assert attempt(action(clock, [*faults, None]), name="store") == "done"
-    assert clock.waits == waits
+    with nullcontext() if run_s is None else patient(run_s):
+        try:
+            got = attempt(action(clock, faults, lasts), name="store")
+        except StoreError as error:
+            got = str(error)
+    assert (got, clock.waits) == (said, waits)
 
 
-@pytest.mark.parametrize(
-    ("run_s", "faults", "lasts", "calls", "said"),
-    [
-        (None, [PASSING], 0.25, 5, "busy (5 attempts in 5.0 s)"),  # an application's search tries for five seconds
-        (None, [PASSING], 5, 1, "busy"),  # one request took all the time
-        (None, [PASSING, LASTING], 0, 2, "refused (2 attempts in 0.2 s)"),
-        (0, [PASSING], 0, 1, "busy"),
-    ],
-)
-def test_the_last_error_says_how_often_and_how_long(
-    clock: Clock, run_s: float | None, faults: list[StoreError | None], lasts: float, calls: int, said: str
-) -> None:
-    asked = action(clock, faults, lasts)
-    with nullcontext() if run_s is None else patient(run_s), pytest.raises(StoreError) as caught:
-        attempt(asked, name="store")
-    assert (str(caught.value), asked.call_count) == (said, calls)
+def test_a_random_part_is_added_to_each_wait(clock: Clock) -> None:
+    clock.share = 1
+    attempt(action(clock, [*[PASSING] * 5, None]), name="store")
+    assert clock.waits == [0.5, 0.75, 1.25, 2, 2]
 
 
 def test_what_may_not_be_repeated_or_is_no_error_of_ours_is_tried_once_and_its_cause_kept(clock: Clock) -> None:

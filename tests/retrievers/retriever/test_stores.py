@@ -169,7 +169,7 @@ def keyword(vector_name: str, encoder: Any) -> dict[str, str]:
     return {"vector_name": vector_name, "encoder": f"python:{__name__}:make"}
 
 
-def fill_several(client: QdrantClient | EmbeddedClient) -> None:
+def fill_several(client: EmbeddedClient) -> None:
     vectors = [
         {
             **{"small": distances.VECTORS[number].tolist(), "large": distances.VECTORS[number, :4].tolist()},
@@ -186,17 +186,12 @@ def fill_several(client: QdrantClient | EmbeddedClient) -> None:
     fill(client, "mine", vectors, payloads, params=params, sparse=weighed)
 
 
-@pytest.fixture(scope="module", params=["edge", "server"])
-def several(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    if request.param == "server":
-        with QdrantServer() as server:
-            fill_several(server.client)
-            yield {"url": server.url}
-        return
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("store")
     with embedded(folder) as client:
         fill_several(client)
-    yield {"path": str(folder)}
+    return {"path": str(folder)}
 
 
 def over(store: Mapping[str, Any], **values: Any) -> QdrantRetriever:
