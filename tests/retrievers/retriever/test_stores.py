@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,70 +9,43 @@ from typing import Any
 import numpy as np
 import pytest
 from langchain_qdrant import QdrantVectorStore
-from qdrant_client import QdrantClient, models
+from qdrant_client import models
 
 from retrievers import QdrantRetriever
-from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import ConfigError, EmbeddingError, StoreError
 from retrievers.records import Distance
 from retrievers.search.rerank import mmr_order
 from retrievers.store.embedded import EmbeddedClient
 from tests.support import distances
-from tests.support.collections import IDF, embedded, fill, index_pages, settings, write_pages
+from tests.support.collections import IDF, embedded, fill, settings
 from tests.support.hybrid import variant
-from tests.support.qdrant_server import QdrantServer
 
-QUERIES = (
-    "how do nodes stream messages",
-    "request answer client",
-    "glossary words used here",
-    "measure rates",
-    "zebra",
-)
-STORES = ("embedded", "local mode", "server")
+OWN: dict[str, Any] = {"embedding": {"model": "python:mine:make"}, "collection": "mine"}
 
 
-@pytest.fixture(scope="module")
-def configs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, RetrieverConfig]]:
-    """One collection in the three kinds of store, the same points in each."""
-    folder = tmp_path_factory.mktemp("stores")
-    with QdrantServer() as server:
-        places = {"embedded": {"path": folder / "e"}, "server": {"url": server.url}}
-        places["local mode"] = {"path": f"local:{folder / 'l'}"}
-        made = {name: settings(store=at, collection="pages", threshold=None, top_k=4) for name, at in places.items()}
-        for name in ("embedded", "server"):
-            index_pages(made[name], write_pages(folder / "pages"))
-        with closing(QdrantClient(path=str(folder / "l"))) as local:
-            server.client.migrate(local)
-        yield made
-
-
-def opened(config: RetrieverConfig, **values: Any) -> QdrantRetriever:
-    changed = RetrieverConfig.model_validate(config.model_dump(exclude_unset=True) | values)
-    return QdrantRetriever.open(changed, env={})
-
-
-@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("kind", distances.STORES)
 @pytest.mark.parametrize("mode", ["semantic", "keyword"])
-def test_invoke_finds_what_the_store_finds(configs: Any, kind: str, mode: str) -> None:
-    keyword = {"synonyms": {"zebra": ["glossary"]}}
-    with opened(configs[kind], mode=mode, top_k=9, keyword=keyword) as retriever:
+def test_invoke_finds_what_the_store_finds(kind: str, mode: str, tmp_path: Path) -> None:
+    more = {"mode": mode, "top_k": 100, "keyword": {"synonyms": {"hinge": ["drone"]}}}
+    with distances.collection(kind, "cosine", tmp_path) as place:
+        retriever = QdrantRetriever.open(settings(store=place, **OWN, **more), embeddings=distances.EMBEDDINGS)
         store = retriever.vector_store
         assert isinstance(store, QdrantVectorStore)
         assert (store.client, store.embeddings) == (retriever.client, retriever._embeddings)
-        for query in QUERIES:
-            ours, theirs = retriever.invoke(query), store.similarity_search_with_score(query, k=9)
-            assert {d.id: d.page_content for d in ours} == {d.metadata["_id"]: d.page_content for d, _ in theirs}
-            scores = {d.metadata["_id"]: max(0.0, score) for d, score in theirs}
+        for query in distances.QUERIES:
+            ours, theirs = retriever.invoke(query), store.similarity_search_with_score(query, k=100)
+            assert {d.id: d.page_content for d in ours} == {str(d.metadata["_id"]): d.page_content for d, _ in theirs}
+            scores = {str(d.metadata["_id"]): max(0.0, score) for d, score in theirs}
             assert {d.id: d.metadata["score"] for d in ours} == pytest.approx(scores, abs=1e-5)
-        assert len(retriever.invoke("zebra")) == (3 if mode == "keyword" else 9), "synonyms are searched along"
+        others = [d.page_content for d in ours if "hinge" not in d.page_content and "fuse" not in d.page_content]
+        assert others and all("drone" in text for text in others) == (mode == "keyword"), "synonyms are searched along"
+        retriever.close()
 
 
 # Both distances, against brute force
 
 DEPTH = 15
-OWN: dict[str, Any] = {"embedding": {"model": "python:mine:make"}, "collection": "mine"}
 DOT = [
     pytest.param(store, distance, marks=[] if store == "edge" else [pytest.mark.slow])
     for store in distances.STORES
