@@ -98,7 +98,6 @@ def test_loading_the_packaged_model_leaves_the_root_logger_alone() -> None:
     ("result", "message"),
     [
         ([HELLO], "mine returned 1 vectors of [2] dimensions for 2 texts, expected one for each"),
-        ([HELLO] * 3, "mine returned 3 vectors of [2] dimensions for 2 texts"),
         ([[1.0, 0.0], [1.0]], "mine returned 2 vectors of [1, 2] dimensions for 2 texts"),
         ([[1.0, 0.0], [math.nan, 0.0]], "mine made no finite vector for 'b': "),
         (RuntimeError("out of\nmemory"), "mine failed to embed: RuntimeError, out of"),
@@ -122,9 +121,7 @@ def test_a_users_own_class_is_loaded_by_name_and_checked_once() -> None:
     own = make(model=f"python:{__name__}:make_hello")
     assert own.embed_query("hello") == own.embed_queries(["hello"])[0] == HELLO
     assert (own.name, checked(own, EmbeddingConfig())) == (f"python:{__name__}:make_hello", own)
-    with pytest.raises(
-        ConfigError, match=r"^embedding.model 'python:builtins:\w+': expected a LangChain Embeddings, got"
-    ):
+    with pytest.raises(ConfigError, match=r"^embedding.model 'python:\S+': expected a LangChain Embeddings, got"):
         make(model="python:builtins:dict")
 
 
@@ -135,13 +132,8 @@ def test_a_users_own_class_is_loaded_by_name_and_checked_once() -> None:
 def test_texts_and_queries_go_in_batches_of_96_with_prefixes_and_keep_their_order(provider: str) -> None:
     is_cohere, texts = provider == "cohere", [f"text {number}" for number in range(100)]
     with CohereServer() if is_cohere else OpenAIEmbeddingServer() as server:
-        url, prefixes = f"{server.url}{'' if is_cohere else '/v1'}", {"document_prefix": "p: ", "query_prefix": "q: "}
-        embeddings = make(
-            {"COHERE_API_KEY": COHERE, "OPENAI_API_KEY": f"{OPENAI}\n"},
-            model=MODELS[provider],
-            base_url=url,
-            **prefixes,
-        )
+        env, url = {"COHERE_API_KEY": COHERE, "OPENAI_API_KEY": f"{OPENAI}\n"}, server.url + "/v1" * (not is_cohere)
+        embeddings = make(env, model=MODELS[provider], base_url=url, document_prefix="p: ", query_prefix="q: ")
         assert embeddings.embed_documents(texts) == [pytest.approx(vector(f"p: {text}")) for text in texts]
         assert embeddings.embed_queries(texts) == [pytest.approx(vector(f"q: {text}")) for text in texts]
         assert embeddings.embed_query("where?") == pytest.approx(vector("q: where?"))

@@ -46,14 +46,10 @@ def test_invoke_finds_what_the_store_finds(kind: str, mode: str, tmp_path: Path)
 # Both distances, against brute force
 
 DEPTH = 15
-DOT = [
-    pytest.param(store, distance, marks=[] if store == "edge" else [pytest.mark.slow])
-    for store in distances.STORES
-    for distance in distances.DISTANCES
-]
 
 
-@pytest.mark.parametrize(("kind", "distance"), DOT)
+@pytest.mark.parametrize("kind", distances.STORES)
+@pytest.mark.parametrize("distance", distances.DISTANCES)
 def test_a_collection_is_searched_by_its_own_distance(kind: str, distance: Distance, tmp_path: Path) -> None:
     def ids(retriever: QdrantRetriever, query: str) -> list[int]:
         [row] = retriever.candidates([query])
