@@ -29,43 +29,25 @@ from tests.support.qdrant_server import QdrantServer
 # As they are written
 
 
-def plain(source: Any) -> str:
-    """Return the filter as it is typed, every part in parentheses."""
-
-    def typed(part: Any) -> str:
-        if isinstance(part, models.Filter):
-            clauses = ((part.must, " and "), (part.should, " or "))
-            joined = next((word.join(map(typed, clause)) for clause, word in clauses if isinstance(clause, list)), "")
-            return joined or f"not({' or '.join(map(typed, part.must_not or []))})"
-        if part.match:
-            return f"{part.key}={part.match.value!r}"
-        limits = part.range.model_dump(exclude_none=True)
-        return f"{part.key}={limits['gte']:g}" if len(limits) == 2 else f"{part.key} {limits}"
-
-    return typed(to_filter(source))
-
-
-def test_a_filter_is_read() -> None:
-    for text, same in (
-        ("module = module-1-ros2", "module='module-1-ros2'"),
-        ("n < -5\n AND NOT n >= 2.5", "n {'lt': -5.0} and not(n {'gte': 2.5})"),
-        ("tags in [a, b,]", "tags='a' or tags='b'"),
-        ("x in [50%, 2024-01-01, 1e5, ٥x, 5.0]", "x='50%' or x='2024-01-01' or x='1e5' or x='٥x' or x=5"),
-        ("tags contains [a, 2, true]", "tags='a' and tags=2 and tags=True"),
-        ("draft = FALSE", "draft=False"),
-        ("n = '5'", "n='5'"),
-        (r'x = "say \"hi\" \\ bye"', "x='say \"hi\" \\\\ bye'"),
-        ("source_url = /docs/größe-b_c.d", "source_url='/docs/größe-b_c.d'"),
-        ("'page title' = 🤖", "page title='🤖'"),
-        ('"not" = x', "not='x'"),
-        ("not a=1 and b=2", "not(a=1) and b=2"),
-        ({"module": "a", "tags": ["b", "c"], "n": 5}, "module='a' and tags='b' or tags='c' and n=5"),
+def test_a_filter_is_read_as_one_that_is_typed_in_full() -> None:
+    for source, full in (
+        ("module = module-1-ros2", '"module" = "module-1-ros2"'),
+        ("n < -5\n AND NOT n >= 2.5", '("n" < -5) and (not ("n" >= 2.5))'),
+        ("tags in [a, b,]", '"tags" in ["a", "b"]'),
+        ("x in [50%, 2024-01-01, 1e5, ٥x, 5.0]", '"x" in ["50%", "2024-01-01", "1e5", "٥x", 5]'),
+        ("tags contains [a, 2, true]", '"tags" contains ["a", 2, true]'),
+        ("draft = FALSE", '"draft" = false'),
+        ("n = '5'", '"n" = "5"'),
+        (r'x = "say \"hi\" \\ bye"', "'x' = 'say \"hi\" \\\\ bye'"),
+        ("source_url = /docs/größe-b_c.d", '"source_url" = "/docs/größe-b_c.d"'),
+        ("'page title' = 🤖", '"page title" = "🤖"'),
+        ('"not" = x', '"not" = "x"'),
+        ("not a=1 and b=2", '(not ("a" = 1)) and ("b" = 2)'),
+        ("a=1 or b=2 and c=3", '("a" = 1) or (("b" = 2) and ("c" = 3))'),
+        ({"module": "a", "tags": ["b", "c"], "n": 5}, '("module" = "a") and ("tags" in ["b", "c"]) and ("n" = 5)'),
     ):
-        assert plain(text) == same
-
-
-def test_and_binds_closer_than_or_and_parentheses_closer_still() -> None:
-    assert to_filter("a=1 or b=2 and c=3") == to_filter("(a=1) or ((b=2 and c=3))") != to_filter("(a=1 or b=2) and c=3")
+        assert to_filter(source) == to_filter(full)
+    assert to_filter("a=1 or b=2 and c=3") != to_filter("(a=1 or b=2) and c=3")
 
 
 REFUSED: list[Any] = [
@@ -176,7 +158,7 @@ FIELDS: Mapping[str, tuple[Any, ...]] = {
     "draft": (True, False),
     "mixed": (5, 5.0, "5", True, 1, 7),
 }
-FLAT = {"nested_under": "", "text_key": "body"}
+FLAT: dict[str, Any] = {"nested_under": "", "text_key": "text"}
 
 
 class Collection:
@@ -184,7 +166,7 @@ class Collection:
 
     def __init__(self, client: QdrantClient, payloads: Any = METADATA, *, nested: bool = True, **values: Any) -> None:
         self.client, self.values = client, {"metadata": {} if nested else FLAT, **values}
-        stored = [{"page_content": "t", "metadata": one} if nested else {"body": "t", **one} for one in payloads]
+        stored = [{"page_content": "t", "metadata": one} if nested else {"text": "t", **one} for one in payloads]
         fill(client, "c", [[1.0, 0.0]] * len(stored), stored)
 
     def matches(self, filters: Any) -> list[int]:
@@ -264,7 +246,6 @@ def test_a_filter_that_a_server_refuses_is_told_at_the_opening(server: QdrantSer
 
 # Payloads to chunks and back, listing by filter, and a proposal of the payload's names
 
-PLAIN_KEYS: dict[str, Any] = {"nested_under": "", "text_key": "text"}
 TEXTS = st.text(min_size=1).filter(str.strip)
 COUNTS = ("chunk_index", "total_chunks", "chunk_token_count", "start_line", "end_line", "page_number")
 KNOWN: dict[str, st.SearchStrategy[Any]] = {
@@ -317,7 +298,7 @@ def test_a_field_is_read_by_each_name() -> None:
         # Half a character cannot be stored or sent.
         ({"text": "a \ud800 b", "tags": ["\ud83e\udd16"]}, {}, {"text": "a \ufffd b", "tags": ("🤖",)}),
     ):
-        chunk = read({"text": "t", **fields}, **PLAIN_KEYS, map=setting)
+        chunk = read({"text": "t", **fields}, **FLAT, map=setting)
         assert {name: getattr(chunk, name) for name in expected} == expected
 
 
@@ -333,7 +314,7 @@ def test_a_value_of_the_wrong_type_is_left_out_and_named() -> None:
         ("text", [5, None], "text under payload key 'text'"),
     ):
         for value in values:
-            chunk = read({"text": "t", name: value}, **PLAIN_KEYS)
+            chunk = read({"text": "t", name: value}, **FLAT)
             assert chunk.problems == (f"{name}: expected {kind}, got {value!r}",)
             assert getattr(chunk, name) == {"chunk_id": "p", "text": ""}.get(name)
 
@@ -368,7 +349,7 @@ def test_chunks_are_listed_by_field_in_order_of_their_ids(memory: QdrantClient) 
     """2,500 points, which are three pages of the scroll: a flat payload, the address under an alias."""
     payloads = [{"text": f"t{n}", "url": f"/docs/{n % 3}", "a b": "en", "chunk_id": 9_999 - n} for n in range(2_500)]
     fill(memory, "flat", [[1.0, 0.0]] * len(payloads), payloads)
-    config = settings(collection="flat", metadata={**PLAIN_KEYS, "map": {"module": "a b"}})
+    config = settings(collection="flat", metadata={**FLAT, "map": {"module": "a b"}})
     rows: list[tuple[dict[str, list[str]], int]] = [
         ({}, 2_500),
         ({"source_url": ["/docs/0"]}, 834),
