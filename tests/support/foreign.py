@@ -134,20 +134,14 @@ def fail() -> BaseRetriever:
     raise RuntimeError("no index at\n/nowhere")
 
 
-def leave() -> BaseRetriever:
-    sys.exit(0)
-
-
 def plain() -> BaseRetriever:
     return Overlap(docs=documents())
 
 
-def dense() -> QdrantVectorStore:
-    return vector_store()
-
-
 not_a_factory = 42
 FACTORIES: Mapping[str, Callable[[], Any]] = {
+    "dense": vector_store,
+    "leave": lambda: sys.exit(0),
     "with_ids": lambda: Overlap(docs=documents("chunk_id", "source_url", "section_path", "heading")),
     "asynchronous": lambda: OnlyAsync(docs=documents()),
     "without_pages": lambda: Overlap(docs=documents("title")),
