@@ -12,7 +12,6 @@ import tomllib
 import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
@@ -320,48 +319,36 @@ def test_the_archives_hold_both_packages_and_the_data_and_nothing_else(wheel: Pa
     assert not any(name.startswith(("tests", "mlruns", ".qdrant")) for name in sources)
 
 
-@dataclass(frozen=True)
-class Installed:
-    folder: Path
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the console script in an empty folder, as a user with an empty home would."""
-        usual = {name: value for name, value in environment().items() if name not in ("PYTHONPATH", "XDG_CACHE_HOME")}
-        command = [str(self.folder / "venv" / "bin" / "retrieval-evals"), *arguments]
-        env = {**usual, "HOME": str(self.folder / "home"), "PATH": "/usr/bin:/bin"}
-        return subprocess.run(
-            command, cwd=self.folder / "work", env=env, capture_output=True, text=True, check=False, timeout=300
-        )
-
-    def files(self) -> set[Path]:
-        return {file for file in (self.folder / "venv").rglob("*") if file.is_file() and file.suffix != ".pyc"}
-
-
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    folder = tmp_path_factory.mktemp("machine")
-    for name in ("home", "work"):
-        (folder / name).mkdir()
-    uv = UV or pytest.skip("uv is neither on the PATH nor beside this Python")
-    venv = folder / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-    command: list[str | Path] = [uv, "pip", "install", "--quiet", "--python", venv / "bin" / "python"]
-    subprocess.run([*command, "--constraint", ROOT / "requirements.lock", wheel], check=True, timeout=600)
-    return Installed(folder)
-
-
 @pytest.mark.slow
-def test_an_installed_wheel_runs_the_default_experiment_in_an_empty_folder(installed: Installed) -> None:
-    before, work = installed.files(), installed.folder / "work"
-    done = installed.run("run", "--no-gate")
-    assert done.returncode == 0, done.stderr
+def test_an_installed_wheel_runs_the_default_experiment_in_an_empty_folder(wheel: Path, tmp_path: Path) -> None:
+    """By the console script, as a user with an empty home would."""
+    uv = UV or pytest.skip("uv is neither on the PATH nor beside this Python")
+    venv, home, work = (tmp_path / name for name in ("venv", "home", "work"))
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    install: list[str | Path] = [uv, "pip", "install", "--quiet", "--python", venv / "bin" / "python"]
+    subprocess.run([*install, "--constraint", ROOT / "requirements.lock", wheel], check=True, timeout=600)
+    usual = {name: value for name, value in environment().items() if name not in ("PYTHONPATH", "XDG_CACHE_HOME")}
+    env = {**usual, "HOME": str(home), "PATH": "/usr/bin:/bin"}
+
+    def run_script(*arguments: str) -> str:
+        command = [str(venv / "bin" / "retrieval-evals"), *arguments]
+        done = subprocess.run(command, cwd=work, env=env, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def files() -> set[Path]:
+        return {file for file in venv.rglob("*") if file.is_file() and file.suffix != ".pyc"}
+
+    home.mkdir()
+    work.mkdir()
+    before = files()
+    run_script("run", "--no-gate")
     [report] = (work / "mlruns" / "reports").glob("default-*.json")
     assert len(json.loads(report.read_text(encoding="utf-8"))["queries"]) == 88
     assert [file.name for file in work.iterdir()] == ["mlruns"]
-    assert (installed.folder / "home" / ".cache" / "retrieval-evals" / ".qdrant" / "collections").is_dir()
-    assert installed.files() == before
-    found = installed.run("search", "how do ROS 2 topics work", "--top-k", "1")
-    assert (found.returncode, "physical_ai_handbook" in found.stdout) == (0, True), found.stderr
+    assert (home / ".cache" / "retrieval-evals" / ".qdrant" / "collections").is_dir()
+    assert files() == before
+    assert "physical_ai_handbook" in run_script("search", "how do ROS 2 topics work", "--top-k", "1")
 
 
 # Every benchmark starts and measures something small; the examples run

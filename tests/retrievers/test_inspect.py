@@ -72,8 +72,9 @@ def test_a_fault_of_what_is_stored_is_found(
 def test_a_fault_of_late_points_is_seen(allowed: int | None, server: QdrantServer, capsys: Captured) -> None:
     where = made(server, [*(f"{TEXTS[i % len(TEXTS)]} {i}" for i in range(1_000)), *[""] * 1_000])
     server.rules.strict = {"enabled": True, "max_query_limit": allowed} if allowed else None
-    fault = audit(capsys, *where)["empty texts"]
-    [empty, read] = re.findall(r"\d+", fault)[:2]
+    shown = seen(capsys, *where)
+    assert "\nPoints       2,000\n" in shown
+    [empty, read] = re.findall(r"empty texts: (\d+) of (\d+)", shown)[0]
     assert int(read) == (allowed or 256)
     # Half of them are empty, none of the first 256; of 100 drawn at chance, fewer than a fifth or more than four come
     # up once in a billion runs.

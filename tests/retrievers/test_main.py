@@ -68,6 +68,7 @@ SEARCHES = {
     "semantic": [],
     "every way": ["--mode", "hybrid", "--filters", FILTERS, "--rerank", "mmr", "--group-by", "source_url"],
     "as JSON": ["--mode", "hybrid", "--rerank", "mmr", "--top-k", "1", "--threshold", "0.5", "--json"],
+    "by one's own reranker": [*ENCODER[:3], "python:tests.support.rerankers:Scorer", "--top-k", "2"],
     "all of it": ["--rerank", "mmr", "--top-k", "2", "--verbose"],
     "by the best": ["--threshold", "0.95", "--threshold-on", "best"],
     "by the final score": ["--mode", "hybrid", "--top-k", "1", "--threshold", "0.5", "--threshold-on", "final"],
@@ -105,7 +106,7 @@ def screen(arguments: list[str], capsys: Captured, store: str = "no store") -> s
     done = call(main, arguments, capsys)
     assert "Traceback" not in done.err and not (done.code == 2 and done.out)
     text = f"exit code {done.code}\n{done.out}{done.err}".replace(store, "STORE")
-    text = re.sub(r'("(session_id|retrieved_at|\w+_ms)": )[^,\n]+', r"\1#", text)
+    text = re.sub(r'("(session_id|retrieved_at|\w+_ms)": )("[^"]*"|[\d.]+)', r"\1#", text)
     return re.sub(r"\d+\.\d ms", "# ms", re.sub(r"(\.\d{4})\d+", r"\1", text))
 
 
