@@ -389,7 +389,7 @@ def test_context_is_title_or_headings_and_counts_towards_the_budget() -> None:
     assert chunk.indexed_text == "long long long long\n\nshort text", "at most half of the budget"
 
 
-def test_small_neighbours_of_one_parent_share_a_chunk() -> None:
+def test_small_neighbours_of_one_parent_share_a_chunk_which_stands_at_the_first() -> None:
     for source, budget, held in (
         (TREE, 8, ["Arms+Hands", "Grippers+Fingers", "Welding", "Welding"]),
         (TREE, 12, ["Arms+Hands+Grippers", "Fingers", "Welding"]),
@@ -400,9 +400,6 @@ def test_small_neighbours_of_one_parent_share_a_chunk() -> None:
     ):
         chunks = by_words(source, budget, merge_small=True)
         assert ["+".join(chunk.chunk_headings or (chunk.heading or "",)) for chunk in chunks] == held
-
-
-def test_a_merged_chunk_stands_at_its_first_section_and_has_its_parents_context() -> None:
     first, *_ = by_words(TREE, 12, merge_small=True)
     assert (first.text, first.start_line, first.end_line) == (TREE[: TREE.index("\n\n### Fingers")], 1, 11)
     [chunk] = by_words("# Arms\n\n## Hands\n\nh\n\n## Feet\n\nf\n", 20, merge_small=True, context="path")

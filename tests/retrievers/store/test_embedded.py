@@ -83,15 +83,16 @@ def test_a_build_that_fails_leaves_the_collection_as_it_was(client: EmbeddedClie
     assert not client.collection_exists("new")
 
 
-def test_a_reader_sees_a_new_build_at_its_next_call(client: EmbeddedClient) -> None:
-    with closing(EmbeddedClient(client.path)) as reader:
-        generation = reader.generation(NAME)
+def test_a_reader_sees_a_new_build_at_its_next_call_and_nobody_else_builds_meanwhile(client: EmbeddedClient) -> None:
+    with closing(EmbeddedClient(client.path)) as other:
+        generation = other.generation(NAME)
         with client.building(NAME, vectors={"": DENSE}, sparse=SPARSE) as made:
             made.upsert(POINTS[:3])
-            assert reader.count(NAME).count == 4
-            assert reader.generation(NAME) == generation
-        assert reader.count(NAME).count == 3
-        assert reader.generation(NAME) != generation
+            assert (other.count(NAME).count, other.generation(NAME)) == (4, generation)
+            with pytest.raises(StoreError, match="is being written to by another"), other.building(NAME, vectors=DENSE):
+                raise AssertionError("built")
+        assert other.count(NAME).count == 3
+        assert other.generation(NAME) != generation
 
 
 @pytest.mark.parametrize("stage", ["between the renames", "after them", "before them"])
@@ -221,14 +222,6 @@ def test_langchain_qdrant_finds_what_it_finds_in_local_mode(client: EmbeddedClie
             hybrid = (filled(each, RetrievalMode.HYBRID) for each in (client, local))
             found, expected = (store.similarity_search_with_score(query, k=4) for store in hybrid)
             assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-6)
-
-
-def test_one_builds_while_others_read(client: EmbeddedClient) -> None:
-    with closing(EmbeddedClient(client.path)) as other, client.building("other", vectors=DENSE):
-        assert other.count(NAME).count == 4
-        with pytest.raises(StoreError, match="is being written to by another"), other.building(NAME, vectors=DENSE):
-            raise AssertionError("built")
-    assert client.collection_exists("other")
 
 
 # Random collections and searches: the embedded store and local mode of qdrant-client agree
