@@ -45,7 +45,7 @@ from retrievers.config.layers import (
     nest,
 )
 from retrievers.errors import ConfigError
-from tests.support.command import call
+from tests.support.command import call, refusal
 
 ROOT = Path(__file__).parents[2]
 VALUES = yaml.safe_load(Path(__file__).with_name("values.yaml").read_text(encoding="utf-8"))
@@ -64,11 +64,7 @@ def test_a_value_is_kept_in_one_form() -> None:
 
 
 def test_a_value_that_cannot_be_is_refused_with_what_is_expected(snapshot: SnapshotAssertion) -> None:
-    told = []
-    for values in VALUES["refused"]:
-        with pytest.raises(ConfigError) as caught:
-            settled(values)
-        told.append(str(caught.value))
+    told = [refusal(ConfigError, settled, values) for values in VALUES["refused"]]
     assert told == snapshot
     assert "s3cret" not in "".join(told)
 
@@ -129,13 +125,8 @@ NO_JSON = [
 
 
 def test_what_is_no_range_no_condition_and_no_json_is_told_with_what_was_found(snapshot: SnapshotAssertion) -> None:
-    told = []
     readers: dict[Callable[[Any], object], Any] = {numbers: NO_RANGES, conditions: NO_CONDITIONS, load_json: NO_JSON}
-    for reads, refused in readers.items():
-        for written in refused:
-            with pytest.raises(ValueError) as caught:
-                reads(written)
-            told.append(str(caught.value))
+    told = [refusal(ValueError, reads, written) for reads, refused in readers.items() for written in refused]
     assert told == snapshot
     assert max(map(len, told)) < 300
     assert load_json('{"a": [1, -1.5e3, "\\ud83e\\udd16"], "b": {}}') == {"a": [1, -1500.0, "🤖"], "b": {}}
@@ -262,9 +253,7 @@ def layer(label: str = "f", **values: Any) -> Layer:
 
 
 def faults(*layers: Layer, model: Any = RetrieverConfig) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        build(model, layers)
-    return str(caught.value).splitlines()
+    return refusal(ConfigError, build, model, layers).splitlines()
 
 
 # What a higher layer replaces
@@ -360,12 +349,7 @@ NO_SETTINGS = (
 
 
 def test_a_file_that_is_none_of_settings_is_named_with_its_line(file: Path, snapshot: SnapshotAssertion) -> None:
-    told = []
-    for text in NO_SETTINGS:
-        with pytest.raises(ConfigError) as caught:
-            read(file, text)
-        told.append(str(caught.value).replace(str(file), "FILE"))
-    assert told == snapshot
+    assert [refusal(ConfigError, read, file, text).replace(str(file), "FILE") for text in NO_SETTINGS] == snapshot
 
 
 def test_a_flag_is_written_as_in_a_file() -> None:

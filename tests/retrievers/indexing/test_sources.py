@@ -26,6 +26,7 @@ from retrievers.indexing.markdown import Page, PageError
 from retrievers.indexing.pages import Corpus, html_file, html_page, pdf_page, read_corpus, text_page
 from retrievers.indexing.rows import choose, is_table, read_rows, rows_of
 from retrievers.records import Chunk
+from tests.support.command import refusal
 from tests.support.indexing import pdf, write_pages
 
 PAGES = {
@@ -274,9 +275,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_what_cannot_be_read_says_why_and_where(tmp_path: Path, name: str, snapshot: SnapshotAssertion) -> None:
     (tmp_path / name).write_bytes(FAULTS[name])
-    with pytest.raises(IndexingError) as caught:
-        read_rows(tmp_path / name, {}, NO_HUB)
-    assert str(caught.value).replace(f"{tmp_path}/", "") == snapshot
+    assert refusal(IndexingError, read_rows, tmp_path / name, {}, NO_HUB).replace(f"{tmp_path}/", "") == snapshot
 
 
 def test_a_saved_dataset_and_a_column_that_cannot_be_read_are_named(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from retrievers.retriever.protocol import Retriever
 from retrievers.store.embedded import EmbeddedClient
 from tests.support import foreign
 from tests.support.collections import embedded, fill
+from tests.support.command import refusal
 from tests.support.embeddings import WORDS, Counting
 from tests.support.foreign import HERE, Calling, Terms, chunks, settings, vector_store
 
@@ -120,22 +121,19 @@ FAULTS = ("one_string", "none", "textless", "raises_in_the_middle", "leaves_in_t
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_are_raised_or_told(name: str, snapshot: SnapshotAssertion) -> None:
     with open_named(name) as retriever:
-        with pytest.raises(ForeignRetrieverError) as caught:
-            retriever.candidates(["a named channel"])
+        said = refusal(ForeignRetrieverError, retriever.candidates, ["a named channel"])
         session = retriever.search("a named channel")
-    assert str(caught.value) == snapshot
-    assert (session.status, session.error, session.chunks) == ("error", str(caught.value), ())
+    assert said == snapshot
+    assert (session.status, session.error, session.chunks) == ("error", said, ())
 
 
 def test_a_function_that_returns_something_else_than_pairs_is_told(snapshot: SnapshotAssertion) -> None:
     for answer in (None, [DOCS[0]], [(3, 0.5)], [(DOCS[0], 0.5), (DOCS[0], None)], [(DOCS[0], float("nan"))]):
         with of_function(lambda query, answer=answer: answer, threshold=0.4) as retriever:
-            with pytest.raises(ForeignRetrieverError) as caught:
-                retriever.candidates(["q"])
-        assert str(caught.value).partition(") ")[2] == snapshot
-    with of_function(lambda query: [(DOCS[0], 0.5)]) as retriever, pytest.raises(ForeignRetrieverError) as caught:
-        retriever.candidates(["q"])
-    assert str(caught.value).endswith("list of documents or texts; pairs are read where a threshold is set or swept")
+            assert refusal(ForeignRetrieverError, retriever.candidates, ["q"]).partition(") ")[2] == snapshot
+    with of_function(lambda query: [(DOCS[0], 0.5)]) as retriever:
+        said = refusal(ForeignRetrieverError, retriever.candidates, ["q"])
+    assert said.endswith("list of documents or texts; pairs are read where a threshold is set or swept")
 
 
 def test_an_unusable_query_is_not_asked() -> None:

@@ -24,6 +24,7 @@ from retrievers.store.chunks import scroll, to_chunk, to_metadata, vectors_of
 from retrievers.store.collection import NO_LIMITS, OUR_OWN, SAMPLE, propose
 from retrievers.store.collection import payload_keys as keys_of
 from tests.support.collections import embedded, fill, indexed, settings
+from tests.support.command import refusal
 from tests.support.qdrant_server import QdrantServer
 
 # As they are written
@@ -61,11 +62,7 @@ REFUSED: list[Any] = [
 
 
 def test_what_cannot_be_read_is_told_in_one_short_line(snapshot: SnapshotAssertion) -> None:
-    told = []
-    for source in REFUSED:
-        with pytest.raises(ValueError) as caught:
-            to_filter(source)
-        told.append(str(caught.value))
+    told = [refusal(ValueError, to_filter, source) for source in REFUSED]
     assert told == snapshot
     assert all(len(line) < 500 and "\n" not in line for line in told)
 
@@ -209,9 +206,7 @@ UNMET = ["module > 5", "n = '5'", {"draft": "True"}, {"module": "imu", "n": 6}]
 def test_a_filter_that_lets_nothing_through_is_an_error(
     memory: QdrantClient, filters: Any, snapshot: SnapshotAssertion
 ) -> None:
-    with pytest.raises(ConfigError) as caught:
-        Collection(memory).matches(filters)
-    assert str(caught.value) == snapshot
+    assert refusal(ConfigError, Collection(memory).matches, filters) == snapshot
 
 
 def test_fields_that_few_chunks_have_are_found_in_the_whole_collection(memory: QdrantClient) -> None:
