@@ -316,9 +316,8 @@ def test_what_the_default_experiment_is_compared_with_goes_with_its_data() -> No
 # What a layer may say
 
 
-@pytest.mark.parametrize(
-    ("written", "path"),
-    [
+def test_a_relative_path_starts_at_the_folder_of_its_file(file: Path) -> None:
+    for written, path in (
         ("db", "{folder}/db"),
         ("../db", "{folder}/../db"),
         ("/abs/db", "/abs/db"),
@@ -327,11 +326,9 @@ def test_what_the_default_experiment_is_compared_with_goes_with_its_data() -> No
         ("data:db", "{folder}/elsewhere/db"),
         ("date:db", "{folder}/date:db"),
         ("local:db", "local:{folder}/db"),
-    ],
-)
-def test_a_relative_path_starts_at_the_folder_of_its_file(written: str, path: str, file: Path) -> None:
-    found = read(file, f"store: {{path: '{written}'}}", data=file.parent / "elsewhere").values["store"]["path"]
-    assert found == path.replace("{folder}/..", str(file.parent.parent)).format(folder=file.parent)
+    ):
+        found = read(file, f"store: {{path: '{written}'}}", data=file.parent / "elsewhere").values["store"]["path"]
+        assert found == path.replace("{folder}/..", str(file.parent.parent)).format(folder=file.parent)
 
 
 def test_the_tilde_is_the_users_home_wherever_a_path_comes_from(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,21 +94,18 @@ def test_loading_the_packaged_model_leaves_the_root_logger_alone() -> None:
 # The user's own
 
 
-@pytest.mark.parametrize(
-    ("result", "message"),
-    [
+def test_every_fault_of_a_model_is_an_embedding_error() -> None:
+    for result, message in (
         ([HELLO], "mine returned 1 vectors of [2] dimensions for 2 texts, expected one for each"),
         ([[1.0, 0.0], [1.0]], "mine returned 2 vectors of [1, 2] dimensions for 2 texts"),
         ([[1.0, 0.0], [math.nan, 0.0]], "mine made no finite vector for 'b': "),
         (RuntimeError("out of\nmemory"), "mine failed to embed: RuntimeError, out of"),
         (TimeoutError(), "mine failed to embed: TimeoutError, no answer in time"),
         (EmbeddingError("said already"), "said already"),
-    ],
-)
-def test_every_fault_of_a_model_is_an_embedding_error(result: Any, message: str) -> None:
-    broken = Mock(**{"embed_documents.side_effect": repeat(result)})
-    said = refusal(EmbeddingError, CheckedEmbeddings(broken, "mine").embed_documents, ["a", "b"])
-    assert said.startswith(message) and "\n" not in said
+    ):
+        broken = Mock(**{"embed_documents.side_effect": repeat(result)})
+        said = refusal(EmbeddingError, CheckedEmbeddings(broken, "mine").embed_documents, ["a", "b"])
+        assert said.startswith(message) and "\n" not in said
 
 
 def make_hello() -> Embeddings:

@@ -60,9 +60,8 @@ def test_an_address_is_the_one_of_docusaurus() -> None:
             assert parse_page(f"---\n{matter}\n---\ntext\n", file_path, base_url).source_url == expected
 
 
-@pytest.mark.parametrize(
-    ("matter", "title", "tags", "position"),
-    [
+def test_front_matter_is_taken_as_written() -> None:
+    for matter, title, tags, position in (
         ("title: Topics\nsidebar_position: 3\ntags: [ros2, 'b c', 42]\nunknown: {a: 1}", "Topics", "ros2|b c|42", 3),
         ("title: 'Quoted: yes'\nsidebar_position: 2.5", "Quoted: yes", "", 2.5),
         ("title: 3.10\ntags:\n  - a\n  - label: Long name\n    permalink: /long", "3.10", "a|Long name", None),
@@ -70,14 +69,12 @@ def test_an_address_is_the_one_of_docusaurus() -> None:
         ("title: ~\ntags: null\nsidebar_position: ''\nlast_update: {date: 2024-13-45}", "The top", "", None),
         ("# only a comment", "The top", "", None),
         ("title: |\n  two\n  lines\nsidebar_position: -1", "two\nlines\n", "", -1),
-    ],
-)
-def test_front_matter_is_taken_as_written(matter: str, title: str, tags: str, position: float | None) -> None:
-    for end in ("\n", "\r\n", "\r"):
-        page = parse(f"---\n{matter}\n--- \n\n## Under\n\na\n\n# The `top`\n\nb\n".replace("\n", end))
-        assert (page.title, "|".join(page.tags), page.sidebar_position) == (title, tags, position)
-        assert type(page.sidebar_position) is type(position)
-        assert texts(page) == ["## Under\n\na", "# The `top`\n\nb"]
+    ):
+        for end in ("\n", "\r\n", "\r"):
+            page = parse(f"---\n{matter}\n--- \n\n## Under\n\na\n\n# The `top`\n\nb\n".replace("\n", end))
+            assert (page.title, "|".join(page.tags), page.sidebar_position) == (title, tags, position)
+            assert type(page.sidebar_position) is type(position)
+            assert texts(page) == ["## Under\n\na", "# The `top`\n\nb"]
 
 
 def test_without_title_and_heading_the_file_name_is_the_title() -> None:

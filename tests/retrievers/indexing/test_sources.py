@@ -181,19 +181,16 @@ def locked() -> bytes:
     return target.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
+def test_a_pdf_that_cannot_be_read_says_why() -> None:
+    for data, reason in (
         (pdf(["", ""]), "none of its 2 pages has text: a scan.*ocrmypdf"),
         (b"", "cannot be read as a PDF"),
         (b"%PDF-1.4\nnot really", "cannot be read as a PDF"),
         (pdf(TEXTS)[:300], "cannot be read as a PDF|has no? text"),
         (locked(), "cannot be read as a PDF without a password"),
-    ],
-)
-def test_a_pdf_that_cannot_be_read_says_why(data: bytes, reason: str) -> None:
-    with pytest.raises(PageError, match=reason):
-        pdf_page(data, "a.pdf", "/a.pdf")
+    ):
+        with pytest.raises(PageError, match=reason):
+            pdf_page(data, "a.pdf", "/a.pdf")
 
 
 def test_without_the_reader_of_pdf_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

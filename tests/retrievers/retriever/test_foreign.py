@@ -161,28 +161,25 @@ def test_a_retriever_over_nothing_that_is_known_lists_no_chunks() -> None:
             retriever.chunks()
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [
+def test_a_store_lists_its_own_chunks() -> None:
+    for name, label in (
         ("dense", "QdrantVectorStore"),
         ("other_keys", "QdrantVectorStore"),
         ("sparse", "QdrantVectorStore"),  # without a model of meaning only the store knows how it searches
         ("euclid", "QdrantVectorStore"),
         ("own_way", "Reversed"),
         ("as_retriever", "VectorStoreRetriever"),
-    ],
-)
-def test_a_store_lists_its_own_chunks(name: str, label: str) -> None:
-    with open_named(name) as retriever:
-        assert (retriever.label, isinstance(retriever, QdrantRetriever)) == (label, name in ("dense", "other_keys"))
-        assert retriever.info is not None and retriever.info.points == len(retriever.chunks()) == 5
-        assert len(retriever.chunks({"source_url": ["/docs/ros/topics"]})) == 2
-        [found] = retriever.candidates(["kinematics of an arm"])
-        by_id = {chunk.chunk_id: chunk.text for chunk in retriever.chunks()}
-        assert {hit.chunk.chunk_id: hit.chunk.text for hit in found}.items() <= by_id.items()
-        if name == "own_way":  # it is asked as a retriever
-            expected = foreign.own_way().as_retriever(search_kwargs={"k": 100}).invoke("kinematics of an arm")
-            assert [hit.chunk.text for hit in found] == [document.page_content for document in expected]
+    ):
+        with open_named(name) as retriever:
+            assert (retriever.label, isinstance(retriever, QdrantRetriever)) == (label, name in ("dense", "other_keys"))
+            assert retriever.info is not None and retriever.info.points == len(retriever.chunks()) == 5
+            assert len(retriever.chunks({"source_url": ["/docs/ros/topics"]})) == 2
+            [found] = retriever.candidates(["kinematics of an arm"])
+            by_id = {chunk.chunk_id: chunk.text for chunk in retriever.chunks()}
+            assert {hit.chunk.chunk_id: hit.chunk.text for hit in found}.items() <= by_id.items()
+            if name == "own_way":  # it is asked as a retriever
+                expected = foreign.own_way().as_retriever(search_kwargs={"k": 100}).invoke("kinematics of an arm")
+                assert [hit.chunk.text for hit in found] == [document.page_content for document in expected]
 
 
 @pytest.fixture
