@@ -36,7 +36,7 @@ def test_a_filter_is_read_as_one_that_is_typed_in_full() -> None:
         ("n < -5\n AND NOT n >= 2.5", '("n" < -5) and (not ("n" >= 2.5))'),
         ("tags in [a, b,]", '"tags" in ["a", "b"]'),
         ("x in [50%, 2024-01-01, 1e5, ٥x, 5.0]", '"x" in ["50%", "2024-01-01", "1e5", "٥x", 5]'),
-        ("tags contains [a, 2, true]", '"tags" contains ["a", 2, true]'),
+        ("tags contains [a, 2, TRUE]", '"tags" contains ["a", 2, true]'),
         ("draft = FALSE", '"draft" = false'),
         ("n = '5'", '"n" = "5"'),
         (r'x = "say \"hi\" \\ bye"', "'x' = 'say \"hi\" \\\\ bye'"),
