@@ -75,9 +75,9 @@ def fresh_loggers() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Attempts follow one another at once; the waits between them pass on the clock alone."""
-    Clock().rules(monkeypatch)
+    return Clock().rules(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

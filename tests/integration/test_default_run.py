@@ -4,7 +4,6 @@ import base64
 import json
 import re
 import warnings
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -48,21 +47,19 @@ class Finished:
         return loaded
 
 
-def once(
-    factory: pytest.TempPathFactory, worker_id: str, name: str, runner: Sequence[object], env: Mapping[str, str]
-) -> Finished:
-    """Run the default experiment once for all workers, in an empty folder with a store of its own."""
-    with shared_folder(factory, worker_id, name) as folder:
-        ended = folder.with_suffix(".ended")
-        if not ended.exists():
-            done = python([*runner, "--retriever.store.path", folder / "store"], folder, env)
-            ended.write_text(json.dumps([done.returncode, done.stdout, done.stderr]))
-        return Finished(folder, *json.loads(ended.read_text()))
-
-
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Finished:
-    return once(tmp_path_factory, worker_id, "default", ["-m", "evals.run"], {})
+    """Run once for all workers, among keys and addresses, in an empty folder with a store of its own.
+
+    What it connects to and starts is written beside the folder.
+    """
+    with shared_folder(tmp_path_factory, worker_id, "default") as folder:
+        ended, events = folder.with_suffix(".ended"), folder.with_suffix(".events")
+        if not ended.exists():
+            command = ["-P", recorder.__file__, events, "--retriever.store.path", folder / "store"]
+            done = python(command, folder, recorder.ENVIRONMENT)
+            ended.write_text(json.dumps([done.returncode, done.stdout, done.stderr]))
+        return Finished(folder, *json.loads(ended.read_text()))
 
 
 @pytest.fixture(scope="module")
@@ -152,44 +149,19 @@ def test_ranking_figures_are_those_of_pytrec_eval(report: Report) -> None:
         assert report["metrics"][ours]["value"] == pytest.approx(fmean(values), abs=1e-12), ours
 
 
-def test_scope_figures_follow_from_the_best_scores_and_the_pass_rate_from_the_verdicts(report: Report) -> None:
-    inside = [row["top_score"] for row in report["queries"] if row["in_scope"]]
-    outside = [row["top_score"] for row in report["queries"] if not row["in_scope"]]
-    threshold = report["config"]["retriever"]["threshold"]
-    expected = {
-        "scope/max_out_of_scope_score": max(outside),
-        "scope/abstention": fmean(score < threshold for score in outside),
-        "scope/false_answer": fmean(score >= threshold for score in outside),
-        "scope/auroc": fmean((a > b) + (a == b) / 2 for a in inside for b in outside),
-        "queries/pass_rate": fmean(row["outcome"] == "SUCCESS" for row in report["queries"]),
-    }
-    assert {name: report["metrics"][name]["value"] for name in expected} == pytest.approx(expected, abs=1e-12)
-
-
-# Among keys and addresses: it uses none, and tells none
-
-
-@pytest.fixture(scope="session")
-def watched(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Finished:
-    """The same among keys and addresses; what it connects to and starts is written to `watched.events`."""
-    with shared_folder(tmp_path_factory, worker_id, "watched") as folder:
-        runner = ["-P", recorder.__file__, folder.with_suffix(".events")]
-    return once(tmp_path_factory, worker_id, "watched", runner, recorder.ENVIRONMENT)
-
-
-@pytest.mark.slow
-def test_nothing_but_this_machine_is_connected_to_little_is_started_and_no_secret_is_written(watched: Finished) -> None:
-    assert (watched.code in (0, 1), watched.err) == (True, "")
-    events = json.loads(watched.folder.with_suffix(".events").read_text())
+def test_nothing_but_this_machine_is_connected_to_and_no_secret_is_written(
+    finished: Finished,
+) -> None:
+    events = json.loads(finished.folder.with_suffix(".events").read_text())
     assert {kind for kind, _ in events} <= {"process"}
     assert {started for _, started in events} <= {"git", "uname"}, "they ask for the commit and the machine"
-    paths = [path for path in watched.folder.rglob("*") if path.is_file()]
+    paths = [path for path in finished.folder.rglob("*") if path.is_file()]
     assert {"mlflow.db", "report.json", "queries.json", "settings.yaml"} <= {path.name for path in paths}
     secret = recorder.SECRET.encode()
     encoded = base64.b64encode(b"me:" + secret + b"-uri")
     for path in paths:
         assert secret not in path.read_bytes() and encoded not in path.read_bytes(), path
-    assert recorder.SECRET not in watched.out + watched.err
+    assert recorder.SECRET not in finished.out + finished.err
 
 
 # Before it has anything to do

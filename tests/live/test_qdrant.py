@@ -39,7 +39,7 @@ UNLIMITED = models.StrictModeConfig(enabled=False)
 
 
 @pytest.fixture(autouse=True)
-def no_waiting() -> None:
+def clock() -> None:
     """Waits are real, unlike in other tests."""
     assert vars(net)["time"] is time
 
@@ -75,22 +75,11 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> RetrieverConfig:
 
 
 @pytest.fixture
-def copy(config: RetrieverConfig, plain: QdrantClient) -> Iterator[RetrieverConfig]:
-    """The same in three shards, which change no cosine; to be changed."""
+def copy(config: RetrieverConfig, plain: QdrantClient, tmp_path: Path) -> Iterator[RetrieverConfig]:
+    """The same once more, to be changed."""
     name = f"{config.collection}-copy"
-    known = plain.get_collection(config.collection).config
-    plain.create_collection(
-        name,
-        vectors_config=known.params.vectors,
-        sparse_vectors_config={"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)},
-        shard_number=3,
-        metadata=known.metadata,
-    )
     try:
-        records, _ = plain.scroll(config.collection, limit=100, with_vectors=True)
-        points: Any = [models.PointStruct(id=one.id, vector=one.vector, payload=one.payload) for one in records]
-        plain.upsert(name, points)
-        yield config.model_copy(update={"collection": name})
+        yield indexed({"url": URL}, name, tmp_path / "copy")
     finally:
         plain.delete_collection(name)
 
@@ -111,34 +100,26 @@ def strict(plain: QdrantClient, config: RetrieverConfig, **limits: Any) -> Itera
         plain.update_collection(config.collection, strict_mode_config=UNLIMITED)
 
 
-@MODES
-@pytest.mark.parametrize("fusion", ["weighted", "rrf", "dbsf"])
-def test_a_server_gives_what_an_embedded_store_gives(
-    config: RetrieverConfig, embedded: RetrieverConfig, mode: str, fusion: str
+WAYS: list[dict[str, Any]] = [
+    {},
+    {"mode": "keyword"},
+    *({"mode": "hybrid", "fusion": fusion} for fusion in ("weighted", "rrf", "dbsf")),
+    *({"filters": one} for one in ("module == 'ros2' and chunk_index > 0", "not tags == 'ros2'", "start_line < 15")),
+]
+PARAMS = [
+    {"exact": True},
+    {"hnsw_ef": 64, "indexed_only": True},
+    {"quantization": {"rescore": True, "oversampling": 2.0}},
+    {"quantization": {"ignore": True}, "exact": False},
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_a_server_gives_what_an_embedded_store_gives_whatever_the_search_parameters_on_a_few_chunks(
+    config: RetrieverConfig, embedded: RetrieverConfig, way: dict[str, Any]
 ) -> None:
-    changes = {"mode": mode, "fusion": fusion}
-    assert ranked(config, **changes) == ranked(embedded, **changes)
-
-
-@pytest.mark.parametrize(
-    "search",
-    [
-        {"exact": True},
-        {"hnsw_ef": 64, "indexed_only": True},
-        {"quantization": {"rescore": True, "oversampling": 2.0}},
-        {"quantization": {"ignore": True}, "exact": False},
-    ],
-)
-def test_search_parameters_are_taken_and_on_a_few_chunks_change_nothing(
-    config: RetrieverConfig, search: dict[str, Any]
-) -> None:
-    for mode in ("semantic", "hybrid"):
-        assert ranked(config, mode=mode, search_params=search) == ranked(config, mode=mode)
-
-
-@pytest.mark.parametrize("filters", ["module == 'ros2' and chunk_index > 0", "not tags == 'ros2'", "start_line < 15"])
-def test_filters_do_too(config: RetrieverConfig, embedded: RetrieverConfig, filters: str) -> None:
-    assert ranked(config, filters=filters) == ranked(embedded, filters=filters)
+    expected = ranked(embedded, **way)
+    assert all(ranked(config, **way, search_params=params) == expected for params in (None, *PARAMS))
 
 
 def test_the_pages_indexed_again_change_nothing(config: RetrieverConfig, tmp_path: Path) -> None:
@@ -182,7 +163,7 @@ def test_what_strict_mode_forbids_is_told_before_the_run(config: RetrieverConfig
 def test_writing_keeps_to_strict_mode(copy: RetrieverConfig, plain: QdrantClient, tmp_path: Path) -> None:
     more = {"new.md": "# New\n\n" + "".join(f"## Part {n}\n\nfresh text {n}\n\n" for n in range(5))}
     with strict(plain, copy, **STRICT):
-        index_pages(copy, write_pages(tmp_path, PAGES | more), ENV)
+        index_pages(copy, write_pages(tmp_path / "more", PAGES | more), ENV)
     assert plain.count(copy.collection).count == 9 + 5
 
 

@@ -3,7 +3,6 @@ from collections.abc import Iterator
 import pytest
 from qdrant_client import QdrantClient
 
-from tests.support.clock import Clock
 from tests.support.qdrant_server import QdrantServer
 
 
@@ -11,11 +10,6 @@ from tests.support.qdrant_server import QdrantServer
 def server() -> Iterator[QdrantServer]:
     with QdrantServer() as running:
         yield running
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock().rules(monkeypatch)
 
 
 @pytest.fixture

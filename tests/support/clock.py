@@ -6,15 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from retrievers import net
-
 # Requests of an application for one that fails again and again, by a clock that stands still but for the waits.
 ATTEMPTS = 6
 TRIED = " (6 attempts in 5.8 s)"
-
-
-def now() -> float:
-    return float(vars(net)["time"].monotonic())
 
 
 @dataclass

@@ -1,14 +1,13 @@
-"""Cohere's embeddings and reranking on the loopback, out of the words of a text, and answers that fit no texts."""
+"""Cohere's embeddings and reranking on the loopback, out of the words of a text."""
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from tests.support.loopback import Fault, LoopbackServer, Reply, Request
+from tests.support.loopback import LoopbackServer, Reply, Request
 
 DIMENSION = 32
 KEY = "co-SECRET-0123456789"
-RERANK = "/v2/rerank"
 REFUSED = {"message": "invalid api token"}
 
 
@@ -45,7 +44,7 @@ class CohereServer(LoopbackServer):
 
 class RerankServer(CohereServer):
     def answer(self, request: Request) -> Reply:
-        if (request.method, request.path) != ("POST", RERANK):
+        if (request.method, request.path) != ("POST", "/v2/rerank"):
             return super().answer(request)
         if request.headers.get("authorization") != f"Bearer {KEY}":
             return Reply.json(REFUSED, 401)
@@ -70,16 +69,3 @@ def reranked(scored: Sequence[tuple[int, float]]) -> Reply:
     results = [{"index": place, "relevance_score": score} for place, score in sorted(scored, key=lambda one: -one[1])]
     meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
     return Reply.json({"id": "0", "results": results, "meta": meta})
-
-
-RERANK_FAULTS: Mapping[str, Fault] = {
-    name: Fault(reply=reranked(scored), on=RERANK)
-    for name, scored in {
-        "index too high": [(0, 0.5), (9, 0.4)],
-        "index twice": [(0, 0.5), (0, 0.4)],
-        "too few": [(0, 0.5)],
-        "too many": [(0, 0.5), (1, 0.4), (1, 0.3)],
-        "nan": [(0, math.nan), (1, 0.5)],
-    }.items()
-}
-"""For two texts."""

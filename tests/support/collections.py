@@ -15,13 +15,10 @@ from retrievers.config import IndexSettings, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import make_embeddings
 from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import read_corpus
-from retrievers.store.checks import check_collection
-from retrievers.store.collection import CollectionInfo, describe
 from retrievers.store.embedded import EmbeddedClient
 from retrievers.store.opening import embedded_folder, open_client
 from tests.support.indexing import read_texts
 from tests.support.indexing import write_pages as write_texts
-from tests.support.loopback import LoopbackServer
 
 
 def writable(store: StoreConfig) -> Any:
@@ -118,29 +115,3 @@ class TableEmbeddings(Embeddings):
 
     def embed_query(self, text: str) -> list[float]:
         return list(self.table[text])
-
-
-# Checks that are to pass or fail
-
-TABLE = {"a": [1.0, 0.0, 0.0], "b": [0.6, 0.8, 0.0], "c": [0.0, 0.6, 0.8], "d": [0.0, 0.0, 1.0]}
-OTHER = {text: vector[::-1] for text, vector in TABLE.items()}
-
-
-def at(server: LoopbackServer, **values: Any) -> RetrieverConfig:
-    """Return the settings of the collection `mine` on a server, which a model of the user's own embedded."""
-    own = {"model": "python:mine:make"}
-    return settings(**{"store": {"url": server.url}, "collection": "mine", "embedding": own, **values})
-
-
-def described(config: RetrieverConfig) -> CollectionInfo:
-    with closing(open_client(config.store, {})) as client:
-        return describe(client, config)
-
-
-def check(config: RetrieverConfig, embeddings: Embeddings) -> None:
-    with closing(open_client(config.store, {})) as client:
-        check_collection(client, config, embeddings, describe(client, config))
-
-
-def texts(*names: str) -> list[dict[str, str]]:
-    return [{"page_content": name} for name in names]

@@ -34,6 +34,13 @@ def call(
     return Done(code, said.out, said.err)
 
 
+def refusal(kind: type[Exception], called: Callable[..., object], *arguments: Any) -> str:
+    """Return what an error of that kind says, which a call raises."""
+    with pytest.raises(kind) as caught:
+        called(*arguments)
+    return str(caught.value)
+
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -134,20 +134,14 @@ def fail() -> BaseRetriever:
     raise RuntimeError("no index at\n/nowhere")
 
 
-def leave() -> BaseRetriever:
-    sys.exit(0)
-
-
 def plain() -> BaseRetriever:
     return Overlap(docs=documents())
 
 
-def dense() -> QdrantVectorStore:
-    return vector_store()
-
-
 not_a_factory = 42
 FACTORIES: Mapping[str, Callable[[], Any]] = {
+    "dense": vector_store,
+    "leave": lambda: sys.exit(0),
     "with_ids": lambda: Overlap(docs=documents("chunk_id", "source_url", "section_path", "heading")),
     "asynchronous": lambda: OnlyAsync(docs=documents()),
     "without_pages": lambda: Overlap(docs=documents("title")),
@@ -163,7 +157,6 @@ FACTORIES: Mapping[str, Callable[[], Any]] = {
     "elsewhere": lambda: Calling(
         call=lambda query: [Document(page_content="an orbit is a closed path", metadata={"n": 1})]
     ),
-    "strings": lambda: Calling(call=lambda query: ["a string", "another"]),
     "one_string": lambda: Calling(call=lambda query: "a string"),
     "none": lambda: Calling(call=lambda query: None),
     "textless": lambda: Calling(call=lambda query: [*documents(), Document(page_content=" \n", metadata={"page": 3})]),

@@ -1,13 +1,13 @@
-"""Searches by brute force: cosines out of the stored vectors, BM25 counted anew, threshold, groups and cut by chunk."""
+"""Searches by brute force: cosines out of the stored vectors, BM25 of bm25s, threshold, groups and cut by chunk."""
 
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import log
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from bm25s import BM25
+from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
 from retrievers import QdrantRetriever
@@ -19,41 +19,32 @@ from retrievers.store.chunks import vectors_of
 from retrievers.store.embedded import EmbeddedClient
 from tests.support.collections import IDF, fill
 
-# BM25: terms counted word by word, Robertson's weights, the IDF that Qdrant states
+# BM25 of bm25s; only what a word is (its id) is taken from our encoder
 
-K, B = 1.2, 0.75
+ENGLISH = Bm25Encoder()
 
 
-class BruteForceBm25:
-    """Scores of a handful of texts; only what a word is (its id) is taken from the encoder."""
+def terms(text: str) -> list[int]:
+    """Return the term of every word, stop words left out, repeated ones each time."""
+    return [term for word in re.findall(r"[^\W_]+", text) for term in ENGLISH.query(word).indices]
 
-    def __init__(self, texts: Mapping[str, str], average_length: float, language: str = "english") -> None:
-        self.encoder = Bm25Encoder(language)
-        self.average = average_length
-        self.counts = {name: Counter(self.terms(text)) for name, text in texts.items()}
 
-    def terms(self, text: str) -> list[int]:
-        """Return the term of every word, stop words left out, repeated ones each time."""
-        return [term for word in re.findall(r"[^\W_]+", text) for term in self.encoder.query(word).indices]
+class Bm25:
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.names = [*texts]
+        self.index = BM25(k1=1.2, b=0.75, method="lucene", dtype="float64")
+        self.index.index([[*map(str, terms(text))] for text in texts.values()], show_progress=False)
 
-    def scores(self, query: str, expansions: Sequence[str] = (), weight: float = 0.5) -> dict[str, float]:
-        """Return Σ weight · idf · tf · (k + 1) / (tf + k · (1 − b + b · length / average)) of texts with a term."""
-        weights = {term: weight for text in expansions for term in self.terms(text)}
-        weights |= Counter(self.terms(query))
-        found = {
-            name: sum(w * self._part(term, counts) for term, w in weights.items())
-            for name, counts in self.counts.items()
-        }
-        return {name: score for name, score in found.items() if score > 0}
+    def scores(self, query: str, expansions: Sequence[str] = ()) -> dict[str, float]:
+        """Return the scores of texts with a term; what an expansion adds to the query's terms counts half."""
+        asked = terms(query)
+        more = {term for text in expansions for term in terms(text)} - {*asked}
+        sums = (self._sum(asked) + self._sum(more) / 2) * 2.2  # bm25s leaves out the constant k + 1
+        return {name: score for name, score in zip(self.names, sums.tolist(), strict=True) if score > 0}
 
-    def _part(self, term: int, counts: Counter[int]) -> float:
-        frequency, length = counts[term], counts.total()
-        norm = K * (1 - B + B * length / self.average)
-        return self._idf(term) * frequency * (K + 1) / (frequency + norm) if frequency else 0.0
-
-    def _idf(self, term: int) -> float:
-        count, holding = len(self.counts), sum(term in counts for counts in self.counts.values())
-        return log((count - holding + 0.5) / (holding + 0.5) + 1)
+    def _sum(self, asked: Iterable[int]) -> NDArray[np.float64]:
+        known = [str(term) for term in asked if str(term) in self.index.vocab_dict]
+        return np.asarray(self.index.get_scores(known) if known else np.zeros(len(self.names)))
 
 
 # Cosines, and both
@@ -88,8 +79,7 @@ class BruteForce:
         dense = [r.vector[""] if isinstance(r.vector, dict) else r.vector for r in records]
         self.vectors = dict(zip(self.payloads, np.asarray(dense, dtype=float), strict=True))
         texts = {name: payload["page_content"] for name, payload in self.payloads.items()}
-        average = retriever.info.manifest["bm25"]["average_length"]
-        self.bm25 = BruteForceBm25(texts, average)
+        self.bm25 = Bm25(texts)
         self.embed: Callable[[str], list[float]] = retriever.vector_store.embeddings.embed_query
 
     def cosines(self, query: str) -> Scores:
@@ -130,14 +120,10 @@ def fill_sparse(
 # Threshold, grouping and cut
 
 
-class Selected(NamedTuple):
-    chunks: tuple[RetrievedChunk, ...]
-    below_threshold: tuple[RetrievedChunk, ...]
-    filtered_out: int
-
-
-def select_by(settings: RetrieverConfig, candidates: Sequence[RetrievedChunk]) -> Selected:
-    """Select by the settings of a retriever; what is returned is ranked from 1, and three of the others are shown."""
+def select_by(
+    settings: RetrieverConfig, candidates: Sequence[RetrievedChunk]
+) -> tuple[list[RetrievedChunk], list[RetrievedChunk]]:
+    """Select by the settings of a retriever: what is returned, ranked from 1, and what is below the threshold."""
     on, threshold, field = settings.threshold_on, settings.threshold, settings.group_by
 
     def score(chunk: RetrievedChunk) -> float:
@@ -151,4 +137,4 @@ def select_by(settings: RetrieverConfig, candidates: Sequence[RetrievedChunk]) -
         is_taken = group is not None and any(one.chunk.value(field or "") == group for one in kept)
         if chunk not in below and not is_taken:
             kept.append(replace(chunk, rank=len(kept) + 1))
-    return Selected(tuple(kept[: settings.top_k]), tuple(below[:3]), len(below))
+    return kept[: settings.top_k], below

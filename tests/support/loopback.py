@@ -61,7 +61,7 @@ class Fault:
     """A reply to give in place of the right one, `times` times (None: always), where the path ends with `on`.
 
     `slow` keeps the client waiting until the server stops; `reset` breaks the connection before the answer, `torn` in
-    the middle of it. `meanwhile` is called when the request has come.
+    the middle of it.
     """
 
     reply: Reply | None = None
@@ -70,7 +70,6 @@ class Fault:
     torn: bool = False
     on: str = ""
     times: int | None = None
-    meanwhile: Callable[[], object] = lambda: None
 
 
 class LoopbackServer:
@@ -127,7 +126,6 @@ class LoopbackServer:
             fault = self._due(request)
         if fault is None:
             return self.answer(request)
-        fault.meanwhile()
         if fault.slow:
             self._released.wait(30)
         if fault.reset or fault.torn:

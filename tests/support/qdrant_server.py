@@ -18,11 +18,10 @@ from pydantic import BaseModel
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from tests.support import clock
 from tests.support.collections import widen
-from tests.support.loopback import Fault, LoopbackServer, Reply, Request
+from tests.support.loopback import LoopbackServer, Reply, Request
 
-# What it refuses: keys, strict mode, the rate limit
+# What it refuses: keys, strict mode
 
 RECORDED = Path(__file__).parent / "qdrant_1_18_3"
 """Recorded answers of Qdrant 1.18.3."""
@@ -56,8 +55,6 @@ class Rules:
     scope: str | None = None
     strict: Mapping[str, Any] | None = None
     indexed: dict[str, str] = field(default_factory=dict)
-    _tokens: float = math.inf
-    _filled: float = 0.0
 
     def refusal(self, request: Request, name: str, reads: bool) -> Reply | None:
         key = request.headers.get("api-key")
@@ -69,7 +66,7 @@ class Rules:
             return reply("auth-read-only-write")
         if self.strict is None or not name or not request.body:
             return None
-        return self._against_strict_mode(request.path, request.body) or self._too_fast(request.path, request.body)
+        return self._against_strict_mode(request.path, request.body)
 
     def _against_strict_mode(self, path: str, body: Mapping[str, Any]) -> Reply | None:
         limits: Mapping[str, Any] = self.strict or {}
@@ -93,23 +90,6 @@ class Rules:
                 names = {"metadata.start_line": key, "float, integer": ", ".join(kinds)}
                 return reply("strict-unindexed-filter", **names)
         return None
-
-    def _too_fast(self, path: str, body: Mapping[str, Any]) -> Reply | None:
-        """Return a bucket of a minute's queries that fills steadily; each query of a batch takes one."""
-        limit = (self.strict or {}).get("read_rate_limit")
-        if limit is None or not READING.search(path):
-            return None
-        cost, now = len(body.get("searches", [body])), clock.now()
-        if cost > limit:
-            return reply("rate-limited-batch")
-        self._tokens = min(limit, self._tokens + (now - self._filled) * limit / 60)
-        self._filled = now
-        if self._tokens >= cost:
-            self._tokens -= cost
-            return None
-        wait = math.ceil((cost - self._tokens) * 60 / limit)
-        refused = reply("rate-limited", _6s=f"{wait}s")
-        return Reply(status=429, body=refused.body, headers={"Retry-After": str(wait)})
 
 
 def _keys(condition: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -140,7 +120,6 @@ class QdrantServer(LoopbackServer):
         super().__init__(tls)
         self.rules = Rules(api_key=api_key)
         self.aliases: dict[str, str] = {}
-        self._shards: dict[str, int] = {}
         self.keeps_metadata = True
         """As servers do from 1.16 on."""
         self.client = QdrantClient(":memory:")
@@ -160,7 +139,7 @@ class QdrantServer(LoopbackServer):
             if root in ("", "aliases"):
                 return self._about_the_server(root)
             if root != "collections":
-                return failure(404)
+                return super().answer(request)
             name = self.aliases.get(name, name)
             return self._answer(f"{request.method} {action}" if name else "LIST", name, request.body or {})
 
@@ -191,8 +170,6 @@ class QdrantServer(LoopbackServer):
             "POST points/count": self._count,
             "PUT index": self._index,
         }
-        if action not in actions:
-            return failure(404)
         try:
             return Reply.json({"result": plain(actions[action](name, body)), "status": "ok", "time": 0.0})
         except (ValueError, UnexpectedResponse) as error:
@@ -205,8 +182,7 @@ class QdrantServer(LoopbackServer):
         known = plain(self.client.get_collection(name))
         schema = {key: {"data_type": kind, "points": 0} for key, kind in self.rules.indexed.items()}
         strict = {"strict_mode_config": {"enabled": True, **self.rules.strict}} if self.rules.strict else {}
-        params = {**known["config"]["params"], "shard_number": self._shards.get(name, 1)}
-        return {**known, "config": {**known["config"], **strict, "params": params}, "payload_schema": schema}
+        return {**known, "config": {**known["config"], **strict}, "payload_schema": schema}
 
     def _index(self, _: str, body: Mapping[str, Any]) -> Any:
         self.rules.indexed[body["field_name"]] = body["field_schema"]
@@ -214,7 +190,6 @@ class QdrantServer(LoopbackServer):
 
     def _create(self, name: str, body: Mapping[str, Any]) -> bool:
         wanted = models.CreateCollection.model_validate(body)
-        self._shards[name] = wanted.shard_number or 1
         return self.client.create_collection(
             name,
             vectors_config=wanted.vectors,
@@ -273,14 +248,6 @@ def plain(value: Any, *, exclude_none: bool = False) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_none=exclude_none)
     return [plain(item) for item in value] if isinstance(value, list) else value
-
-
-def failure(status: int) -> Reply:
-    texts = {404: "no such path", 429: "Rate limit", 500: "panicked"}
-    return Reply.json({"status": {"error": texts[status]}, "time": 0.0}, status)
-
-
-FAULTS = {"429": Fault(reply=failure(429)), "500": Fault(reply=failure(500)), "torn": Fault(torn=True)}
 
 
 # One that answers from recordings alone

@@ -3,11 +3,11 @@
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.support.command import ROOT, python
+
 BLOCK = re.compile(r"```(?:python|yaml)\n(.*?)```", re.DOTALL)
 STEP = re.compile(r"^# (\S+\.(?:py|yaml)), (new|before: .+|after: .+)\n", re.MULTILINE)
 
@@ -32,9 +32,7 @@ def follow(title: str, copy: Path, folders: Sequence[str]) -> set[str]:
 
 
 def run(copy: Path, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {"PYTHONPATH": f"{copy}:{ROOT}", "HOME": str(copy), **(env or {})}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    return python(arguments, copy, {"PYTHONPATH": f"{copy}:{ROOT}", "HOME": str(copy), **(env or {})})
 
 
 def _changed(source: str, how: str, anchor: str, lines: str) -> str:

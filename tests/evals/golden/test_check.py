@@ -1,4 +1,4 @@
-"""`golden check` on golden data with known faults; `tests/test_data_sets.py` has what it says of the handbook."""
+"""`golden check` on golden data with known faults; `tests/test_shipped.py` has what it says of the handbook."""
 
 import json
 from collections.abc import Callable

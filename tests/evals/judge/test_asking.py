@@ -1,6 +1,6 @@
 """From prompts to verdicts, behind both protocols and the real clients: what is asked, how often, for how much.
 
-Faults of the network are in `tests/faults/test_clients.py`, what is a verdict and what is none in `test_chat.py`.
+Faults of the network are in `tests/faults/test_faults.py`, what is a verdict and what is none in `test_chat.py`.
 """
 
 import asyncio

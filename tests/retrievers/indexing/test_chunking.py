@@ -1,20 +1,264 @@
-"""Sections to chunks: nothing lost or said twice, verbatim at the lines named, ids that stay, budgets that hold."""
+"""Docusaurus pages to sections, and sections to chunks: verbatim, nothing lost or said twice, within budgets."""
 
 import re
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from typing import Any
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from retrievers.embedding.tokens import count_tokens
-from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page, point_id
-from retrievers.indexing.markdown import parse_page
+from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page, join_blocks, point_id
+from retrievers.indexing.markdown import Page, PageError, parse_page
 from retrievers.records import Chunk
-from tests.support.markdown_pages import GeneratedPage, pages
+from tests.support.command import refusal
+
+PAGES = Path(__file__).parent / "pages"
+
+
+def parse(source: str, file_path: str = "guide/page.md") -> Page:
+    return parse_page(source, file_path)
+
+
+def texts(page: Page) -> list[str]:
+    """The text of every run of the page, in order; its blocks are, character for character, the lines they claim."""
+    lines = page.text.split("\n")
+    for block in (block for section in page.sections for run in section.runs for block in run):
+        assert "\n".join(lines[block.start_line - 1 : block.end_line]) == block.text
+    return [join_blocks(run) for section in page.sections for run in section.runs]
+
+
+def headings(page: Page) -> list[tuple[str, ...]]:
+    return [section.path for section in page.sections]
+
+
+def test_an_address_is_the_one_of_docusaurus() -> None:
+    for file_path, matter, address in (
+        ("doc.mdx", "", "/doc"),
+        ("001-dir1/002-dir2/doc.md", "", "/dir1/dir2/doc"),
+        ("dir with spâce/hey $hello/my dôc.md", "", "/dir with spâce/hey $hello/my dôc"),
+        ("README.md", "", ""),
+        ("dir/subdir/inDEx.mdx", "", "/dir/subdir"),
+        ("dir/subdir/suBDir.mdx", "", "/dir/subdir"),
+        ("guides/01-index.md", "", "/guides/index"),
+        ("2021-01-31 - Doc.md", "", "/2021-01-31 - Doc"),
+        ("14.2.16.md", "", "/14.2.16"),
+        ("any/any/doc.md", "slug: /abc/def", "/abc/def"),
+        ("dir/subdir/doc.md", "slug: ../../../../../abc/../def", "/def"),
+        ("01-intro/index.md", "slug: start", "/intro/start"),
+        ("guide/page.md", "id: other", "/guide/other"),
+        ("guide/index.md", "id: other", "/guide"),
+        ("guide/page.md", "id: other\nslug: mine", "/guide/mine"),
+    ):
+        for base_url, expected in (("/docs/", f"/docs{address}"), ("", address or "/")):
+            assert parse_page(f"---\n{matter}\n---\ntext\n", file_path, base_url).source_url == expected
+
+
+def test_front_matter_is_taken_as_written() -> None:
+    for matter, title, tags, position in (
+        ("title: Topics\nsidebar_position: 3\ntags: [ros2, 'b c', 42]\nunknown: {a: 1}", "Topics", "ros2|b c|42", 3),
+        ("title: 'Quoted: yes'\nsidebar_position: 2.5", "Quoted: yes", "", 2.5),
+        ("title: 3.10\ntags:\n  - a\n  - label: Long name\n    permalink: /long", "3.10", "a|Long name", None),
+        ("title: 2024-01-02\nsidebar_position: 1e2\ntags: [on, no]", "2024-01-02", "on|no", 100.0),
+        ("title: ~\ntags: null\nsidebar_position: ''\nlast_update: {date: 2024-13-45}", "The top", "", None),
+        ("# only a comment", "The top", "", None),
+        ("title: |\n  two\n  lines\nsidebar_position: -1", "two\nlines\n", "", -1),
+    ):
+        for end in ("\n", "\r\n", "\r"):
+            page = parse(f"---\n{matter}\n--- \n\n## Under\n\na\n\n# The `top`\n\nb\n".replace("\n", end))
+            assert (page.title, "|".join(page.tags), page.sidebar_position) == (title, tags, position)
+            assert type(page.sidebar_position) is type(position)
+            assert texts(page) == ["## Under\n\na", "# The `top`\n\nb"]
+
+
+def test_without_title_and_heading_the_file_name_is_the_title() -> None:
+    assert parse("> # Quoted\n\n- # Listed\n", "guide/02-force-torque.md").title == "force torque"
+
+
+def test_document_module_and_chapter_are_of_the_path() -> None:
+    for file_path, document, module, chapter in (
+        ("a.md", "a", "a", "a"),
+        ("mod/ch/deep/v1.2.md", "mod/ch/deep/v1.2", "mod", "ch"),
+        ("mod/a.pdf", "mod/a.pdf", "mod", "a"),
+    ):
+        facts = parse("x", file_path).facts
+        assert (facts["source_document_id"], facts["module"], facts["chapter"]) == (document, module, chapter)
+
+
+FAULTS = {
+    "empty": "",
+    "front matter alone": "---\ntitle: T\n---",
+    "headings alone": "# Only\n\n## Headings\n",
+    "statements alone": "import A from 'a';\n\n<A />\n",
+    "not closed": "---  \ntitle: T\n\n# H\n\ntext\n",
+    "not YAML": "---\ntitle: T\ntags: [a\nb: c\n---\nx",
+    "deep": "---\na: " + "[" * 20_000 + "\n---\nx",
+    "no mapping": "---\njust words\n---\nx",
+    "a list for a title": "---\ntitle: [a]\n---\nx",
+    "an empty tag": "---\ntags: [a, '']\n---\nx",
+    "a tag without a label": "---\ntags: [{permalink: /x}]\n---\nx",
+    "a word for a number": "---\nsidebar_position: first\n---\nx",
+    "no number": "---\nsidebar_position: .nan\n---\nx",
+}
+
+
+@pytest.mark.parametrize("source", FAULTS.values(), ids=FAULTS)
+def test_a_page_that_cannot_be_read_says_why(source: str, snapshot: SnapshotAssertion) -> None:
+    said = refusal(PageError, parse, source)
+    assert re.sub("(recursion depth) .*", r"\1", said) == snapshot and len(said) < 400
+
+
+def test_headings_are_plain_text_and_stand_above_what_follows(snapshot: SnapshotAssertion) -> None:
+    """Text between tags keeps its heading and its lines."""
+    page = parse((PAGES / "headings.mdx").read_text(encoding="utf-8"))
+    placed = [f"{run[0].start_line}: {' > '.join(section.path)}" for section in page.sections for run in section.runs]
+    assert "\n\n".join(f"{place}\n{text}" for place, text in zip(placed, texts(page), strict=True)) == snapshot
+    assert headings(parse("# " + "[" * 2_000 + "\n\nbody\n")) == [("[" * 500,)], "a heading has an end"
+
+
+def blocks(name: str) -> list[str]:
+    """Return the blocks of a file of them, between lines of percent signs."""
+    return (PAGES / name).read_text(encoding="utf-8").rstrip("\n").split("\n%%%\n")
+
+
+ODD = ["<!-- x -->" * 200 + " words", "{/* x */}" * 200 + " words", "one\u2028two\x85three\x0cfour"]
+
+
+@pytest.mark.parametrize("block", [*blocks("verbatim.mdx"), *ODD])
+def test_text_stays_verbatim(block: str) -> None:
+    page = parse(f"# T\n\nbefore\n\n{block}\n\nend\n")
+    assert headings(page) == [("T",)]
+    assert texts(page) == [f"# T\n\nbefore\n\n{block}\n\nend"]
+
+
+@pytest.mark.parametrize("statement", blocks("no_text.mdx"))
+def test_statements_and_tags_are_no_text_and_part_the_runs(statement: str) -> None:
+    page = parse(f"# T\n\nbefore\n\n{statement}\n\nafter\n", "guide/page.mdx")
+    assert headings(page) == [("T",)]
+    assert texts(page) == ["# T\n\nbefore", "after"]
+    assert texts(parse(f"text\n\n{statement}")) == ["text"]
+
+
+# Generated pages that know what must come out of them: every word is numbered, so each place is unique
+
+WORDS = ("motor", "naïve", "日本", "x_y", "C++", "don't", "(aside)", "half-open", "3.5", "🤖", "a,b")
+HEADING_LEVELS = (1, 2, 2, 3, 3, 4)
+
+
+class Part(NamedTuple):
+    """A stretch of a page with its lines (1-based), and the headings it stands under (its own included)."""
+
+    source: str
+    start_line: int
+    end_line: int
+    path: tuple[str, ...]
+
+
+class Shape(NamedTuple):
+    """Form of a part before it is written, with the number of its words."""
+
+    form: str
+    size: int
+    word: str
+    blank_lines: int
+
+
+class GeneratedPage(NamedTuple):
+    """A page with its parts; of them all text must be found again, and the headings of sections that hold text."""
+
+    source: str
+    parts: list[Part]
+    kept: list[Part]
+
+
+def write_page(found: Sequence[Shape], front_matter: bool) -> GeneratedPage:
+    number = count()
+    lines = ["---", "title: Title", "---", ""] if front_matter else []
+    parts, kept, path = list[Part](), list[Part](), list[tuple[int, str]]()
+    heading: Part | None = None
+    for shape in found:
+        words = [f"{shape.word}{next(number)}" for _ in range(shape.size)]
+        is_heading = shape.form in ("heading", "setext")
+        if is_heading:
+            level = HEADING_LEVELS[shape.size % len(HEADING_LEVELS)] if shape.form == "heading" else 1 + shape.size % 2
+            text = " ".join(words[:3])
+            path = [(n, t) for n, t in path if n < level] + [(level, text)]
+            source = f"{'#' * level} {text}" if shape.form == "heading" else f"{text}\n{'=-'[level - 1] * 3}"
+        else:
+            source = (TEXT_FORMS | DROPPED_FORMS)[shape.form](words)
+        start = len(lines) + 1
+        parts.append(Part(source, start, start + source.count("\n"), tuple(text for _, text in path)))
+        lines += [*source.split("\n"), *[""] * shape.blank_lines]
+        if is_heading:
+            heading = parts[-1]
+        elif shape.form in TEXT_FORMS:
+            kept += [part for part in (heading, parts[-1]) if part]
+            heading = None
+    return GeneratedPage("\n".join(lines), parts, kept)
+
+
+def pages() -> st.SearchStrategy[GeneratedPage]:
+    forms = st.sampled_from([*TEXT_FORMS, *DROPPED_FORMS, "heading", "heading", "setext"])
+    shape = st.builds(Shape, forms, st.integers(1, 40), st.sampled_from(WORDS), st.integers(1, 3))
+    shapes = st.lists(shape, min_size=1, max_size=12).filter(lambda found: any(s.form in TEXT_FORMS for s in found))
+    return st.builds(write_page, shapes, st.booleans())
+
+
+def _rows(words: Sequence[str], width: int = 8) -> Iterator[str]:
+    for start in range(0, len(words), width):
+        yield " ".join(words[start : start + width])
+
+
+def _lines(words: Sequence[str]) -> str:
+    return "\n".join(_rows(words))
+
+
+def _table(words: Sequence[str]) -> str:
+    return "\n".join(["| head | other |", "|---|:-:|", *(f"| {row} | `#` |" for row in _rows(words, 4))])
+
+
+TEXT_FORMS: dict[str, Callable[[Sequence[str]], str]] = {
+    "paragraph": _lines,
+    "long line": " ".join,
+    "sentences": lambda words: ". ".join(_rows(words, 5)) + ".",
+    "wide": " \t ".join,
+    "unbroken": "".join,
+    "hard breaks": lambda words: "  \n".join(_rows(words)) + "  ",
+    "list": lambda words: "\n".join(f"- {row}" for row in _rows(words, 5)),
+    "nested list": lambda words: "\n\n".join(
+        ["1. " + words[0], *(f"   - {row}\n\n     ```\n     # {row}\n     ```" for row in _rows(words[1:]))]
+    ),
+    "quote": lambda words: "\n".join(f"> {row}" for row in _rows(words)),
+    "table": _table,
+    "fence": lambda words: "\n".join(["```python", *(f"# {row}\n" for row in _rows(words)), "```"]),
+    "tildes": lambda words: "\n".join(["~~~", *(f"    ```\n## {row}" for row in _rows(words)), "~~~"]),
+    "nested fence": lambda words: "\n".join(["````md", "```sh", *(f"# {row}" for row in _rows(words)), "```", "````"]),
+    "indented": lambda words: "\n".join(f"    # {row}" for row in _rows(words)),
+    "admonition": lambda words: "\n\n".join([f":::note[{words[0]}]", *_rows(words[1:]), ":::"]),
+    "details": lambda words: f"<details>\n<summary>{words[0]}</summary>\n{_lines(words[1:]) or '.'}\n</details>",
+    "definition": lambda words: "\n".join(f"[{word}]: https://example.com/{word} 'About {word}'" for word in words),
+}
+DROPPED_FORMS: dict[str, Callable[[Sequence[str]], str]] = {
+    "import": lambda words: f"import {{\n  {words[0]},\n}} from '{words[-1]}';".replace("+", "").replace("'t", "t"),
+    "export": lambda words: "\n".join(["export const a = [", *(f"  '# {row}'," for row in _exact(words)), "];"]),
+    "tags": lambda words: f'<Tabs>\n<TabItem value="{words[0]}">',
+    "closing tags": lambda words: "</TabItem>\n</Tabs>",
+    "comment": lambda words: "{/* " + "\n".join(_rows(words)) + " */}",
+    "html comment": lambda words: "<!-- " + "\n\n# ".join(_rows(words)) + " -->",
+}
+
+
+def _exact(words: Sequence[str]) -> list[str]:
+    return [row.replace("'", "") for row in _rows(words)]
+
+
+# Chunks: at the lines named, under ids that stay
 
 BUDGETS = st.sampled_from([16, 17, 24, 40, 64, DEFAULT_MAX_TOKENS])
 TREE = (
@@ -141,7 +385,7 @@ def test_context_is_title_or_headings_and_counts_towards_the_budget() -> None:
     assert chunk.indexed_text == "long long long long\n\nshort text", "at most half of the budget"
 
 
-def test_small_neighbours_of_one_parent_share_a_chunk() -> None:
+def test_small_neighbours_of_one_parent_share_a_chunk_which_stands_at_the_first() -> None:
     for source, budget, held in (
         (TREE, 8, ["Arms+Hands", "Grippers+Fingers", "Welding", "Welding"]),
         (TREE, 12, ["Arms+Hands+Grippers", "Fingers", "Welding"]),
@@ -152,9 +396,6 @@ def test_small_neighbours_of_one_parent_share_a_chunk() -> None:
     ):
         chunks = by_words(source, budget, merge_small=True)
         assert ["+".join(chunk.chunk_headings or (chunk.heading or "",)) for chunk in chunks] == held
-
-
-def test_a_merged_chunk_stands_at_its_first_section_and_has_its_parents_context() -> None:
     first, *_ = by_words(TREE, 12, merge_small=True)
     assert (first.text, first.start_line, first.end_line) == (TREE[: TREE.index("\n\n### Fingers")], 1, 11)
     [chunk] = by_words("# Arms\n\n## Hands\n\nh\n\n## Feet\n\nf\n", 20, merge_small=True, context="path")

@@ -20,14 +20,13 @@ from retrievers.__main__ import main
 from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig
 from retrievers.config.indexing import DEFAULTS
 from retrievers.embedding.bm25 import Bm25Encoder
-from retrievers.embedding.models import CheckedEmbeddings, make_embeddings
+from retrievers.embedding.models import CheckedEmbeddings
 from retrievers.errors import EmbeddingError, IndexingError, StoreError
 from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store.opening import open_client
-from tests.support.cohere_server import KEY, CohereServer
 from tests.support.collections import fill, writable
-from tests.support.hybrid import BruteForceBm25
+from tests.support.hybrid import terms
 from tests.support.indexing import HashEmbeddings, content, manifest, settings, write_pages
 from tests.support.qdrant_server import QdrantServer
 
@@ -186,8 +185,7 @@ def test_the_context_is_embedded_and_indexed_and_stored_apart_from_the_text(inde
     raw = HashEmbeddings().embed_query(indexed)
     assert vector == pytest.approx([value / math.hypot(*raw) for value in raw], abs=1e-5)
     average = manifest(index.client)["bm25"]["average_length"]
-    counter = BruteForceBm25({}, 1)
-    assert average == round(sum(len(counter.terms(text)) for text in index.embeddings.embedded) / CHUNKS, 3)
+    assert average == round(sum(len(terms(text)) for text in index.embeddings.embedded) / CHUNKS, 3)
     assert index.terms()["## Sub\n\nSub text."] == weights(Bm25Encoder("english", average), indexed)
     index.edit("one/alpha.md", "title: Alpha", "title: Omega")
     assert index() == (2, 0)
@@ -252,32 +250,10 @@ def test_nothing_changes_where_a_run_is_refused(index: Indexer) -> None:
     assert index(replace=True) == (0, 3)
 
 
-@embedded
-def test_broken_pages_are_skipped_on_request(index: Indexer) -> None:
-    write_pages(index.docs, {"bad.md": "", "two.mdx": "Same address."})
-    assert index(skip_broken=True) == (CHUNKS, 0)
-    index.docs = write_pages(index.docs.parent / "other", {"bad.md": ""})
-    index.refuses("nothing was changed", IndexingError, skip_broken=True)
-
-
 def test_a_collection_of_another_program_is_left_alone(index: Indexer) -> None:
     fill(index.client, "pages", [[1.0] * 8] * 2, [{"page_content": "theirs"}, {"page_content": "theirs too"}])
     index.refuses("was not made by `retrievers index` and is left alone", replace=True)
     assert index.client.count("pages").count == 2
-
-
-def test_what_a_hosted_model_embedded_is_not_bought_twice(tmp_path: Path) -> None:
-    docs = write_pages(tmp_path / "docs", PAGES)
-    with CohereServer() as server, CohereServer() as elsewhere:
-        for store, where in (("one", server), ("two", server), ("three", elsewhere)):
-            config = EmbeddingConfig.model_validate({"model": "cohere:embed-english-v3.0", "base_url": where.url})
-            own, embeddings = (
-                settings(tmp_path / store, embedding=config),
-                make_embeddings(config, {"COHERE_API_KEY": KEY}),
-            )
-            with closing(writable(own.store)) as client:
-                report = index_corpus(client, own, embeddings, read_corpus(docs), IndexSettings())
-            assert (report.changed, len(where.inputs)) == (CHUNKS, 1), "elsewhere may be another model under the name"
 
 
 KILLS = 25

@@ -26,6 +26,7 @@ from retrievers.indexing.markdown import Page, PageError
 from retrievers.indexing.pages import Corpus, html_file, html_page, pdf_page, read_corpus, text_page
 from retrievers.indexing.rows import choose, is_table, read_rows, rows_of
 from retrievers.records import Chunk
+from tests.support.command import refusal
 from tests.support.indexing import pdf, write_pages
 
 PAGES = {
@@ -66,8 +67,9 @@ def test_a_folder_may_mix_kinds_and_what_is_no_page_is_left_out(docs: Path, snap
 
 def test_a_folder_that_is_none_or_holds_no_page_is_refused(docs: Path, tmp_path: Path) -> None:
     write_pages(tmp_path / "empty", {"a.rst": "x", "_b.md": "x"})
+    os.mkfifo(tmp_path / "pipe.jsonl")
     faults = {"gone": "found nothing", "docs/two.md": "found a file", "empty": r"holds no page \(\.md, .*pdf\)"}
-    for folder, said in faults.items():
+    for folder, said in (faults | {"pipe.jsonl": "found neither a folder nor a file"}).items():
         with pytest.raises(IndexingError, match=said):
             read_corpus(tmp_path / folder)
 
@@ -179,19 +181,16 @@ def locked() -> bytes:
     return target.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
+def test_a_pdf_that_cannot_be_read_says_why() -> None:
+    for data, reason in (
         (pdf(["", ""]), "none of its 2 pages has text: a scan.*ocrmypdf"),
         (b"", "cannot be read as a PDF"),
         (b"%PDF-1.4\nnot really", "cannot be read as a PDF"),
         (pdf(TEXTS)[:300], "cannot be read as a PDF|has no? text"),
         (locked(), "cannot be read as a PDF without a password"),
-    ],
-)
-def test_a_pdf_that_cannot_be_read_says_why(data: bytes, reason: str) -> None:
-    with pytest.raises(PageError, match=reason):
-        pdf_page(data, "a.pdf", "/a.pdf")
+    ):
+        with pytest.raises(PageError, match=reason):
+            pdf_page(data, "a.pdf", "/a.pdf")
 
 
 def test_without_the_reader_of_pdf_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,9 +272,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_what_cannot_be_read_says_why_and_where(tmp_path: Path, name: str, snapshot: SnapshotAssertion) -> None:
     (tmp_path / name).write_bytes(FAULTS[name])
-    with pytest.raises(IndexingError) as caught:
-        read_rows(tmp_path / name, {}, NO_HUB)
-    assert str(caught.value).replace(f"{tmp_path}/", "") == snapshot
+    assert refusal(IndexingError, read_rows, tmp_path / name, {}, NO_HUB).replace(f"{tmp_path}/", "") == snapshot
 
 
 def test_a_saved_dataset_and_a_column_that_cannot_be_read_are_named(tmp_path: Path) -> None:
@@ -329,12 +326,6 @@ def test_every_fault_is_named_with_its_line_at_once(tmp_path: Path, snapshot: Sn
     with pytest.raises(IndexingError) as caught:
         corpus(tmp_path, rows)
     assert [fault.replace(f"{tmp_path}/", "") for fault in caught.value.faults] == snapshot
-
-
-def test_a_pipe_is_called_none_of_what_it_is_not(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "a.jsonl")
-    with pytest.raises(IndexingError, match="expected a folder of pages, found neither a folder nor a file"):
-        read_corpus(tmp_path / "a.jsonl")
 
 
 def test_a_long_line_is_cut_in_a_few_times_its_memory(tmp_path: Path) -> None:

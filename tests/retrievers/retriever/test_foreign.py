@@ -1,10 +1,6 @@
 """The user's own retriever or store as an evaluation sees it, against the same object called as LangChain does."""
 
-import asyncio
-import re
-import zlib
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -12,21 +8,15 @@ from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
-import pypdf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import chain
 from langchain_qdrant import QdrantVectorStore, RetrievalMode
-from langchain_text_splitters import RecursiveCharacterTextSplitter
 from qdrant_client import QdrantClient, models
-from qdrant_client.models import Distance, VectorParams
 from syrupy.assertion import SnapshotAssertion
 
-import evals
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError, ForeignRetrieverError, QueryError, RetrievalError, StoreError
@@ -36,9 +26,9 @@ from retrievers.retriever.protocol import Retriever
 from retrievers.store.embedded import EmbeddedClient
 from tests.support import foreign
 from tests.support.collections import embedded, fill
-from tests.support.embeddings import Counting
+from tests.support.command import refusal
+from tests.support.embeddings import WORDS, Counting
 from tests.support.foreign import HERE, Calling, Terms, chunks, settings, vector_store
-from tests.support.indexing import pdf
 
 QUERIES = ("kinematics of an arm", "a named channel of messages", "reliable camera images", "zebra")
 ALL = chunks()
@@ -131,22 +121,19 @@ FAULTS = ("one_string", "none", "textless", "raises_in_the_middle", "leaves_in_t
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_are_raised_or_told(name: str, snapshot: SnapshotAssertion) -> None:
     with open_named(name) as retriever:
-        with pytest.raises(ForeignRetrieverError) as caught:
-            retriever.candidates(["a named channel"])
+        said = refusal(ForeignRetrieverError, retriever.candidates, ["a named channel"])
         session = retriever.search("a named channel")
-    assert str(caught.value) == snapshot
-    assert (session.status, session.error, session.chunks) == ("error", str(caught.value), ())
+    assert said == snapshot
+    assert (session.status, session.error, session.chunks) == ("error", said, ())
 
 
 def test_a_function_that_returns_something_else_than_pairs_is_told(snapshot: SnapshotAssertion) -> None:
     for answer in (None, [DOCS[0]], [(3, 0.5)], [(DOCS[0], 0.5), (DOCS[0], None)], [(DOCS[0], float("nan"))]):
         with of_function(lambda query, answer=answer: answer, threshold=0.4) as retriever:
-            with pytest.raises(ForeignRetrieverError) as caught:
-                retriever.candidates(["q"])
-        assert str(caught.value).partition(") ")[2] == snapshot
-    with of_function(lambda query: [(DOCS[0], 0.5)]) as retriever, pytest.raises(ForeignRetrieverError) as caught:
-        retriever.candidates(["q"])
-    assert str(caught.value).endswith("list of documents or texts; pairs are read where a threshold is set or swept")
+            assert refusal(ForeignRetrieverError, retriever.candidates, ["q"]).partition(") ")[2] == snapshot
+    with of_function(lambda query: [(DOCS[0], 0.5)]) as retriever:
+        said = refusal(ForeignRetrieverError, retriever.candidates, ["q"])
+    assert said.endswith("list of documents or texts; pairs are read where a threshold is set or swept")
 
 
 def test_an_unusable_query_is_not_asked() -> None:
@@ -174,28 +161,25 @@ def test_a_retriever_over_nothing_that_is_known_lists_no_chunks() -> None:
             retriever.chunks()
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [
+def test_a_store_lists_its_own_chunks() -> None:
+    for name, label in (
         ("dense", "QdrantVectorStore"),
         ("other_keys", "QdrantVectorStore"),
         ("sparse", "QdrantVectorStore"),  # without a model of meaning only the store knows how it searches
         ("euclid", "QdrantVectorStore"),
         ("own_way", "Reversed"),
         ("as_retriever", "VectorStoreRetriever"),
-    ],
-)
-def test_a_store_lists_its_own_chunks(name: str, label: str) -> None:
-    with open_named(name) as retriever:
-        assert (retriever.label, isinstance(retriever, QdrantRetriever)) == (label, name in ("dense", "other_keys"))
-        assert retriever.info is not None and retriever.info.points == len(retriever.chunks()) == 5
-        assert len(retriever.chunks({"source_url": ["/docs/ros/topics"]})) == 2
-        [found] = retriever.candidates(["kinematics of an arm"])
-        by_id = {chunk.chunk_id: chunk.text for chunk in retriever.chunks()}
-        assert {hit.chunk.chunk_id: hit.chunk.text for hit in found}.items() <= by_id.items()
-        if name == "own_way":  # it is asked as a retriever
-            expected = foreign.own_way().as_retriever(search_kwargs={"k": 100}).invoke("kinematics of an arm")
-            assert [hit.chunk.text for hit in found] == [document.page_content for document in expected]
+    ):
+        with open_named(name) as retriever:
+            assert (retriever.label, isinstance(retriever, QdrantRetriever)) == (label, name in ("dense", "other_keys"))
+            assert retriever.info is not None and retriever.info.points == len(retriever.chunks()) == 5
+            assert len(retriever.chunks({"source_url": ["/docs/ros/topics"]})) == 2
+            [found] = retriever.candidates(["kinematics of an arm"])
+            by_id = {chunk.chunk_id: chunk.text for chunk in retriever.chunks()}
+            assert {hit.chunk.chunk_id: hit.chunk.text for hit in found}.items() <= by_id.items()
+            if name == "own_way":  # it is asked as a retriever
+                expected = foreign.own_way().as_retriever(search_kwargs={"k": 100}).invoke("kinematics of an arm")
+                assert [hit.chunk.text for hit in found] == [document.page_content for document in expected]
 
 
 @pytest.fixture
@@ -294,103 +278,27 @@ def test_what_does_not_fit_its_collection_is_refused() -> None:
     store.client.close()
 
 
-# LangChain's own tutorials for Qdrant: the stores and retrievers they end with go through our doors as they are
-
-SIZE = 512
-TEXTS = (
-    "The ferry to the island leaves at nine from the north pier.",
-    "Tickets for the ferry are sold on board; the crew takes coins and cards.",
-    "Where do I buy honey? The market on the square sells it, and tickets for the fair.",
-    "A storm closed the mountain road for two days.",
-    "The island museum shows nets, lamps and old charts.",
-)
-HARBOUR = [Document(page_content=text, metadata={"source": "harbour"}) for text in TEXTS]
-HOUR, WHERE, SOUP = "When does the ferry to the island leave?", "Where do I buy tickets for the ferry?", "onion soup"
-# The ferry is the first for HOUR; honey has more words of WHERE than the tickets, which come second: half hit at 1.
-ANSWERS = {HOUR: "leaves at nine", WHERE: "sold on board"}
-GOLDEN: list[dict[str, Any]] = [{"query": query, "evidence": [{"quote": text}]} for query, text in ANSWERS.items()]
-GOLDEN.append({"query": SOUP, "in_scope": False})
-METRICS = ["ranking/*", "scope/*"]
-
-
-class Words(Embeddings):
-    """Counts words, each in the dimension that its checksum gives: stands in for OpenAI's model."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        counts = Counter(zlib.crc32(word.encode()) % SIZE for word in re.findall(r"\w+", text.lower()))
-        return [float(counts[place]) for place in range(SIZE)]
-
-
-def check_run(given: Any, find: Callable[[str], Sequence[Document]], *, at_5: float = 1.0) -> None:
-    """Evaluate it: half of the queries are hits at 1, and at every depth as many as in the order of its own search."""
-    found = evals.evaluate(given, GOLDEN, metrics=METRICS).metrics
-    own = {k: sum(any(ANSWERS[q] in d.page_content for d in find(q)[:k]) for q in ANSWERS) / 2 for k in (1, 3, 5)}
-    assert {k: found[f"ranking/hit_rate_at_{k}"].value for k in own} == own
-    assert (own[1], own[5]) == (0.5, at_5)
-    assert found["scope/false_answer"].value == bool(find(SOUP))
-
-
-def check_store(store: QdrantVectorStore, mode: str = "semantic") -> None:
-    """Evaluate and sweep it. The best of each query has a cosine of 0.67 and 0.66, the next 0.40 and 0.44."""
-    check_run(store, lambda query: [document for document, _ in store.similarity_search_with_score(query, k=5)])
-    cells = evals.sweep(store, GOLDEN, top_k=[1, 2], threshold=[0.0, 0.6], metrics=[*METRICS, "ragas/id_*"]).cells
-    recall = {(c["top_k"], c["threshold"]): c["ragas/id_context_recall"] for _, c in cells.iterrows()}
-    assert (recall, {*cells["mode"]}) == ({(1, 0.0): 0.5, (2, 0.0): 1.0, (1, 0.6): 0.5, (2, 0.6): 0.5}, {mode})
-
-
-@pytest.fixture
-def in_memory() -> Iterator[QdrantVectorStore]:
-    """The store in memory that the tutorials begin with."""
-    with closing(QdrantClient(":memory:")) as client:
-        client.create_collection("harbour", VectorParams(size=SIZE, distance=Distance.COSINE))
-        yield QdrantVectorStore(client=client, collection_name="harbour", embedding=Words())
-
-
-def test_dense_search_and_an_mmr_retriever_in_memory(in_memory: QdrantVectorStore) -> None:
-    in_memory.add_documents(documents=HARBOUR)
-    retriever = in_memory.as_retriever(search_type="mmr", search_kwargs={"k": 1})
-    check_run(retriever, retriever.invoke, at_5=0.5)
-    check_store(in_memory)
-
-
-@pytest.mark.parametrize("mode", [RetrievalMode.SPARSE, RetrievalMode.HYBRID])
-def test_sparse_and_hybrid_search_on_disk(mode: RetrievalMode, tmp_path: Path) -> None:
-    own: dict[str, Any] = {"sparse_embedding": Terms(Words()), "sparse_vector_name": "sparse", "retrieval_mode": mode}
-    own |= {"embedding": Words(), "vector_name": "dense"} if mode == RetrievalMode.HYBRID else {}
+@pytest.mark.parametrize("mode", RetrievalMode)
+def test_what_langchains_tutorials_for_qdrant_end_with_is_taken_as_it_is(mode: RetrievalMode, tmp_path: Path) -> None:
+    """A store on disk with named vectors, and the retrievers that it gives."""
+    own: dict[str, Any] = {} if mode == RetrievalMode.SPARSE else {"embedding": Counting(), "vector_name": "dense"}
+    own |= {} if mode == RetrievalMode.DENSE else {"sparse_embedding": Terms(), "sparse_vector_name": "sparse"}
     with closing(QdrantClient(path=str(tmp_path / "db"))) as client:
-        client.create_collection(
-            "harbour",
-            {"dense": VectorParams(size=SIZE, distance=Distance.COSINE)},
-            sparse_vectors_config={"sparse": models.SparseVectorParams()},
-        )
-        qdrant = QdrantVectorStore(client=client, collection_name="harbour", **own)
-        qdrant.add_documents(documents=HARBOUR)
-        check_run(qdrant.as_retriever(), qdrant.as_retriever().invoke)
-        if mode == RetrievalMode.HYBRID:
-            check_store(qdrant, "hybrid")
-            return
-        check_run(qdrant, qdrant.similarity_search)
-        with pytest.raises(ConfigError, match="gives no scores"):
-            evals.sweep(qdrant, GOLDEN, top_k=[1, 2], threshold=[0.0, 0.3])
-        assert len(evals.sweep(qdrant, GOLDEN, top_k=[1, 2]).cells) == 2
-
-
-def test_a_pdf_in_a_notebook(in_memory: QdrantVectorStore, tmp_path: Path) -> None:
-    """Build a semantic search engine with LangChain, as in a notebook, where an event loop runs."""
-    (tmp_path / "harbour.pdf").write_bytes(pdf(TEXTS))
-    pages = pypdf.PdfReader(tmp_path / "harbour.pdf").pages
-    splitter = RecursiveCharacterTextSplitter(chunk_size=1000, chunk_overlap=200, add_start_index=True)
-    in_memory.add_documents(splitter.split_documents([Document(page.extract_text()) for page in pages]))
-
-    @chain
-    def retriever(query: str) -> list[Document]:
-        return in_memory.similarity_search(query, k=1)
-
-    async def notebook() -> None:
-        check_run(retriever, retriever.invoke, at_5=0.5)
-        check_store(in_memory)
-
-    asyncio.run(notebook())
+        dense = {"dense": models.VectorParams(size=len(WORDS) + 1, distance=models.Distance.COSINE)}
+        client.create_collection("robots", dense, {"sparse": models.SparseVectorParams()})
+        store = QdrantVectorStore(client=client, collection_name="robots", retrieval_mode=mode, **own)
+        store.add_documents(foreign.documents())
+        ours, config = adopt_given(store, RetrieverConfig(), None, {})
+        assert isinstance(ours, QdrantRetriever) == (mode != RetrievalMode.SPARSE) and len(ours.chunks()) == 5
+        assert config.mode == ("hybrid" if mode == RetrievalMode.HYBRID else "semantic")
+        if mode == RetrievalMode.SPARSE:
+            with pytest.raises(ConfigError, match="gives no scores"):
+                adopt_given(store, RetrieverConfig(threshold=0.3), None, {})
+        kinds = ["similarity"] + ["mmr"] * (mode == RetrievalMode.DENSE)
+        for given in (store.as_retriever(search_type=kind, search_kwargs={"k": 2}) for kind in kinds):
+            asked, _ = adopt_given(given, RetrieverConfig(), None, {})
+            for query in QUERIES[:3]:
+                found = [hit.chunk.text for hit in asked.search(query).chunks]
+                assert found == [document.page_content for document in given.invoke(query)] != []
+        best = [hit.chunk.text for hit in ours.search(QUERIES[0]).chunks][:1]
+        assert best == [document.page_content for document in store.similarity_search(QUERIES[0], k=1)]

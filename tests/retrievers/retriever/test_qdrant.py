@@ -1,23 +1,43 @@
-"""The retriever as an application uses it: sessions, LangChain, what is kept, faults; a folder and a server alike."""
+"""The retriever as an application uses it: sessions, LangChain, what is kept, faults, kinds of stores and vectors."""
 
 import asyncio
 import shutil
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from langchain_core.retrievers import BaseRetriever
+from langchain_qdrant import QdrantVectorStore
+from qdrant_client import models
 from syrupy.assertion import SnapshotAssertion
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig, dump
+from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, QueryError, StoreError
-from retrievers.records import RetrievalSession, RetrievedChunk
+from retrievers.records import Distance, RetrievalSession, RetrievedChunk
+from retrievers.search.rerank import mmr_order
+from retrievers.store.embedded import EmbeddedClient
+from tests.support import distances
 from tests.support.cohere_server import KEY, CohereServer
-from tests.support.collections import PAGES, TableEmbeddings, fill, index_pages, indexed, settings, write_pages
+from tests.support.collections import (
+    IDF,
+    PAGES,
+    TableEmbeddings,
+    embedded,
+    fill,
+    index_pages,
+    indexed,
+    settings,
+    write_pages,
+)
+from tests.support.command import refusal
 from tests.support.hybrid import variant
 from tests.support.qdrant_server import QdrantServer, recorded
 
@@ -63,27 +83,14 @@ def kept(session: RetrievalSession) -> tuple[str, str]:
 # Sessions
 
 
-def test_a_session_tells_how_it_went(retriever: QdrantRetriever) -> None:
-    session = retriever.search(QUERY)
-    assert (session.status, session.error, session.query) == ("success", None, QUERY)
-    always = {"collection": "pages", "mode": "semantic", "top_k": 5, "threshold": 0.0, "candidates": 100}
-    assert session.parameters == always
-    assert session.embedding == {"provider": "wordllama", "model": "l2_supercat_256", "dimension": 256}
-    assert (len(session.chunks), session.candidates_found, session.filtered_out) == (5, 9, 0)
-    best = session.chunks[0]
-    assert (best.rank, best.score_scale, best.source) == (1, "cosine", "ros2/topics.md:6-6")
-    assert best.scores == {"semantic": best.score} and best.retrieved_at is not None
-    assert session.confidence is not None and session.confidence.reason.endswith("5 of 5 places filled")
-    timings = session.timings
-    assert timings.embed_ms is not None and timings.search_ms is not None and timings.rerank_ms is None
-    assert timings.embed_ms + timings.search_ms == pytest.approx(timings.total_ms)
-    way = {"mode": "hybrid", "rerank": "mmr", "threshold_on": "best", "filters": {"module": "ros2"}}
-    other = variant(retriever, **way).search(QUERY)
-    assert other.parameters == {**always, **way, "fusion": "weighted"}
+def test_a_session_is_one_of_its_own_and_timed_by_stage(retriever: QdrantRetriever) -> None:
+    """All else of it is on the screens of `tests/retrievers/test_main.py`."""
+    session, other = retriever.search(QUERY), variant(retriever, rerank="mmr").search(QUERY)
+    embed, search, rerank = (getattr(session.timings, f"{stage}_ms") for stage in ("embed", "search", "rerank"))
+    assert rerank is None and embed + search == pytest.approx(session.timings.total_ms)
     assert other.timings.rerank_ms is not None and other.session_id != session.session_id
-    none = variant(retriever, threshold=1.0).search("robot")
-    assert (none.status, none.chunks, none.candidates_found, none.filtered_out) == ("success", (), 9, 9)
-    assert [hit.rank for hit in none.below_threshold] == [1, 2, 3] and none.warnings and none.suggestions
+    assert all(hit.retrieved_at for hit in (*session.chunks, *other.chunks))
+    assert (session.query, session.status, session.candidates_found) == (QUERY, "success", 9)
 
 
 def test_an_unusable_query_is_told(retriever: QdrantRetriever, snapshot: SnapshotAssertion) -> None:
@@ -92,9 +99,7 @@ def test_an_unusable_query_is_told(retriever: QdrantRetriever, snapshot: Snapsho
         session = retriever.search(query)
         told.append(f"{session.status}: {session.error or session.warnings[0]}")
         for ask in (lambda query: asyncio.run(retriever.ainvoke(query)), lambda query: retriever.candidates([query])):
-            with pytest.raises(QueryError) as caught:
-                ask(query)
-            assert told[-1].endswith(f": {caught.value}") and session.chunks == ()
+            assert told[-1].endswith(f": {refusal(QueryError, ask, query)}") and session.chunks == ()
     assert told == snapshot
 
 
@@ -139,9 +144,7 @@ def test_an_exported_file_opens_the_same_retriever(retriever: QdrantRetriever, t
     with QdrantRetriever.from_config(opened.settings, env={}) as again:
         assert again.settings == opened.settings
     file.write_text("top_k: 0\nthreshhold: 1\n")
-    with pytest.raises(ConfigError) as caught:
-        QdrantRetriever.from_config(file)
-    assert len(str(caught.value).splitlines()) == 2
+    assert len(refusal(ConfigError, QdrantRetriever.from_config, file).splitlines()) == 2
 
 
 def test_what_cannot_be_opened_is_told(folder: RetrieverConfig) -> None:
@@ -202,12 +205,7 @@ def test_a_chunk_that_an_earlier_batch_found_is_not_read_again(server: QdrantSer
 
 # What a search asks a server for
 
-
-STRICT = {
-    name: value
-    for name, value in recorded("info-strict")["answer"]["result"]["config"]["strict_mode_config"].items()
-    if name not in ("enabled", "read_rate_limit")
-}
+STRICT = recorded("info-strict")["answer"]["result"]["config"]["strict_mode_config"]
 
 
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
@@ -220,6 +218,7 @@ def test_strict_mode_changes_no_result(server: QdrantServer, folder: RetrieverCo
     with QdrantRetriever.open(config, env={}) as opened:
         assert [found(row) for row in opened.candidates([*QUERIES] * 10)] == free
         assert [hit.chunk.chunk_id for hit in opened.search(QUERY).chunks] == [chunk for chunk, *_ in free[0][:5]]
+        assert kept(opened.search(QUERY)) == ("off", "off"), "nothing is kept of a server"
     with pytest.raises(StoreError, match="allows at most 100 results a query"):
         QdrantRetriever.open(config.model_copy(update={"candidates": 101}), env={})
     server.rules.strict = {"max_query_limit": 100}
@@ -244,13 +243,16 @@ def test_search_params_go_with_the_dense_search_alone(server: QdrantServer, fold
 
 def test_a_query_is_bought_once_and_sent_as_a_query(tmp_path: Path) -> None:
     env, states = {"COHERE_API_KEY": KEY, "XDG_CACHE_HOME": str(tmp_path / "cache")}, []
+    pages = write_pages(tmp_path / "pages")
     with CohereServer() as server:
         config = settings(
             store={"path": tmp_path / "store"},
             collection="pages",
             embedding={"model": "cohere:embed-english-v3.0", "base_url": server.url},
         )
-        index_pages(config, write_pages(tmp_path / "pages"), env)
+        for store in ({"path": tmp_path / "other"}, config.store):
+            index_pages(settings(**config.model_dump(exclude_unset=True) | {"store": store}), pages, env)
+        assert [kind for kind, _ in server.inputs] == ["search_document"], "nor is a text of two collections"
         server.requests.clear()
         for use_cache in (True, True, False):
             with QdrantRetriever.open(config, env=env) as opened:
@@ -288,6 +290,198 @@ def test_a_result_is_kept_until_the_collection_changes(tmp_path: Path) -> None:
         assert [found(one.chunks) for one in many] == [found(opened.search(query).chunks) for query in [*QUERIES] * 8]
 
 
-def test_of_a_server_nothing_is_kept(server: QdrantServer, folder: RetrieverConfig) -> None:
-    with QdrantRetriever.open(on(server, folder), env={}) as opened:
-        assert [kept(opened.search(QUERY)) for _ in range(2)] == [("off", "off")] * 2
+# The QdrantVectorStore inside, whose own search is the oracle; every kind of store
+
+OWN: dict[str, Any] = {"embedding": {"model": "python:mine:make"}, "collection": "mine"}
+
+
+@pytest.mark.parametrize("kind", distances.STORES)
+@pytest.mark.parametrize("mode", ["semantic", "keyword"])
+def test_invoke_finds_what_the_store_finds(kind: str, mode: str, tmp_path: Path) -> None:
+    more = {"mode": mode, "top_k": 100, "keyword": {"synonyms": {"hinge": ["drone"]}}}
+    with distances.collection(kind, "cosine", tmp_path) as place:
+        retriever = QdrantRetriever.open(settings(store=place, **OWN, **more), embeddings=distances.EMBEDDINGS)
+        store = retriever.vector_store
+        assert isinstance(store, QdrantVectorStore)
+        assert (store.client, store.embeddings) == (retriever.client, retriever._embeddings)
+        for query in distances.QUERIES:
+            ours, theirs = retriever.invoke(query), store.similarity_search_with_score(query, k=100)
+            assert {d.id: d.page_content for d in ours} == {str(d.metadata["_id"]): d.page_content for d, _ in theirs}
+            scores = {str(d.metadata["_id"]): max(0.0, score) for d, score in theirs}
+            assert {d.id: d.metadata["score"] for d in ours} == pytest.approx(scores, abs=1e-5)
+        others = [d.page_content for d in ours if "hinge" not in d.page_content and "fuse" not in d.page_content]
+        assert others and all("drone" in text for text in others) == (mode == "keyword"), "synonyms are searched along"
+        retriever.close()
+
+
+# Both distances, against brute force
+
+DEPTH = 15
+
+
+@pytest.mark.parametrize("kind", distances.STORES)
+@pytest.mark.parametrize("distance", distances.DISTANCES)
+def test_a_collection_is_searched_by_its_own_distance(kind: str, distance: Distance, tmp_path: Path) -> None:
+    def ids(retriever: QdrantRetriever, query: str) -> list[int]:
+        [row] = retriever.candidates([query])
+        assert [hit.scores["semantic"] for hit in row] == pytest.approx(
+            [scores[int(hit.chunk.chunk_id[-2:])] for hit in row], abs=1e-5
+        )
+        return [int(hit.chunk.chunk_id[-2:]) for hit in row]
+
+    with distances.collection(kind, distance, tmp_path) as store:
+        config = settings(store=store, top_k=DEPTH, candidates=DEPTH, **OWN)
+        with QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS) as retriever:
+            assert retriever.settings.distance == distance
+            unit = distances.VECTORS / np.linalg.norm(distances.VECTORS, axis=1, keepdims=True)
+            for number, query in enumerate(distances.QUERIES):
+                scores = distances.semantic(distance, number)
+                best = distances.ranked(scores, DEPTH)
+                assert ids(retriever, query) == best
+                assert {hit.score_scale for hit in retriever.search(query).chunks} == {distance}
+                sums = Counter[int]()
+                for share, side in ((0.7, best), (0.3, ids(variant(retriever, mode="keyword"), query))):
+                    sums.update({n: share / (60 + rank) for rank, n in enumerate(side, 1)})
+                fused = sorted(sums, key=lambda n: (-round(sums[n], 12), n))[:DEPTH]
+                assert ids(variant(retriever, mode="hybrid", fusion="rrf"), query) == fused
+                cut = float(scores[best[4]] + scores[best[5]]) / 2
+                for on, kept in (("each", [n for n in best if scores[n] >= cut]), ("best", best)):
+                    session = variant(retriever, threshold=cut, threshold_on=on).search(query)
+                    assert [int(hit.chunk.chunk_id[-2:]) for hit in session.chunks] == kept
+                # MMR reads cosines, whatever the distance.
+                vector = distances.QUERY_VECTORS[number]
+                likeness = np.clip(unit @ vector / np.linalg.norm(vector), 0, 1)
+                picks = mmr_order(likeness[best], unit[best], 0.6)
+                assert ids(variant(retriever, rerank="mmr", mmr_lambda=0.6), query) == [best[place] for place in picks]
+            told: Any = retriever.search(distances.QUERIES[0])
+            assert told.parameters.get("distance", "cosine") == told.confidence.scale == distance
+        if distance == "dot":
+            with pytest.raises(ConfigError, match="fusion 'weighted'"):
+                QdrantRetriever.open(config.model_copy(update={"mode": "hybrid"}), embeddings=distances.EMBEDDINGS)
+
+
+def test_a_distance_where_the_lower_score_is_the_nearer_is_refused(tmp_path: Path) -> None:
+    with distances.collection("server", "euclid", tmp_path) as store:
+        config = settings(store=store, **OWN)
+        with pytest.raises(StoreError, match="has the distance euclid, and only cosine and dot"):
+            QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS)
+
+
+# Several dense and sparse vectors: which are searched, by whose encoder, against brute force
+
+CAMERA = distances.QUERIES[1]
+
+
+def splade(text: str) -> dict[int, float]:
+    """Weigh words as a made model does, which adds a related word to each."""
+    weights: dict[int, float] = {}
+    for place in (distances.WORDS.index(word) for word in text.split() if word in distances.WORDS):
+        weights[place] = weights.get(place, 0.0) + 1.5
+        weights[(place + 1) % len(distances.WORDS)] = 0.25
+    return weights
+
+
+def sparse(text: str) -> models.SparseVector:
+    return models.SparseVector(indices=[*splade(text)], values=[*splade(text).values()])
+
+
+def arrays(text: str) -> Iterator[Any]:
+    vector = sparse(text)
+    yield SimpleNamespace(indices=np.array(vector.indices), values=np.array(vector.values))
+
+
+ENCODERS: dict[str, Any] = {
+    "mapping": splade,
+    "LangChain's": SimpleNamespace(embed_query=sparse),
+    "FastEmbed's": SimpleNamespace(query_embed=arrays),
+}
+MADE: dict[str, Any] = {}
+
+
+def make() -> Any:
+    """Make the encoder of the test, which its settings name."""
+    return MADE["encoder"]
+
+
+def keyword(vector_name: str, encoder: Any) -> dict[str, str]:
+    MADE["encoder"] = encoder
+    return {"vector_name": vector_name, "encoder": f"python:{__name__}:make"}
+
+
+def fill_several(client: EmbeddedClient) -> None:
+    vectors = [
+        {
+            **{"small": distances.VECTORS[number].tolist(), "large": distances.VECTORS[number, :4].tolist()},
+            **{"splade": sparse(text), "minicoil": sparse(text), "words": Bm25Encoder().document(text)},
+        }
+        for number, text in enumerate(distances.TEXTS)
+    ]
+    payloads = [{"page_content": text, "metadata": {"chunk_id": f"{n:02}"}} for n, text in enumerate(distances.TEXTS)]
+    params = {
+        "small": models.VectorParams(size=5, distance=models.Distance.COSINE),
+        "large": models.VectorParams(size=4, distance=models.Distance.DOT),
+    }
+    weighed = {"splade": models.SparseVectorParams(), "minicoil": IDF, "words": IDF}
+    fill(client, "mine", vectors, payloads, params=params, sparse=weighed)
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("store")
+    with embedded(folder) as client:
+        fill_several(client)
+    return {"path": str(folder)}
+
+
+def over(store: Mapping[str, Any], **values: Any) -> QdrantRetriever:
+    config = settings(**{"store": dict(store), "vector_name": "small", **OWN, **values})
+    return QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS)
+
+
+def numbered(retriever: QdrantRetriever) -> list[tuple[int, float]]:
+    return [(int(c.chunk.chunk_id), c.score or 0.0) for c in retriever.candidates([CAMERA])[0]]
+
+
+def of_terms(name: str) -> list[tuple[int, float]]:
+    """Weigh every text by brute force, with the IDF where the vector has it."""
+    documents = [splade(text) for text in distances.TEXTS]
+    scores = np.zeros(distances.COUNT)
+    for term, weight in splade(CAMERA).items():
+        held = sum(term in document for document in documents)
+        rarity = np.log((distances.COUNT - held + 0.5) / (held + 0.5) + 1) if name == "minicoil" else 1
+        scores += [weight * document.get(term, 0) * rarity for document in documents]
+    order = sorted(range(distances.COUNT), key=lambda n: (-round(float(scores[n]), 5), n))
+    return [(n, float(scores[n])) for n in order if scores[n] > 0]
+
+
+@pytest.mark.parametrize("made", ENCODERS)
+@pytest.mark.parametrize("name", ["splade", "minicoil"])
+def test_a_sparse_vector_is_searched_by_a_model_of_ones_own(several: dict[str, Any], name: str, made: str) -> None:
+    with over(several, mode="keyword", keyword=keyword(name, ENCODERS[made])) as retriever:
+        candidates = numbered(retriever)
+        assert [n for n, _ in candidates] == [n for n, _ in of_terms(name)]
+        assert [score for _, score in candidates] == pytest.approx([score for _, score in of_terms(name)], abs=1e-4)
+        session = retriever.search(CAMERA)
+        assert ({chunk.score_scale for chunk in session.chunks}, session.error) == ({"sparse"}, None)
+
+
+def test_a_vector_that_is_not_there_is_refused(several: dict[str, Any]) -> None:
+    for values, said in (
+        ({"vector_name": "smal"}, r"has no dense vector 'smal': it has '(small|large)', '"),
+        ({"mode": "keyword"}, r"has no sparse vector 'bm25', .* it has '\w+', '\w+', '\w+'; set"),
+        (
+            {"mode": "hybrid", "keyword": {"vector_name": "splade"}},
+            r"has no IDF modifier on .*, keyword.encoder: python:module:factory",
+        ),
+    ):
+        with pytest.raises(StoreError, match=said):
+            over(several, **values)
+
+
+def test_faults_of_an_encoder_are_typed(several: dict[str, Any]) -> None:
+    with over(several, mode="keyword", keyword=keyword("splade", lambda text: {"no": "number"})) as retriever:
+        assert "keyword.encoder 'tests.retrievers" in str(retriever.search(CAMERA).error)
+        with pytest.raises(EmbeddingError, match="make' failed: ValueError"):
+            retriever.invoke(CAMERA)
+    with pytest.raises(ConfigError, match=r"expected a function from a text to a sparse vector, .* made int"):
+        over(several, mode="keyword", keyword=keyword("splade", 7))

@@ -1,6 +1,6 @@
 """What becomes of candidates: rerankers, threshold, groups and cut; confidence, warnings and suggestions."""
 
-import statistics
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from syrupy.assertion import SnapshotAssertion
 
 from retrievers.config import RetrieverConfig
-from retrievers.errors import ConfigError, MissingKeyError, RerankError
+from retrievers.errors import ConfigError, RerankError
 from retrievers.records import Chunk, RetrievalSession, RetrievedChunk, ScoreScale
 from retrievers.search.rerank import RerankInput, cross_encoder, mmr_order
 from retrievers.search.selection import answered
-from tests.support.cohere_server import KEY, RerankServer, relevance
-from tests.support.cohere_server import RERANK_FAULTS as FAULTS
+from tests.support.cohere_server import KEY, RerankServer, relevance, reranked
 from tests.support.hybrid import select_by
+from tests.support.loopback import Fault
 from tests.support.observed import candidates_of
 
 # Rerankers
@@ -74,16 +74,10 @@ def test_mmr_is_its_definition(relevance: list[float], seed: int, lambda_: float
 # Cohere
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[RerankServer]:
+@pytest.fixture
+def cohere() -> Iterator[RerankServer]:
     with RerankServer() as server:
         yield server
-
-
-@pytest.fixture
-def cohere(running: RerankServer) -> RerankServer:
-    running.requests.clear()
-    return running
 
 
 @pytest.mark.parametrize(("values", "model"), [({}, "rerank-v3.5"), ({"model": "cohere:rerank-v4.0"}, "rerank-v4.0")])
@@ -97,36 +91,39 @@ def test_cohere_is_asked_for_all_texts_in_one_request(cohere: RerankServer, valu
     assert body == {"model": model, "query": QUERY, "documents": [*TEXTS]}
 
 
-@pytest.mark.parametrize("fault", ["index too high", "index twice", "too few", "too many", "nan"])
-def test_an_answer_that_fits_no_texts_is_told(cohere: RerankServer, fault: str, snapshot: SnapshotAssertion) -> None:
-    """Answers that are none are in `tests/faults/test_clients.py`."""
+UNFIT = {
+    "index too high": [(0, 0.5), (9, 0.4)],
+    "index twice": [(0, 0.5), (0, 0.4)],
+    "too few": [(0, 0.5)],
+    "too many": [(0, 0.5), (1, 0.4), (1, 0.3)],
+    "nan": [(0, math.nan), (1, 0.5)],
+}
+
+
+@pytest.mark.parametrize("scored", UNFIT.values(), ids=UNFIT)
+def test_an_answer_that_fits_no_texts_is_told(
+    cohere: RerankServer, scored: list[tuple[int, float]], snapshot: SnapshotAssertion
+) -> None:
     rerank = encoder({"COHERE_API_KEY": KEY}, base_url=cohere.url)
-    with cohere.failing(FAULTS[fault]), pytest.raises(RerankError) as caught:
+    with cohere.failing(Fault(reply=reranked(scored))), pytest.raises(RerankError) as caught:
         rerank("q", ["a", "b"])
     assert str(caught.value) == snapshot and len(cohere.requests) == 1
-
-
-@pytest.mark.parametrize("env", [{"COHERE_API_KEY": " "}, {"CO_API_KEY": KEY}])
-def test_no_key_is_told(env: dict[str, str]) -> None:
-    with pytest.raises(MissingKeyError, match=r"expected it in COHERE_API_KEY, .* rerank by mmr, or not at all"):
-        encoder(env)
 
 
 # A user's own
 
 
-@pytest.mark.parametrize("name", ["Scorer", "Predictor", "ScoringCompressor"])
+SCORED = [(2, 1.0), (1, pytest.approx(2 / 3)), (3, pytest.approx(1 / 3)), (0, 0.0)]
+KINDS: dict[str, list[Any]] = {
+    **dict.fromkeys(("Scorer", "Predictor", "ScoringCompressor"), SCORED),
+    "ReversingCompressor": [(place, None) for place in (3, 2, 1, 0)],  # one may give its order alone
+    "FilteringCompressor": [(place, None) for place in (1, 2, 3)],  # and leave texts out
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_every_kind_of_reranker_is_taken(name: str) -> None:
-    found = encoder(model=OWN + name)(QUERY, TEXTS)
-    assert found == [(2, 1.0), (1, pytest.approx(2 / 3)), (3, pytest.approx(1 / 3)), (0, 0.0)]
-
-
-@pytest.mark.parametrize(
-    ("name", "order"),
-    [("ReversingCompressor", [3, 2, 1, 0]), ("FilteringCompressor", [1, 2, 3])],  # which may leave texts out
-)
-def test_a_compressor_may_give_its_order_alone(name: str, order: list[int]) -> None:
-    assert encoder(model=OWN + name)(QUERY, TEXTS) == [(place, None) for place in order]
+    assert encoder(model=OWN + name)(QUERY, TEXTS) == KINDS[name]
 
 
 MISBEHAVING = (
@@ -205,9 +202,9 @@ def test_a_selection_is_that_by_brute_force(drawn: list[tuple[float, float, str 
     found = [
         replace(hit, chunk=replace(hit.chunk, source_url=url)) for hit, (_, _, url) in zip(pairs, drawn, strict=True)
     ]
-    ours, expected = session(found, **given), select_by(settled(**given), found)
-    assert (ours.chunks, ours.below_threshold) == (expected.chunks, expected.below_threshold)
-    assert (ours.filtered_out, ours.candidates_found) == (expected.filtered_out, len(found))
+    ours, (kept, below) = session(found, **given), select_by(settled(**given), found)
+    assert (ours.chunks, ours.below_threshold) == (tuple(kept), tuple(below[:3]))
+    assert (ours.filtered_out, ours.candidates_found) == (len(below), len(found))
     more = session(found, **given | {"top_k": given["top_k"] + 1})
     assert more.chunks[: given["top_k"]] == ours.chunks, "a larger top_k only adds at the end"
 
@@ -229,16 +226,6 @@ def test_a_group_is_of_equal_values_of_any_kind() -> None:
 # What is said of it
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.sampled_from(["each", "final"]))
-def test_the_figures_are_of_what_the_threshold_reads(values: list[float], on: str) -> None:
-    ordered = sorted(values, reverse=True)
-    pairs = [(value, 0.5) if on == "final" else (0.5, value) for value in ordered]
-    judged = session(hits(*pairs), top_k=20, threshold=0.0, threshold_on=on).confidence
-    assert judged is not None
-    assert judged.scale == ("weighted" if on == "final" else "cosine")
-    assert judged.average == pytest.approx(statistics.fmean(ordered), abs=1e-12)
-
-
 ONE = {"source_url": "/a"}
 SAID: dict[str, tuple[list[RetrievedChunk], dict[str, Any]]] = {
     # Clear from 0.4 + 0.25 * 0.6 = 0.55 on; 3 of 5 is half of the places.
@@ -247,6 +234,8 @@ SAID: dict[str, tuple[list[RetrievedChunk], dict[str, Any]]] = {
     "neither clear nor many": (cosines(0.549), {"threshold": 0.4}),
     "clear of the highest threshold": (cosines(1.0), {"threshold": 1.0, "top_k": 1}),
     "without a threshold": (cosines(0.9), {"threshold": None, "top_k": 1}),
+    "by the final score": (hits((0.8, 0.5), (0.4, 0.6)), {"threshold_on": "final"}),
+    "by the cosine": (hits((0.8, 0.5), (0.4, 0.6)), {}),
     "one page": (cosines(0.9, 0.8, 0.7, **ONE), {}),
     "one page, spread by MMR": (cosines(0.9, 0.8, 0.7, **ONE), {"rerank": "mmr"}),
     "one file": (cosines(0.9, 0.8, 0.7, source_url=None, file_path="a.md"), {"rerank": "mmr"}),
@@ -262,7 +251,8 @@ SAID: dict[str, tuple[list[RetrievedChunk], dict[str, Any]]] = {
 def test_what_a_session_says(found: list[RetrievedChunk], values: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     told = session(found, **{"threshold": 0.3, "top_k": 5} | values)
     assert told.confidence is not None
-    assert [f"{told.confidence.level}: {told.confidence.reason}", *told.warnings, *told.suggestions] == snapshot
+    sure = f"{told.confidence.level}: {told.confidence.reason}; {told.confidence.scale} {told.confidence.average!s:.8}"
+    assert [sure, *told.warnings, *told.suggestions] == snapshot
 
 
 @given(st.floats(0, 0.999))

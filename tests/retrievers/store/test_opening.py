@@ -3,12 +3,11 @@
 import gc
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock, call
 
 import pytest
 from langchain_qdrant import QdrantVectorStore
@@ -20,24 +19,32 @@ from retrievers.__main__ import main
 from retrievers.config import IndexSettings, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import StaticEmbeddings
 from retrievers.errors import StoreError
+from retrievers.store.checks import check_collection
 from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, describe, read_info
 from retrievers.store.opening import embedded_folder, location, open_client, portable_settings
-from tests.support import qdrant_server
 from tests.support.clock import Clock
-from tests.support.collections import (
-    OTHER,
-    TABLE,
-    TableEmbeddings,
-    at,
-    check,
-    described,
-    fill,
-    indexed,
-    settings,
-    texts,
-)
+from tests.support.collections import TableEmbeddings, fill, indexed, settings
 from tests.support.loopback import HEAD, Fault, Reply, certified, drip, raw_server
 from tests.support.qdrant_server import KEY, QdrantServer, Rules
+
+TABLE = {"a": [1.0, 0.0, 0.0], "b": [0.6, 0.8, 0.0], "c": [0.0, 0.6, 0.8], "d": [0.0, 0.0, 1.0]}
+DENSE = models.VectorParams(size=3, distance=models.Distance.COSINE)
+
+
+def at(server: QdrantServer, **values: Any) -> RetrieverConfig:
+    """Return the settings of the collection `mine` on a server, which a model of the user's own embedded."""
+    own = {"model": "python:mine:make"}
+    return settings(**{"store": {"url": server.url}, "collection": "mine", "embedding": own, **values})
+
+
+def described(config: RetrieverConfig) -> CollectionInfo:
+    with closing(open_client(config.store, {})) as client:
+        return describe(client, config)
+
+
+def texts(*names: str) -> list[dict[str, str]]:
+    return [{"page_content": name} for name in names]
+
 
 # Places
 
@@ -112,12 +119,12 @@ def test_an_old_server_is_searched_and_not_written_to(server: QdrantServer, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["429", "torn"])
+@pytest.mark.parametrize("fault", [Fault(reply=Reply(status=429)), Fault(torn=True)], ids=["429", "torn"])
 @pytest.mark.parametrize("on", ["/pages/points", "/exists"])
 def test_indexing_gets_over_faults_and_writes_nothing_twice(
-    server: QdrantServer, tmp_path: Path, clock: Clock, fault: str, on: str
+    server: QdrantServer, tmp_path: Path, clock: Clock, fault: Fault, on: str
 ) -> None:
-    with server.failing(replace(qdrant_server.FAULTS[fault], on=on, times=2)):
+    with server.failing(replace(fault, on=on, times=2)):
         info = described(indexed(tmp_path, store={"url": server.url}))
     assert len(clock.waits) == 2
     assert (info.points, info.manifest["state"]) == (9, "complete")
@@ -238,26 +245,6 @@ def test_written_settings_name_it_from_any_folder(
     assert main(["search", "what counts turns?", "--config", str(tutorial.parent / "beside.yaml")]) == 0
 
 
-DENSE = models.VectorParams(size=3, distance=models.Distance.COSINE)
-TABLED = TableEmbeddings(TABLE)
-
-
-def held(server: QdrantServer, vectors: Any = None, payloads: Any = None, manifest: Any = None, **parts: Any) -> None:
-    """Fill the collection `mine`, by default with the table's texts and vectors."""
-    vectors = [*TABLE.values()] if vectors is None else vectors
-    recorded = {MANIFEST_KEY: manifest} if manifest else None
-    fill(server.client, "mine", vectors, texts(*TABLE) if payloads is None else payloads, metadata=recorded, **parts)
-
-
-def judged(config: RetrieverConfig, embeddings: TableEmbeddings = TABLED) -> str:
-    """Return why a collection is refused, or that it is accepted."""
-    try:
-        check(config, embeddings)
-    except StoreError as error:
-        return str(error).replace(config.store.url or "", "SERVER")
-    return "accepted"
-
-
 # Properties
 
 
@@ -299,70 +286,52 @@ def test_a_key_for_one_collection_is_enough(server: QdrantServer, tmp_path: Path
 # Checks
 
 TRUSTED = {"trust_embedding": True}
-
-
 BARE: dict[str, Any] = {"payloads": [], "vectors": []}
-COLLECTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "as it is": ({}, {}),
-    "a whole one": ({"manifest": {"state": "complete"}}, {}),
-    "nothing to check the model by": (BARE, {}),
-    "texts under another key": ({"vectors": [[1, 0, 0]], "payloads": [{"text": "a"}]}, {}),
-    "an empty text": ({"vectors": [[1, 0, 0]], "payloads": [{"page_content": ""}]}, {}),
-    "an interrupted run": ({"manifest": {"state": "indexing"}}, TRUSTED),
+MODEL = {"embedding": {"provider": "python", "model": "mine:make", "options": {"device": "cpu"}, "dimension": 3}}
+PREFIXED = {"embedding": {"model": "python:mine:make", "document_prefix": "p: "}}
+NAMED = {
+    "vectors": [{}, *({"dense": vector, "other": vector[::-1]} for vector in TABLE.values())],
+    "payloads": texts("none", *TABLE),
+    "params": {"dense": DENSE, "other": DENSE},
+}
+OTHER = {text: vector[::-1] for text, vector in TABLE.items()}
+LONGER = {text: [7 * x for x in vector] for text, vector in TABLE.items()}
+FIRST = {text: TABLE[text] for text in "abc"}
+COLLECTIONS: dict[str, tuple[dict[str, Any], dict[str, Any], Mapping[str, list[float]]]] = {
+    "three chunks are embedded again": ({}, {}, FIRST),
+    "none where it is trusted": ({}, TRUSTED, {}),
+    "a whole one": ({"manifest": {"state": "complete"}}, {}, TABLE),
+    "nothing to check the model by": (BARE, {}, TABLE),
+    "texts under another key": ({"vectors": [[1, 0, 0]], "payloads": [{"text": "a"}]}, {}, TABLE),
+    "an empty text": ({"vectors": [[1, 0, 0]], "payloads": [{"page_content": ""}]}, {}, TABLE),
+    "an interrupted run": ({"manifest": {"state": "indexing"}}, TRUSTED, TABLE),
+    "vectors of another length": ({}, {}, LONGER),
+    "rounded as providers do": ({}, {}, TABLE | {"c": [0.0313, 0.6, 0.8]}),
+    "one of three chunks decides": ({}, {}, TABLE | {"c": [0.0545, 0.6, 0.8]}),
+    "vectors of no direction": ({}, {}, dict.fromkeys(TABLE, [0.0] * 3)),
+    "of the recorded model": ({"manifest": MODEL}, {}, TABLE),
+    "the recorded model gives other vectors": ({"manifest": MODEL}, {}, OTHER),
+    "another prefix, of which no text is asked": ({"manifest": MODEL}, PREFIXED, {}),
+    "by the named vector, which one point lacks": (NAMED, {"vector_name": "dense"}, TABLE),
+    "by another vector": (NAMED, {"vector_name": "other"}, TABLE),
 }
 
 
-@pytest.mark.parametrize(("parts", "values"), COLLECTIONS.values(), ids=COLLECTIONS)
+@pytest.mark.parametrize(("parts", "values", "model"), COLLECTIONS.values(), ids=COLLECTIONS)
 def test_a_collection_is_accepted_or_refused(
-    server: QdrantServer, parts: dict[str, Any], values: dict[str, Any], snapshot: SnapshotAssertion
+    server: QdrantServer, parts: Any, values: Any, model: Mapping[str, list[float]], snapshot: SnapshotAssertion
 ) -> None:
-    held(server, params=DENSE, **parts)
-    assert judged(at(server, **values)) == snapshot
-
-
-# The model
-
-
-def test_the_model_is_checked_by_embedding_three_chunks_again(server: QdrantServer) -> None:
-    held(server)
-    embeddings = Mock(wraps=TABLED)
-    check(at(server), embeddings)
-    assert embeddings.mock_calls == [call.embed_documents(["a", "b", "c"])]
-    check(at(server, trust_embedding=True), TableEmbeddings({}))
-
-
-def test_a_recorded_model_is_checked_first_and_named(server: QdrantServer, snapshot: SnapshotAssertion) -> None:
-    own = {"model": "python:mine:make"}
-    recorded = {"provider": "python", "model": "mine:make", "options": {"device": "cpu"}, "dimension": 3}
-    held(server, manifest={"embedding": recorded})
-    check(at(server), TABLED)
-    assert judged(at(server), TableEmbeddings(OTHER)) == snapshot(name="it gives other vectors")
-    prefixed = at(server, embedding=own | {"document_prefix": "p: "})
-    assert judged(prefixed, TableEmbeddings({})) == snapshot(name="another prefix, of which no text is asked")
-
-
-@pytest.mark.parametrize(
-    ("made", "same"),
-    [
-        (lambda v: v, True),
-        (lambda v: [7 * x for x in v], True),  # another length
-        (lambda v: [0.0005**0.5 * 1.4, *v[1:]] if v == TABLE["c"] else v, True),  # providers round
-        (lambda v: [0.0545, *v[1:]] if v == TABLE["c"] else v, False),  # one of three chunks decides
-        (lambda _: [0.0, 0.0, 0.0], False),
-    ],
-)
-def test_nearly_the_same_vectors_are_the_same_model(server: QdrantServer, made: Any, same: bool) -> None:
-    held(server)
-    embeddings = TableEmbeddings({text: made(vector) for text, vector in TABLE.items()})
-    said = judged(at(server), embeddings)
-    assert said == "accepted" if same else "to theirs, expected at least 0.999; set embedding" in said
-
-
-def test_a_named_vector_is_the_one_verified_and_points_without_it_are_passed_over(server: QdrantServer) -> None:
-    vectors: list[Any] = [{}, *({"dense": vector, "other": vector[::-1]} for vector in TABLE.values())]
-    held(server, vectors, texts("none", *TABLE), params={"dense": DENSE, "other": DENSE})
-    check(at(server, vector_name="dense"), TABLED)
-    assert "gives stored texts" in judged(at(server, vector_name="other"))
+    """A model is the collection's if it gives nearly the same vectors."""
+    held = {"vectors": [*TABLE.values()], "payloads": texts(*TABLE), "params": DENSE, **parts}
+    recorded = {MANIFEST_KEY: held.pop("manifest", None)}
+    fill(server.client, "mine", **held, metadata=recorded if recorded[MANIFEST_KEY] else None)
+    config, said = at(server, **values), "accepted"
+    try:
+        with closing(open_client(config.store, {})) as client:
+            check_collection(client, config, TableEmbeddings(model), describe(client, config))
+    except StoreError as error:
+        said = str(error).replace(server.url, "SERVER")
+    assert said == snapshot
 
 
 def test_index_settings_that_are_named_must_be_the_recorded_ones(tmp_path: Path) -> None:

@@ -5,13 +5,22 @@ Cohere's reranker) are tried alike. The judge, over Cohere's protocol and over O
 run, which ends it (exit code 2), or later, which is one failure (exit code 3). What may pass is got over in the end.
 """
 
+import gzip
 import logging
 import re
-from collections.abc import Iterator
+import socket
+import ssl
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest.mock import Mock
 
+import aiohttp
+import httpx
 import pytest
+import requests
 
 from evals.collect.observations import Failure, Unscored
 from evals.errors import JudgeError
@@ -22,7 +31,17 @@ from evals.judge.verdicts import ChunkVerdict
 from retrievers import QdrantRetriever
 from retrievers.embedding import models
 from retrievers.errors import EmbeddingError, RerankError, RetrievalError, StoreError
-from retrievers.net import patient
+from retrievers.net import (
+    TooLargeError,
+    attempt,
+    exchange,
+    headers_of,
+    is_transient,
+    patient,
+    retry_after_s,
+    timed_out,
+    working_time,
+)
 from retrievers.search import rerank
 from retrievers.text import shown
 from tests.support import cohere_server, openai_embedding_server, qdrant_server
@@ -31,7 +50,7 @@ from tests.support.clock import ATTEMPTS, TRIED, Clock
 from tests.support.cohere_server import RerankServer
 from tests.support.collections import index_pages, settings, write_pages
 from tests.support.judged import judge_of, observe, oracle
-from tests.support.loopback import Fault, LoopbackServer, Reply, free_port
+from tests.support.loopback import HEAD, Fault, LoopbackServer, Reply, free_port, raw_server
 from tests.support.openai_embedding_server import OpenAIEmbeddingServer
 from tests.support.qdrant_server import QdrantServer
 
@@ -109,11 +128,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrievers.store.opening.MOST_BYTES", 100_000)
     monkeypatch.setattr(asking, "BASE_S", 0.0)
     monkeypatch.setattr(asking, "PATIENCE_S", 0.5)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock().rules(monkeypatch)
 
 
 # The clients of a search
@@ -313,3 +327,162 @@ def test_a_judge_that_is_not_there_ends_the_run(chat: Chat) -> None:
     assert asked.said is JudgeError
     reason = rf"failed at the first call: .*Connect call failed \('127.0.0.1', {port}\)"
     assert re.search(rf"at http://127.0.0.1:{port}/v1 {reason}; check judge.model, judge.base_url", asked.told)
+
+
+# Faults of libraries that the table has not, how long they are repeated, answers that fit
+
+
+def because(error: Exception, origin: Exception) -> Exception:
+    error.__cause__ = origin
+    return error
+
+
+def answered(status: int, **headers: str) -> requests.HTTPError:
+    response = requests.Response()
+    response.status_code = status
+    response.headers.update(headers)
+    return requests.HTTPError("answered", response=response)
+
+
+REQUEST: Any = httpx.Request("GET", "http://127.0.0.1")  # the SDK may want that of another version
+UNTRUSTED = ssl.SSLCertVerificationError("self-signed")
+ENDLESS = ValueError("a")
+ENDLESS.__cause__ = because(httpx.ConnectError("b"), ENDLESS)
+NO, PASSES, LATE = (False, False), (True, False), (True, True)
+
+
+def test_a_fault_may_pass_and_may_be_a_timeout() -> None:
+    for error, kind in (
+        *((answered(code), PASSES) for code in (429, 503, 504)),
+        *((answered(code), NO) for code in (400, 409, 422, 501)),
+        (httpx.UnsupportedProtocol("ftp"), NO),
+        (because(httpx.ConnectError("tls"), UNTRUSTED), NO),
+        (because(httpx.ConnectError("tls"), ssl.SSLEOFError("EOF")), PASSES),
+        (because(httpx.ConnectError("dns"), socket.gaierror(socket.EAI_NONAME, "unknown")), NO),
+        (because(httpx.ConnectError("dns"), socket.gaierror(socket.EAI_AGAIN, "later")), PASSES),
+        (ConnectionResetError("of no HTTP library"), PASSES),
+        (TimeoutError("of no HTTP library"), LATE),
+        (requests.ConnectionError("refused"), PASSES),
+        (requests.ReadTimeout("x"), LATE),
+        (aiohttp.ServerDisconnectedError(), PASSES),
+        (aiohttp.ServerTimeoutError(), LATE),
+        (aiohttp.ClientResponseError(REQUEST, (), status=429), PASSES),
+        (because(ValueError("a wrapper"), requests.ConnectionError("refused")), PASSES),
+        (because(ValueError("a wrapper"), answered(400)), NO),
+        (because(answered(400), ConnectionResetError("before")), NO),
+        (ENDLESS, PASSES),
+        (ValueError("x"), NO),
+    ):
+        assert (is_transient(error), timed_out(error)) == kind
+
+
+def test_retry_after_is_read_in_seconds_by_any_case_of_its_name() -> None:
+    no_seconds = dict.fromkeys(("-3", "nan", "inf", "", "Thu, 01 Jan 1970 00:00:00 GMT"))
+    for value, seconds in ({"7": 7, " 0.5 ": 0.5} | no_seconds).items():
+        assert retry_after_s({"RETRY-AFTER": value}) == seconds
+        assert retry_after_s(headers_of(answered(429, **{"Retry-After": value}))) == seconds
+        assert retry_after_s({"Other": value}) is None is retry_after_s(headers_of(ValueError(value)))
+
+
+# Retries
+
+
+def action(clock: Clock, faults: Sequence[StoreError | None], lasts: float = 0) -> Mock:
+    """Return what takes `lasts` seconds and raises the faults in turn, the last again and again; None succeeds."""
+    left = iter(faults)
+
+    def act() -> str:
+        clock.pass_by(lasts)
+        if (fault := next(left, faults[-1])) is not None:
+            raise type(fault)(str(fault)).marked(transient=fault.transient, retry_after_s=fault.retry_after_s)
+        return "done"
+
+    return Mock(side_effect=act)
+
+
+def wants_a_wait(seconds: float) -> StoreError:
+    return StoreError("busy").marked(transient=True, retry_after_s=seconds)
+
+
+PASSING, LASTING = StoreError("busy").marked(transient=True), StoreError("refused")
+
+
+@pytest.mark.parametrize(
+    ("faults", "lasts", "run_s", "said", "waits"),
+    [
+        # Who asks to wait is waited for, and not pestered.
+        *(([wants_a_wait(s), None], 0, None, "done", [max(s, 0.25)]) for s in (0, 0.001, 5)),
+        (
+            [PASSING],
+            0.25,
+            None,
+            "busy (5 attempts in 5.0 s)",
+            [0.25, 0.5, 1, 2],
+        ),  # an application tries for five seconds
+        ([PASSING], 5, None, "busy", []),  # one request took all the time
+        ([PASSING, LASTING], 0, None, "refused (2 attempts in 0.2 s)", [0.25]),
+        ([PASSING], 0, 0, "busy", []),
+    ],
+)
+def test_attempts_end_with_an_answer_or_with_the_last_error_which_says_how_often_and_how_long(
+    clock: Clock, faults: list[StoreError | None], lasts: float, run_s: float | None, said: str, waits: list[float]
+) -> None:
+    with nullcontext() if run_s is None else patient(run_s):
+        try:
+            got = attempt(action(clock, faults, lasts), name="store")
+        except StoreError as error:
+            got = str(error)
+    assert (got, clock.waits) == (said, waits)
+
+
+def test_a_random_part_is_added_to_each_wait(clock: Clock) -> None:
+    clock.share = 1
+    attempt(action(clock, [*[PASSING] * 5, None]), name="store")
+    assert clock.waits == [0.5, 0.75, 1.25, 2, 2]
+
+
+def test_what_may_not_be_repeated_or_is_no_error_of_ours_is_tried_once_and_its_cause_kept(clock: Clock) -> None:
+    once = action(clock, [PASSING, None])
+    with patient(60), pytest.raises(StoreError, match=r"^busy$"):
+        attempt(once, name="store", retried=False)
+    for error in (ZeroDivisionError(), because(StoreError("away"), TimeoutError("no answer"))):
+        with pytest.raises(type(error)) as caught:
+            attempt(Mock(side_effect=error), name="store")
+        assert caught.value is error
+    assert (once.call_count, clock.waits) == (1, [])
+
+
+def test_a_run_outlives_a_store_that_restarts_says_so_once_and_counts_no_failed_attempt_as_latency(
+    clock: Clock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = SimpleNamespace(monotonic=clock.now, perf_counter=clock.now)
+    monkeypatch.setattr("retrievers.net.time", told)
+    before = working_time()
+    with patient(60):
+        attempt(action(clock, [PASSING] * 20 + [None], lasts=0.5), name="store")
+        assert working_time() - before == pytest.approx(0.5), "of all requests the last alone"
+        attempt(action(clock, [wants_a_wait(7), None]), name="store")
+    assert caplog.messages == [
+        "store: trying again for up to 60 s: busy",
+        "store: waiting 7 s, as asked: busy",
+    ]
+
+
+# Answers; `tests/evals/cases/test_pages.py` has those without an end
+
+
+def fetched(head: bytes, content: bytes) -> httpx.Response:
+    """Ask for an answer of at most a megabyte, which is packed."""
+    packed = gzip.compress(content)
+    whole = head + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed
+    with raw_server(lambda _: [whole]) as host, httpx.Client(trust_env=False) as client:
+        request = client.build_request("GET", f"http://{host}/")
+        return exchange(client, request, timeout_s=5, most_bytes=1_000_000)
+
+
+def test_an_answer_is_what_was_sent_unpacked_if_that_is_not_too_large() -> None:
+    response = fetched(b"HTTP/1.1 418 Short\r\nRetry-After: 3\r\n", b'{"a": 1}')
+    assert (response.status_code, response.reason_phrase, response.json()) == (418, "I'm a teapot", {"a": 1})
+    assert (response.headers["retry-after"], response.headers["content-length"]) == ("3", "8")
+    with pytest.raises(TooLargeError, match="more than 1,000,000"):
+        fetched(HEAD, b" " * 50_000_000)

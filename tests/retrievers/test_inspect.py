@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,9 @@ from qdrant_client import models
 from syrupy.assertion import SnapshotAssertion
 
 from retrievers.__main__ import main
-from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.models import StaticEmbeddings
-from retrievers.store.collection import CollectionInfo
-from retrievers.terminal.inspect import CHECKS, Inspection
-from tests.support import distances
+from retrievers.terminal.inspect import CHECKS
 from tests.support.collections import IDF, fill
 from tests.support.command import call
 from tests.support.hybrid import fill_sparse
@@ -38,17 +34,16 @@ def made(server: QdrantServer, texts: Sequence[str] = TEXTS[:60], average: float
     return ["--store.url", server.url, "--collection", "made"]
 
 
-def marks(capsys: Captured, *flags: object) -> dict[str, tuple[str, str]]:
+def seen(capsys: Captured, *flags: object) -> str:
     done = call(main, ["inspect", *flags], capsys)
     assert (done.code, done.err) == (0, "")
-    lines = done.out.partition("\nChecked on ")[2].splitlines()[1:]
-    split = [(line[2:8].strip(), *line[8:].partition(": ")[::2]) for line in lines if line.startswith("  ")]
-    return {name: (mark, words) for mark, name, words in split}
+    return done.out
 
 
 def audit(capsys: Captured, *flags: object) -> dict[str, str]:
     """Return the faults by the name of the check, empty for none."""
-    return {name: words for name, (_, words) in marks(capsys, *flags).items()}
+    lines = seen(capsys, *flags).partition("\nChecked on ")[2].splitlines()[1:]
+    return {line[8:].partition(": ")[0]: line.partition(": ")[2] for line in lines if line.startswith("  ")}
 
 
 @pytest.mark.parametrize(
@@ -77,8 +72,9 @@ def test_a_fault_of_what_is_stored_is_found(
 def test_a_fault_of_late_points_is_seen(allowed: int | None, server: QdrantServer, capsys: Captured) -> None:
     where = made(server, [*(f"{TEXTS[i % len(TEXTS)]} {i}" for i in range(1_000)), *[""] * 1_000])
     server.rules.strict = {"enabled": True, "max_query_limit": allowed} if allowed else None
-    fault = audit(capsys, *where)["empty texts"]
-    [empty, read] = re.findall(r"\d+", fault)[:2]
+    shown = seen(capsys, *where)
+    assert "\nPoints       2,000\n" in shown
+    [empty, read] = re.findall(r"empty texts: (\d+) of (\d+)", shown)[0]
     assert int(read) == (allowed or 256)
     # Half of them are empty, none of the first 256; of 100 drawn at chance, fewer than a fifth or more than four come
     # up once in a billion runs.
@@ -123,31 +119,24 @@ def test_a_fault_of_a_collection_is_found(
     assert all(r.method == "GET" or r.path.endswith(reading) or "ids" in r.body for r in double.requests)
 
 
-def test_what_was_indexed_is_sound_and_searched_in_hybrid_mode(tmp_path: Path, capsys: Captured) -> None:
+def test_what_was_indexed_is_sound_and_searched_in_hybrid_mode(
+    tmp_path: Path, capsys: Captured, snapshot: SnapshotAssertion
+) -> None:
     page = "# Arm\n\n" + "\n\n".join(f"## Part {i}\n\n{text}" for i, text in enumerate(TEXTS[:9]))
     pages = write_pages(tmp_path / "pages", {"arm.md": page})
     store = ["--store.path", tmp_path / "store", "--collection", "pages"]
     assert call(main, ["index", pages, *store], capsys).code == 0
-    assert set(audit(capsys, *store).values()) == {""}
+    assert set(audit(capsys, *store).values()) == {""} and seen(capsys, *store).partition("\n\n")[0] == snapshot
     for flags, mode in (([], "hybrid"), (["--mode", "semantic"], None), (["--mode", "keyword"], "keyword")):
         file = tmp_path / f"{mode}.yaml"
-        assert call(main, ["inspect", *store, *flags, "--write", file], capsys).code == 0
-        assert yaml.safe_load(file.read_text())["retriever"].get("mode") == mode
-
-
-def test_what_is_written_has_the_mapping_that_was_given_and_a_fusion_for_the_distance(
-    tmp_path: Path, server: QdrantServer, capsys: Captured
-) -> None:
-    embedding = "tests.support.distances:embeddings"
-    distances.make(server.client, "dot")
-    flags = ["--store.url", server.url, "--collection", "mine", "--embedding.model", f"python:{embedding}"]
-    given = "{title: headline, module: part}"
-    done = call(main, ["inspect", *flags, "--metadata.map", given, "--write", tmp_path / "mine.yaml"], capsys)
-    assert (done.code, done.err) == (0, "")
-    written = yaml.safe_load((tmp_path / "mine.yaml").read_text())["retriever"]
-    assert {"title": "headline", "module": "part"}.items() <= written["metadata"]["map"].items()
-    assert (written["mode"], written["fusion"]) == ("hybrid", "rrf")
-    assert "title" not in done.out.partition("Not found:")[2].splitlines()[0]
+        write = ["inspect", *store, *flags, "--top-k", "7", "--write", file]
+        assert call(main, write, capsys).code == 0
+        written = file.read_text()
+        assert yaml.safe_load(written)["retriever"].get("mode") == mode
+        assert "exists already" in call(main, write, capsys).err and file.read_text() == written
+    assert yaml.safe_load(written).keys() == {"name", "retriever", "dataset"}
+    assert yaml.safe_load(written)["retriever"].keys() == {"store", "collection", "mode", "top_k"}
+    assert "top_k 7" in call(main, ["search", "the arm reads", "--config", file], capsys).out
 
 
 # Collections that other programs made: flat payloads, sparse vectors of any name, other distances
@@ -155,22 +144,30 @@ def test_what_is_written_has_the_mapping_that_was_given_and_a_fusion_for_the_dis
 JOINTS = [f"Joint number {i} of the robot reads encoder {i} and moves at once." for i in range(9)]
 
 
-def theirs(
-    server: QdrantServer, distance: models.Distance = models.Distance.COSINE, sparse: Any = None, **payload: Any
-) -> list[Any]:
+def theirs(server: QdrantServer, distance: models.Distance = models.Distance.COSINE, **payload: Any) -> list[Any]:
     """Make a collection of vectors of the packaged model, and sparse ones by a function of the text."""
-    vectors: list[Any] = StaticEmbeddings().embed_documents(JOINTS)
+    name, sparse = payload.pop("name", ""), payload.pop("sparse", None)
+    vectors: list[Any] = [{name: vector} for vector in StaticEmbeddings().embed_documents(JOINTS)]
     if sparse:
-        vectors = [{"": vectors[n], "langchain-sparse": sparse(text)} for n, text in enumerate(JOINTS)]
-    payloads = [{name: text if value == "TEXT" else value for name, value in payload.items()} for text in JOINTS]
-    params, named = models.VectorParams(size=256, distance=distance), {"langchain-sparse": IDF} if sparse else None
-    fill(server.client, "theirs", vectors, payloads, params=params, sparse=named)
+        vectors = [one | {"langchain-sparse": sparse(text)} for one, text in zip(vectors, JOINTS, strict=True)]
+    payloads = [{key: text if value == "TEXT" else value for key, value in payload.items()} for text in JOINTS]
+    params, terms = {name: models.VectorParams(size=256, distance=distance)}, {"langchain-sparse": IDF}
+    fill(server.client, "theirs", vectors, payloads, params=params, sparse=terms if sparse else None)
     return ["--store.url", server.url, "--collection", "theirs"]
 
 
 LANGCHAIN: dict[str, Any] = {"page_content": "TEXT", "metadata": {}}
 THEIRS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "keys of its own": ({"text": "TEXT", "url": "/a"}, []),
+    "a vector of any name": ({"name": "text-dense", "content": "TEXT", "meta": {"title": "b"}}, []),
+    "a mapping is given": (
+        {"page_content": "TEXT", "metadata": {"headline": "A", "part": "b"}},
+        ["--metadata.map", "{title: headline, module: part}"],
+    ),
+    "dot products, which no weighted sum takes": (
+        LANGCHAIN | {"distance": models.Distance.DOT, "sparse": Bm25Encoder(average_length=8.0).document},
+        [],
+    ),
     "a wrong key is named": ({"text": "TEXT", "url": "/a"}, ["--metadata.text-key", "body"]),
     "BM25 under another name": (LANGCHAIN | {"sparse": Bm25Encoder(average_length=500.0).document}, []),
     "no sparse vector": (LANGCHAIN, []),
@@ -185,38 +182,12 @@ THEIRS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_what_another_program_made_is_audited_as_it_is_and_searched_as_it_can_be(
     parts: Any, flags: list[str], server: QdrantServer, tmp_path: Path, capsys: Captured, snapshot: SnapshotAssertion
 ) -> None:
-    found = marks(capsys, *theirs(server, **parts), *flags, "--write", tmp_path / "theirs.yaml")
+    shown = seen(capsys, *theirs(server, **parts), *flags, "--write", tmp_path / "theirs.yaml")
     written = yaml.safe_load((tmp_path / "theirs.yaml").read_text())["retriever"]
-    assert {name: said for name, said in found.items() if said != ("ok", "")} == snapshot(name="not sound")
-    assert {name: value for name, value in written.items() if name != "store"} == snapshot(name="written")
+    assert shown.replace(str(tmp_path), "FOLDER") == snapshot(name="shown")
+    assert written.pop("store") == {"url": server.url} and written == snapshot(name="written")
 
 
 def test_a_distance_that_no_search_takes_is_a_fault(server: QdrantServer, capsys: Captured) -> None:
-    mark, words = marks(capsys, *theirs(server, models.Distance.EUCLID, **LANGCHAIN))["distance"]
-    assert mark == "FAULT" and words.startswith("it has the distance euclid, and only cosine and dot")
-
-
-def test_an_empty_collection_is_called_empty(server: QdrantServer, capsys: Captured) -> None:
-    server.client.create_collection("theirs", models.VectorParams(size=256, distance=models.Distance.COSINE))
-    done = call(main, ["search", "joint", "--store.url", server.url, "--collection", "theirs"], capsys)
-    assert done.code == 2 and "collection 'theirs' is empty; index pages into it" in done.err
-
-
-# As text
-
-INFO = CollectionInfo(
-    name="pages", points=12_345, dimension=2, distance="cosine", vectors={"": 2}, sparse_vectors=("bm25",), manifest={}
-)
-COMPLETE = {"state": "complete"}
-MODEL = {"embedding": {"provider": "cohere", "model": "embed-english-v3.0"}, "index": {"context": "path"}}
-
-
-@pytest.mark.parametrize("manifest", [{}, COMPLETE, COMPLETE | {"state": "indexing"}, MODEL], ids=str)
-def test_a_collection_reads_as_size_vectors_and_model(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
-    info = replace(INFO, manifest=manifest)
-    payload = {"body": "some text", "href": "/a", "title": "A"}
-    text = Inspection(config=RetrieverConfig(), info=info, payloads=[payload], health={}).text()
-    assert text == snapshot
-    start = text.index("retriever:")
-    proposed = yaml.safe_load(text[start : text.index("\n\n", start)])["retriever"]
-    assert RetrieverConfig.model_validate(proposed).metadata.map == {"source_url": "href"}
+    shown = seen(capsys, *theirs(server, models.Distance.EUCLID, **LANGCHAIN))
+    assert "\n  FAULT distance: it has the distance euclid, and only cosine and dot" in shown

