@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from retrievers.config import MetadataConfig, RetrieverConfig
+from retrievers.config import RetrieverConfig
 from retrievers.config.filters import conditions, is_qdrants, to_filter
 from retrievers.embedding.bm25 import B, Bm25Encoder, K
 from retrievers.embedding.models import make_embeddings
@@ -203,10 +203,10 @@ def read(client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, str]
         else:
             points = [*records(client, config, info.limits, count=SAMPLE, with_vectors=True)]
     proposal = propose([point.payload or {} for point in points])
-    if proposal.text_key and config.metadata.model_fields_set <= {"required"}:
-        proposed = {name: getattr(proposal, name) for name in ("text_key", "nested_under", "map")}
-        metadata = MetadataConfig(required=config.metadata.required, **proposed)
-        config = config.model_copy(update={"metadata": metadata})
+    if proposal.text_key and config.metadata.model_fields_set <= {"required", "map"}:
+        proposed = {"text_key": proposal.text_key, "nested_under": proposal.nested_under}
+        mapped = proposed | {"map": {**proposal.map, **config.metadata.map}}
+        config = config.model_copy(update={"metadata": config.metadata.model_copy(update=mapped)})
     chunks = [to_chunk(point.id, point.payload, config.metadata) for point in points]
     if name := _only_terms(config, info, [by_name(point.vector) for point in points], chunks):
         config = config.model_copy(update={"keyword": config.keyword.model_copy(update={"vector_name": name})})

@@ -33,8 +33,6 @@ def _chunk_json(result: RetrievedChunk) -> dict[str, Any]:
 
 def session_text(session: RetrievalSession, *, verbose: bool = False) -> str:
     """Render a session for the terminal: ranked results, then the summary; `verbose`: all scores and whole texts."""
-    if session.error:
-        return f"{session.status}: {session.error}"
     lines = [line for chunk in session.chunks for line in _result(chunk, verbose)] or ["No result.", ""]
     if session.below_threshold and not session.chunks:
         lines.append("Best matches below the threshold (not part of the result):")

@@ -164,6 +164,10 @@ THEIRS: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"page_content": "TEXT", "metadata": {"headline": "A", "part": "b"}},
         ["--metadata.map", "{title: headline, module: part}"],
     ),
+    "a mapping is given, and the text has a key of its own": (
+        {"body": "TEXT", "url": "/a", "headline": "A"},
+        ["--metadata.map", "{title: headline}"],
+    ),
     "dot products, which no weighted sum takes": (
         LANGCHAIN | {"distance": models.Distance.DOT, "sparse": Bm25Encoder(average_length=8.0).document},
         [],
