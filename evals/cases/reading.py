@@ -261,13 +261,12 @@ def _json_rows(file: Path) -> Iterator[Row]:
     text = read_text(file, "a JSON Lines file", MOST_BYTES, DatasetError)
     start = text.lstrip().partition("\n")[0].rstrip()
     if start[:1] == "[" or start == "{":
-        expected = "expected one JSON object a line, or one array of them"
         try:
             document = load_json(text)
+            if not isinstance(document, list):  # a report, for example
+                raise ValueError(f"is one object over {text.count(chr(10)) + 1:,} lines")
         except ValueError as error:
-            raise DatasetError(f"{file}: {error}; {expected}") from None
-        if not isinstance(document, list):  # a report, for example
-            raise DatasetError(f"{file}: {expected}, got one object over {text.count(chr(10)) + 1:,} lines")
+            raise DatasetError(f"{file}: {error}; expected one JSON object a line, or one array of them") from None
         yield from ((f"{file}: element {number}", value) for number, value in enumerate(document, 1))
         return
     for number, line in enumerate(text.split("\n"), 1):
