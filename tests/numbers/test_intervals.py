@@ -8,8 +8,7 @@ from scipy.stats import binom
 
 from evals.stats.intervals import mean_intervals, wilson
 from evals.stats.paired import compare, difference_intervals
-from tests.numbers.worlds import Counts, Floats, draws, ends, sign_flip
-from tests.support.differences import POPULATIONS, tied, valued
+from tests.numbers.worlds import DIFFERENCES, Counts, Floats, draws, ends, sign_flip, tied, valued
 
 pytestmark = pytest.mark.slow
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
@@ -127,7 +126,7 @@ def test_intervals_of_means_of_amounts_cover(name: str, n: int) -> None:
 def test_intervals_of_differences_that_are_mostly_ties_cover(share: float, n: int) -> None:
     """In every population, by two standard errors; before it is widened to 0 where the test does not reject that."""
     rng = np.random.default_rng(n)
-    for name, (sizes, mean) in POPULATIONS.items():
+    for name, (sizes, mean) in DIFFERENCES.items():
         differences = tied(sizes, share, rng, (n, SAMPLES))
         low, high = difference_intervals(differences, 1.0)
         covered = ((low <= (1 - share) * mean + 1e-12) & ((1 - share) * mean - 1e-12 <= high)).mean()

@@ -47,7 +47,7 @@ def golden(outside: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("rate", [0.5, 0.1])
 def test_every_cell_has_the_threshold_that_the_best_scores_promise(rate: float) -> None:
-    """That it is the lowest whose exact limit is within the rate: tests/evals/stats/test_intervals.py."""
+    """That it is the lowest whose exact limit is within the rate: tests/evals/stats/test_stats.py."""
     experiment = ExperimentConfig.load(None, {"threshold.false_answer": rate, "metrics": ["scope/*", "ranking/*"]})
     found = sweep(find, golden(40), top_k=[1, 5], experiment=experiment)
     inside, outside = ([scores(f"{kind} {n}")[0] for n in range(count)] for kind, count in (("in", 30), ("out", 40)))
