@@ -136,7 +136,3 @@ def metric_of(name: QueryMetric | str) -> QueryMetric:
     metric = METRICS[name] if isinstance(name, str) else name
     assert isinstance(metric, QueryMetric)
     return metric
-
-
-def on_list(measure: Callable[[Results, int], Any]) -> Callable[[Sequence[str], Mapping[str, int], int], float]:
-    return lambda ranked, grades, k: float(measure(results_of([observe(results(*ranked), grades)]), k)[0])

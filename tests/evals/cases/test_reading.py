@@ -25,7 +25,7 @@ from evals.errors import DatasetError
 from retrievers.indexing.rows import rows_of as table_rows
 from tests.support.command import python
 from tests.support.hub_server import COMMIT, HubServer
-from tests.support.tracking import mlflow_server
+from tests.support.tracking import MlflowServer
 
 PASSAGE = {"source_url": "/docs/a", "quote": "a quote"}
 
@@ -198,7 +198,7 @@ def test_what_ragas_writes_is_golden_data_as_it_is(tmp_path: Path, made: str) ->
 
 def test_nothing_in_a_dataset_is_opened(tmp_path: Path) -> None:
     """A column of images names an address, and so does the README of a folder: nobody is asked."""
-    with mlflow_server() as server:
+    with MlflowServer() as server:
         features = datasets.Features({"query": datasets.Value("string"), "picture": datasets.Image()})
         picture = {"path": f"{server.url}/picture.png", "bytes": None}
         made = datasets.Dataset.from_dict({"query": ["x"], "picture": [picture]}, features=features)

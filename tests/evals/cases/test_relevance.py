@@ -21,7 +21,6 @@ from evals.cases.reading import load_golden
 from evals.cases.relevance import (
     UNLISTED,
     Relevance,
-    check_evidence,
     evidence_urls,
     known_pages,
     labelled_ids,
@@ -41,7 +40,7 @@ from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.markdown import parse_page
 from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
-from tests.support.indexing import TOPICS, true_chunks
+from tests.support.indexing import TOPICS
 from tests.support.loopback import HEAD, LoopbackServer, Reply, Request, drip, flood, raw_server
 from tests.support.observed import make_chunk
 
@@ -257,40 +256,9 @@ def test_chunks_without_page_or_heading_are_a_fault_where_evidence_needs_them(
     assert returned(case(relevant_ids={"a": 1}), *chunks).grades == {"a": 1}, "ids need neither"
 
 
-@pytest.mark.parametrize(
-    ("evidence", "said"),
-    [
-        (passage(page="/docs/b"), "there is no page '/docs/b'"),
-        (passage("nothing that stands on this page in any way"), "no chunk of '/docs/a' holds the quote 'nothing that"),
-        (passage(None, "Legs"), "no chunk of '/docs/a' stands under the heading 'Legs'"),
-    ],
-)
-def test_evidence_must_be_in_its_source_page(one_page: SourcePages, evidence: dict[str, Any], said: str) -> None:
-    check_evidence([case(passage(), passage(None, "Joints"), relevant_ids={"x": 1})], one_page, {})
-    with pytest.raises(DatasetError) as caught:
-        check_evidence([case(passage(), evidence)], one_page, {"q": "golden.jsonl:7"})
-    [fault] = caught.value.faults
-    assert fault.startswith(f"golden.jsonl:7: evidence.1: {said}")
-
-
 # Source pages of a folder and of a site: where a text stands, what the page says of it, and whom is asked
 
 SOURCE = SourcePage(parse_page(TOPICS, "module-1/topics.md", "/docs"))
-
-
-@pytest.mark.parametrize(
-    ("text", "places"),
-    [
-        ("A publisher  sends messages. Anyone\n\nmay listen.", [(15, 16, ("Topics", "Publishers"))]),
-        ("Mind the queue.", [(18, 18, ("Topics", "Publishers")), (24, 24, ("Topics", "Subscribers"))]),
-        ("# not a heading\nros2 topic list", [(27, 28, ("Topics", "Subscribers"))]),
-        ("A subscriber sends messages.", []),
-        ("  \n ", []),
-    ],
-)
-def test_occurrences_are_found_white_space_aside(text: str, places: list[tuple[int, int, tuple[str, ...]]]) -> None:
-    """Lines are counted by hand in the page."""
-    assert [(lines[0], lines[-1], SOURCE.section_at(lines[0])) for lines in SOURCE.occurrences(text)] == places
 
 
 def test_facts_come_from_front_matter_path_and_place() -> None:
@@ -305,16 +273,10 @@ def test_facts_come_from_front_matter_path_and_place() -> None:
     assert SOURCE.facts(make_chunk("c", source_url="/old#part"))["source_url"] == "/docs/module-1/topics#part"
     assert SOURCE.facts(make_chunk("c", "Nodes exchange messages on topics."))["section_path"] == "Topics"
     assert SOURCE.headings == {"Topics", "Publishers", "Subscribers"}
+    [in_code] = SOURCE.occurrences("# not a heading\nros2 topic list")
+    assert (in_code[0], in_code[-1], SOURCE.section_at(27)) == (27, 28, ("Topics", "Subscribers"))
     for claimed, heading in ((18, "Publishers"), (24, "Subscribers"), (9, "Publishers")):  # of several places
         assert SOURCE.facts(make_chunk("c", "Mind the queue.", start_line=claimed))["heading"] == heading
-
-
-def test_chunks_as_they_are_indexed_agree_with_their_page_in_every_fact(sources: SourcePages) -> None:
-    for chunk in true_chunks(sources, "plain.md"):
-        page = sources.page_of(chunk)
-        assert page is not None
-        facts = page.facts(chunk)
-        assert "start_line" in facts and facts == {name: getattr(chunk, name) for name in facts}
 
 
 def test_a_page_that_cannot_be_read_is_named_by_file_and_address(tmp_path: Path) -> None:

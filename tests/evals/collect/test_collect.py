@@ -30,8 +30,7 @@ from retrievers.errors import ConfigError, EmbeddingError, ForeignRetrieverError
 from retrievers.retriever.opened import open_retriever
 from retrievers.search.candidates import Candidates
 from tests.support.command import Done, call
-from tests.support.experiment import CASES, SETTINGS, Experiment, load_report, settings, silent
-from tests.support.foreign import HERE
+from tests.support.experiment import CASES, Experiment, load_report, settings, silent
 from tests.support.foreign import settings as settings_of_own
 from tests.support.judged_experiment import make_judged
 from tests.support.observed import make_case
@@ -217,19 +216,6 @@ def test_the_figures_are_those_of_the_run_that_saved_it(made: Experiment, run: R
         assert after["metrics"][name]["note"] == "not measured: the run started from a saved retrieval"
     assert after["facts"]["saved_retrieval"].startswith("kept, saved at 20")
     assert after["facts"].get("collection_changed") is None
-
-
-def test_a_retriever_of_the_users_own_is_saved_too(made: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its chunks cannot be listed, and its factory is not called again."""
-    made.write_config({name: value for name, value in SETTINGS.items() if name not in ("retriever", "index")})
-    file, reports = made.folder / "kept", [made.folder / "0.json", made.folder / "1.json"]
-    for report, where in zip(reports, ("--save-retrieval", "--from-retrieval"), strict=True):
-        flags = ["--config", made.config, "--quiet", "--retriever.python", f"{HERE}:plain"]
-        done = call(main, [*flags, where, file, "--output", report], capsys)
-        assert (done.code, done.err) == (0, "")
-    before, after = map(load_report, reports)
-    assert figures(after) == figures(before)
-    assert (after["facts"]["retriever"], after["facts"]["relevance"]) == (before["facts"]["retriever"], "returned")
 
 
 def test_a_run_that_names_no_retriever_has_the_saved_one(tmp_path: Path) -> None:

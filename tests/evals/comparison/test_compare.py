@@ -16,7 +16,7 @@ from evals.comparison.comparing import ComparisonOptions, pair
 from evals.comparison.comparing import compare as compare_reports
 from evals.comparison.differences import WHOLE_RUN
 from evals.comparison.mismatches import changes
-from evals.comparison.records import Comparison, Difference
+from evals.comparison.records import Comparison, Difference, Run
 from evals.comparison.sections import render
 from evals.errors import ReportError
 from evals.grid.measure import Measured
@@ -27,7 +27,7 @@ from evals.report.section import escaped
 from evals.stats import paired
 from tests.support.command import Done, call
 from tests.support.grid_world import make_grid
-from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, TOKENS, Score, document, hit, judge, report, row, run
+from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, TOKENS, Score, document, hit, judge, report, row
 from tests.support.results import report as report_of
 from tests.support.results import sampled_result
 
@@ -260,7 +260,7 @@ NONE: list[Score] = ["unscored"]
 
 def compared(first: Report, second: Report, **options: Any) -> Comparison:
     options.setdefault("metrics", ("*",))
-    [made] = compare_reports(run(first), [run(second, "b.json")], ComparisonOptions(**options))
+    [made] = compare_reports(Run.of(first), [Run.of(second)], ComparisonOptions(**options))
     return made
 
 
@@ -341,7 +341,7 @@ def test_a_difference_without_pairs_says_why() -> None:
 def test_p_values_are_adjusted_by_holm_over_all_runs_and_metrics_and_verdicts_follow_them() -> None:
     even: list[Score] = [0.5] * 20
     first, worse = report({NDCG: even, HIT: [1.0] * 20}), report({NDCG: [0.3] * 20, HIT: [1.0] * 20})
-    made = compare_reports(run(first), [run(worse, "b"), run(first, "c")], ComparisonOptions(metrics=("ranking/*",)))
+    made = compare_reports(Run.of(first), [Run.of(worse), Run.of(first)], ComparisonOptions(metrics=("ranking/*",)))
     every = [one for each in made for one in each.differences]
     assert [one.p_adjusted for one in every] == paired.holm([one.p for one in every if one.p is not None])
     assert [one.verdict for one in every] == ["", "worse", "", ""]

@@ -63,18 +63,6 @@ def test_it_equals_scikit_learn_whatever_the_order(found: list[tuple[int, int, i
     assert agreed(shuffled).accuracy == ours.accuracy and agreed(shuffled).kappa == ours.kappa
 
 
-def test_intervals_are_of_queries_that_have_the_label() -> None:
-    """Ten queries hold a chunk labelled 1, thirty one labelled 0: each rate has its own queries."""
-    rows = [row for query in range(20) for row in judged(f"q{query:02}", [(0, 0), (query % 4 == 0, 0)])]
-    rows += [row for query in range(20, 30) for row in judged(f"q{query}", [(query % 3 > 0, 1), (0, 0), (0, 0)])]
-    found = agreed(rows)
-    for one in (found.accuracy, found.kappa):
-        assert one.value is not None and one.ci_low is not None and one.ci_high is not None
-        assert one.ci_low < one.value < one.ci_high
-    without = agreed(rows[:-3])
-    assert without.kappa.note == "not computable: chunks labelled 1 in only 9 queries, 10 are needed"
-
-
 def test_full_agreement_counts_each_query_once() -> None:
     found = agreed([row for query in range(30) for row in judged(f"q{query}", [(1, 1), (0, 0)])])
     low = wilson(30, 30).low
@@ -219,15 +207,6 @@ def test_their_mean_is_corrected_by_a_judge_of_all_queries_by_the_definition() -
         assert mean.ci_low is not None and mean.ci_high is not None and mean.ci_low < expected < mean.ci_high
 
 
-def test_a_stronger_judge_of_a_sample_is_compared_and_does_not_correct() -> None:
-    strong = said("large", LARGE, ORDER[:40], below=said("small", SMALL))
-    trust = measure(strong, observations(people(ORDER[:20])), 0)
-    between, with_people = trust.tiers
-    assert trust.correction == corrected(said("small", SMALL), observations(people(ORDER[:20])))
-    assert between is not None and between.accuracy.n == 80
-    assert with_people is not None and with_people.accuracy.n == 40
-
-
 def test_without_a_judge_of_all_queries_labels_correct_them_if_they_say_the_same_of_all() -> None:
     run = observations(people(ORDER[:20]), {key: {"a": 1} if TRUE[key] else {"x": 1} for key in IDS})
     judge = said("large", LARGE, ORDER[:40])
@@ -267,12 +246,6 @@ def test_queries_of_a_beginning_that_returned_nothing_are_seen_and_zero() -> Non
         return corrected(said("small", SMALL), returned)
 
     assert mean({*ORDER} - silent) == mean({*ORDER}) and mean({*ORDER} - silent).n == 20
-
-
-def test_without_their_verdicts_there_is_no_correction() -> None:
-    trust = measure(said("small", SMALL), observations({}), 0)
-    assert trust.correction is None and trust.tiers == [] and trust.self_agreement is None
-    assert trust.agreement is not None and trust.agreement.accuracy.n == 260
 
 
 def test_a_second_pass_is_compared_with_the_first() -> None:

@@ -28,7 +28,7 @@ from retrievers.search.candidates import Candidates
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, Experiment, load_report
 from tests.support.loopback import free_port
-from tests.support.tracking import mlflow_server
+from tests.support.tracking import MlflowServer
 
 Run = Callable[..., Done]
 SWEEP = ("--sweep.top-k", "1:4", "--sweep.threshold", "0:0.9:0.1")
@@ -167,7 +167,7 @@ def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Ru
 
 def test_a_server_that_refuses_at_the_end_leaves_the_files_and_a_failed_run(run: Run, folder: Path) -> None:
     files = ("--output", "r.json", "--junit", "deep/j.xml", "--html", "r.html")
-    with mlflow_server() as server:
+    with MlflowServer() as server:
         server.refuse = ("runs/log-batch",)
         done = run("--tracking.enabled", "true", "--tracking.uri", server.url, *files)
     assert (done.code, server.statuses) == (3, ["FAILED"])
