@@ -259,30 +259,6 @@ def planned(sweep: dict[str, Any], **base: Any) -> Plan:
     return plan(RetrieverConfig.model_validate(base), SweepConfig.model_validate(sweep))
 
 
-EVERY = {"mode": ["semantic", "keyword", "hybrid"], "fusion": ["weighted", "rrf", "dbsf"], "rerank": ["none", "mmr"]}
-
-
-@pytest.mark.parametrize(
-    ("sweep", "base", "expected"),
-    [
-        (EVERY, {}, [
-            "semantic", "semantic mmr", "keyword", "keyword mmr", "hybrid weighted", "hybrid weighted mmr",
-            "hybrid rrf", "hybrid rrf mmr", "hybrid dbsf", "hybrid dbsf mmr"]),
-        ({"fusion": ["weighted", "rrf"]}, {}, ["semantic"]),
-        ({"candidates": "100,50"}, {}, ["semantic"]),
-        ({"candidates": "50,100"}, {"mode": "keyword"}, ["keyword candidates 50", "keyword candidates 100"]),
-        ({"candidates": "50,100"}, {"group_by": "module"}, ["semantic candidates 50", "semantic candidates 100"]),
-    ],
-)  # fmt: skip
-def test_combinations_that_find_the_same_are_one_and_of_depths_that_change_nothing_the_least(
-    sweep: dict[str, Any], base: dict[str, Any], expected: list[str]
-) -> None:
-    made = planned(sweep, **base)
-    assert [variant.name for variant in made.variants] == expected
-    if "candidates" in sweep:
-        assert made.variants[0].settings.candidates == 50
-
-
 BASES = [
     {"mode": mode, "fusion": fusion, "rerank": rerank, "threshold": 0.3}
     for mode, fusion, rerank in product(get_args(Mode), get_args(Fusion), get_args(RerankerName))

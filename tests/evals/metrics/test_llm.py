@@ -5,11 +5,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
+from evals.collect.observations import Failure, Observation, Score, Unscored
 from evals.judge.budget import Usage
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import ChunkVerdict, Judging, average_precision
-from evals.metrics import METRICS, RunMetric
 from evals.metrics.declaration import NO_VALUE, Context, QueryMetric, summarise
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
 from evals.sampling.order import NOT_DRAWN, judging_order
@@ -24,8 +23,8 @@ EMPTY = observe("talk", [])
 UNANSWERED = observe("pose", ["forward"], reference_answer=None)
 ERRING = {"false_useful": 0.3, "false_useless": 0.3}
 NO_JUDGE = "there is no judge (judge.model)"
-LATE, SPENT = Failure(type="Timeout", message="m"), Unscored(reason="the budget of 2 calls is spent", missing=True)
-YES, NO = ChunkVerdict(verdict=1, reason=""), ChunkVerdict(verdict=0, reason="")
+SPENT = Unscored(reason="the budget of 2 calls is spent", missing=True)
+YES = ChunkVerdict(verdict=1, reason="")
 
 
 @pytest.fixture(scope="module", params=PROTOCOLS)
@@ -102,22 +101,6 @@ def test_what_no_judge_was_asked_about_is_not_scored(metric: str) -> None:
     values = metric_of(metric).values(results_of([outside, MANY[0]]), context(judging()))
     assert values.issue[0] == -1, "of another scope there is no reason either"
     assert np.isnan(values.values).all() and isinstance(values[1], Unscored)
-
-
-def test_costs_are_those_of_the_whole_run() -> None:
-    def figure(name: str, said: Judging | None) -> Summary:
-        metric = METRICS[name]
-        assert isinstance(metric, RunMetric)
-        return metric.summarise(Observed(observations=()), context(said))
-
-    paid = judging(usage=Usage(calls=7, hits=3, tokens_in=1000, tokens_out=50, usd=0.25))
-    expected = {"calls": 7, "cache_hits": 3, "tokens": 1050, "usd": 0.25}
-    assert {name: figure(f"cost/judge_{name}", paid).value for name in expected} == expected
-    unpriced = figure("cost/judge_usd", judging())
-    assert unpriced.value is None and unpriced.note == "no price for cohere:command in judge.prices"
-    for name in METRICS:
-        if name.startswith(("judge/", "cost/judge_")) or name.endswith("corrected"):
-            assert (figure(name, None).value, figure(name, None).note) == (None, NO_JUDGE)
 
 
 # Six distinct words, so that a useful chunk holds at least two of them.

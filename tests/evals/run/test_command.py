@@ -240,15 +240,6 @@ def test_a_grid_that_cannot_be_ranked_is_incomplete_shows_its_first_cell_and_is_
     assert (made["config"]["retriever"]["top_k"], made["config"]["retriever"]["threshold"]) == (1, 0)
 
 
-def test_one_query_and_no_query_in_scope(run: Run) -> None:
-    alone = run(*SWEEP, "--ids", "forward")
-    assert (alone.code, alone.err) == (0, "")
-    outside = run(*SWEEP, "--ids", "france,soup", "--objective.metrics", "scope/abstention")
-    assert (outside.code, outside.err) == (0, "")
-    nothing = run(*SWEEP, "--ids", "france,soup")
-    assert nothing.code == 3 and "ranking/ndcg_at_10 scores no query" in nothing.err
-
-
 def row(**values: Any) -> str:
     return json.dumps({**CASES[0], **values})
 

@@ -186,16 +186,6 @@ def test_a_plan_says_what_its_table_does_not_count(run: Run, server: ChatServer)
 # A judge that cannot be asked, fails, or finds nothing of use
 
 
-def test_a_wrong_key_is_one_request_exit_code_2_and_no_report(
-    run: Run, server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COHERE_API_KEY", "wrong")
-    done = run()
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert done.err.startswith("error: the judge ") and "judge.api_key_env" in done.err
-    assert len(server.chats) == 1 and not (tmp_path / "report.json").exists()
-
-
 def test_over_a_twentieth_failed_is_exit_code_3(run: Run, report: Report, server: ChatServer, tmp_path: Path) -> None:
     run("--judge.cache-path", tmp_path / "other.sqlite", "--ids", "forward")
     with server.faulty("prose", When(share=0.5, by_prompt=True)):
