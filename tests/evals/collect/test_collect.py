@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 from evals import Experiment as Settings
@@ -24,7 +23,7 @@ from evals.config.experiment import LatencyConfig
 from evals.errors import ExperimentError
 from evals.run import main
 from retrievers import QdrantRetriever
-from retrievers.config import EmbeddingConfig, RetrieverConfig
+from retrievers.config import EmbeddingConfig
 from retrievers.embedding.models import CheckedEmbeddings, make_embeddings
 from retrievers.errors import ConfigError, EmbeddingError, ForeignRetrieverError, RetrievalError
 from retrievers.retriever.opened import open_retriever
@@ -95,12 +94,18 @@ def test_a_failure_keeps_its_type_and_names_the_cases(retriever: QdrantRetriever
 
 
 @pytest.mark.parametrize(("repeats", "levels"), [(1, (1,)), (2, (1, 4)), (3, (1, 2, 8))])
-def test_every_call_is_a_search_of_its_own_after_warm_up(
+def test_every_call_is_a_search_of_its_own_after_warm_up_and_every_repetition_too(
     retriever: QdrantRetriever, model: Model, repeats: int, levels: tuple[int, ...]
 ) -> None:
     passes = measure(retriever, repeats=repeats, concurrency=levels)
     assert [len(p.timings) for p in passes] == [repeats * len(ASKED)] * len(levels)
     assert model.asked == WARMUP + repeats * len(ASKED) * len(levels)
+    before, told = model.asked, Told()
+    found = repeat(retriever, ASKED, collect(retriever, ASKED, silent), told)
+    assert found.query_ids == tuple(case.id for case in ASKED for _ in range(2))
+    assert (set(found.changed), set(found.score_deltas)) == ({False}, {0.0})
+    assert told == [("repeating", n, 4) for n in (1, 2, 3, 4)]
+    assert model.asked == before + len(ASKED) * 3, "every repetition embeds anew"
 
 
 @pytest.mark.parametrize("concurrency", [(1,), (1, 4)])
@@ -109,16 +114,6 @@ def test_a_call_that_fails_stops_the_measurement_and_names_the_query(
 ) -> None:
     with pytest.raises(RetrievalError, match="query 'nowhere': model failed to embed"):
         measure(retriever, [*ASKED, BAD], concurrency=concurrency)
-
-
-def test_the_same_comes_again(retriever: QdrantRetriever, model: Model) -> None:
-    told = Told()
-    first = collect(retriever, ASKED, silent)
-    found = repeat(retriever, ASKED, first, told)
-    assert found.query_ids == tuple(case.id for case in ASKED for _ in range(2))
-    assert (set(found.changed), set(found.score_deltas)) == ({False}, {0.0})
-    assert told == [("repeating", n, 4) for n in (1, 2, 3, 4)]
-    assert model.asked == len(ASKED) * 3, "every repetition embeds anew"
 
 
 def test_a_repetition_differs_by_a_chunk_by_its_place_and_by_a_score_beyond_rounding(
@@ -149,11 +144,6 @@ BY_TEXT: list[dict[str, Any]] = [
 ]
 ALL = ("--metrics", "ranking/*,candidates/*,scope/*,content/*,metadata/*,cost/*,determinism/*,latency/*")
 SWEEP = ("--sweep.mode", "semantic,keyword,hybrid", "--sweep.top-k", "1:3", "--sweep.threshold", "0:0.4:0.2")
-
-
-def pairs(query: str) -> list[tuple[Document, float]]:
-    texts = {"an arm": 0.3 + 0.6 * ("arm" in query), "a leg": 0.2}
-    return [(Document(id=text, page_content=text), score) for text, score in texts.items()]
 
 
 def flags_of(made: Experiment) -> list[str | Path]:
@@ -218,37 +208,13 @@ def test_the_figures_are_those_of_the_run_that_saved_it(made: Experiment, run: R
     assert after["facts"].get("collection_changed") is None
 
 
-def test_a_run_that_names_no_retriever_has_the_saved_one(tmp_path: Path) -> None:
-    """Also a function that was given, its settings and its depth."""
-    kept: Any = str(tmp_path / "kept")
-    given = RetrieverConfig(candidates=20)
-    grid: dict[str, Any] = {"top_k": "1:2", "threshold": "0:0.8:0.2", "metrics": ["ranking/*", "scope/*"]}
-    first = sweep(pairs, BY_TEXT, experiment=Settings(retriever=given), outputs=Outputs(retrieval=kept), **grid)
-    again = sweep(golden=BY_TEXT, from_retrieval=kept, **grid)
-    assert again.cells.equals(first.cells) and again.recommended == first.recommended
-    with pytest.raises(ExperimentError, match="only the saved retrieval names the retriever"):
-        sweep(golden=BY_TEXT, from_retrieval=kept, outputs=Outputs(export=tmp_path / "retriever.yaml"), **grid)
-
-
 def test_no_threshold_is_held_against_a_retrieval_without_scores(tmp_path: Path) -> None:
     evaluate(lambda _: ["an arm"], BY_TEXT, outputs=Outputs(retrieval=tmp_path / "kept"))
     for cut in ({"retriever": {"threshold": 0.2}}, {"threshold": {"false_answer": 0.9}}):
         with pytest.raises(ExperimentError, match=r"expected scores to hold threshold 0.* against, got a retrieval"):
             evaluate(golden=BY_TEXT, experiment=Settings.model_validate(cut), from_retrieval=tmp_path / "kept")
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ["--retriever.threshold", "0.2"],
-        ["--sweep.threshold", "0:0.4:0.2", "--sweep.threshold-on", "each,best", "--ids", "forward"],
-    ],
-)
-def test_threshold_cut_and_queries_may_differ(start: Run, tmp_path: Path, flags: list[str]) -> None:
-    report = tmp_path / "report.json"
-    done = start("--retriever.top-k", "1", "--retriever.threshold", "null", *flags, "--output", report)
-    assert (done.code, done.err) == (0, "")
-    assert {len(row["retrieved"]) for row in load_report(report)["queries"]} <= {0, 1}
+    with pytest.raises(ExperimentError, match="only the saved retrieval names the retriever"):
+        evaluate(golden=BY_TEXT, from_retrieval=tmp_path / "kept", outputs=Outputs(export=tmp_path / "r.yaml"))
 
 
 @pytest.mark.parametrize(
@@ -313,17 +279,9 @@ def test_a_damaged_file_is_refused(saved: Path, start: Run, tmp_path: Path) -> N
         with pytest.raises(ConfigError, match=r"expected a file that --save-retrieval wrote, found .*; save it again"):
             read(file)
     assert "found one that is damaged" in refusal(file, start)
-
-
-def test_what_is_no_saved_retrieval_is_refused(start: Run, tmp_path: Path) -> None:
-    file = tmp_path / "other"
-    assert "found No such file or directory; save it again" in refusal(file, start)
     file.write_bytes(b"a diary")
     assert "found something else" in refusal(file, start)
-    table = pa.table({"numbers": [1.5]})
-    pq.write_table(table, file)
-    assert "found something else" in refusal(file, start)
-    pq.write_table(table.replace_schema_metadata({"version": "9", "origin": "{}"}), file)
+    pq.write_table(pa.table({"numbers": [1.5]}).replace_schema_metadata({"version": "9", "origin": "{}"}), file)
     assert "found one of version 9, not 6" in refusal(file, start)
 
 

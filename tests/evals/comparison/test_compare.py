@@ -14,8 +14,6 @@ from syrupy.assertion import SnapshotAssertion
 from evals.compare import main
 from evals.comparison.comparing import ComparisonOptions, pair
 from evals.comparison.comparing import compare as compare_reports
-from evals.comparison.differences import WHOLE_RUN
-from evals.comparison.mismatches import changes
 from evals.comparison.records import Comparison, Difference, Run
 from evals.comparison.sections import render
 from evals.errors import ReportError
@@ -215,20 +213,14 @@ def test_a_cell_is_found_by_its_numbers_and_the_part_that_one_retrieval_alone_ha
             cell_report(made, name)
 
 
-def test_several_metrics_of_an_objective_are_compared_as_what_is_found(made: Report, tmp_path: Path) -> None:
-    plain, file, cells = made.plain(), tmp_path / "grid.json", ("semantic-k5-t0", "semantic-k1-t0.5")
-    for query in plain["queries"]:
-        query["id"] += "\x1b[2J`|"
-    file.write_text(json.dumps(plain), encoding="utf-8")
-    flags = ["--output", str(tmp_path / "c.json"), "--markdown", str(tmp_path / "c.md")]
-    assert main([*(f"{file}#{name}" for name in cells), *flags]) == 0
-    [compared] = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))["comparisons"]
+def test_several_metrics_of_an_objective_are_compared_as_what_is_found(made: Report) -> None:
     assert made.grid is not None
+    cells = "semantic-k5-t0", "semantic-k1-t0.5"
     places = [made.grid.addresses.index(cell) for cell in cells]
     means = [sum(own * (made.grid.metrics[name].mean[n] or 0) for name, own in BOTH.items()) / 4 for n in places]
-    assert [compared["metrics"]["found"][side] for side in ("baseline", "other")] == pytest.approx(means)
-    written = (tmp_path / "c.md").read_text(encoding="utf-8")
-    assert "\x1b" not in written and "\\x1b[2J'¦`" in written
+    first, second = (cell_report(made, cell) for cell in cells)
+    found = difference(first, second, "found")
+    assert [found.baseline, found.other] == pytest.approx(means)
 
 
 def test_a_comment_mentions_nobody_and_holds_no_formula() -> None:
@@ -292,28 +284,6 @@ def test_a_metric_is_compared_over_the_queries_that_it_scores_in_both() -> None:
     dropped = found(NDCG, [0.5, "unscored", 0.2, "unscored", None], [0.25, 0.5, "unscored", "unscored", None])
     assert (dropped.n, dropped.baseline, dropped.other) == (1, 0.5, 0.25)
     assert (dropped.only_baseline, dropped.only_other, dropped.worst) == (("q2",), ("q1",), None)
-
-
-def test_a_difference_without_pairs_says_why() -> None:
-    for first, second, metric, note, value in (
-        (report({NDCG: NONE}), report({NDCG: [0.5]}), NDCG, "no query is scored in both: because", None),
-        (report({NDCG: [0.5, 0.5]}), report(SCORES | {NDCG: [0.5, 0.5]}), HIT, "not measured in the baseline", None),
-        (report({NDCG: [0.5]}, {P95: 1.0}), report({NDCG: [0.5]}, {P95: 3.0}), P95, WHOLE_RUN, 2.0),
-        (report({NDCG: [1]}, {P95: 1.0}), report({NDCG: [1]}, {P95: None}), P95, "no value in the other run: ", None),
-    ):
-        one = difference(first, second, metric)
-        assert one.note.startswith(note) and one.difference == value
-
-
-def test_p_values_are_adjusted_by_holm_over_all_runs_and_metrics_and_verdicts_follow_them() -> None:
-    even: list[Score] = [0.5] * 20
-    first, worse = report({NDCG: even, HIT: [1.0] * 20}), report({NDCG: [0.3] * 20, HIT: [1.0] * 20})
-    made = compare_reports(Run.of(first), [Run.of(worse), Run.of(first)], ComparisonOptions(metrics=("ranking/*",)))
-    every = [one for each in made for one in each.differences]
-    assert [one.p_adjusted for one in every] == paired.holm([one.p for one in every if one.p is not None])
-    assert [one.verdict for one in every] == ["", "worse", "", ""]
-    assert compared(worse, first).differences[1].verdict == "better"
-    assert found(FALSE_ANSWER, [0.0] * 20, [1.0] * 20).verdict == "worse"
 
 
 def test_metrics_are_the_headline_or_those_asked_for() -> None:
@@ -385,19 +355,6 @@ def test_verdicts_of_two_judges_are_not_compared_and_fail_a_tolerance() -> None:
     assert made.differences[0].note == made.regressions[0].reason == "given by different judges, so not compared"
     assert not made.regressions[0].passed
     assert compared(first, report({PRECISION: [0.0, 0.0]})).mismatches == []  # one has none: nothing to compare
-
-
-def test_settings_that_differ_are_named_by_their_place_without_those_on_which_no_score_depends() -> None:
-    first = {
-        "retriever": {"top_k": 5, "keyword": {"k1": 1.2}},
-        "name": "a",
-        "baseline": "a.json",
-        "judge": {"model": None, "cache_path": 1},
-    }
-    second = {"retriever": {"top_k": 9, "keyword": {"k1": None}}, "name": "b", "judge": {"model": None, "sample": 3}}
-    assert changes(first, second) == [("retriever.top_k", 5, 9, ""), ("retriever.keyword.k1", 1.2, None, "")]
-    with_judge = second | {"judge": {"model": "m", "sample": 3, "cache_path": 1}}
-    assert [one.what for one in changes(first, with_judge)][2:] == ["judge.model", "judge.sample"]
 
 
 # What moved

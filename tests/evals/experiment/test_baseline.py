@@ -4,23 +4,18 @@ import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-import numpy as np
 import pytest
 import yaml
 
-from evals import Evaluation, compare_runs, evaluate
-from evals.config.judge import JudgeConfig
+from evals import Evaluation, evaluate
 from evals.errors import ReportError
 from evals.experiment import facts
-from evals.judge.chat import make_chat
 from evals.report.head import criteria_line
 from evals.report.html.render import badge
-from evals.report.model import JudgeFacts
 from evals.run import main
 from retrievers.errors import ConfigError
 from tests.support.collections import index_pages, write_pages
@@ -95,21 +90,6 @@ def test_with_another_top_k_what_was_returned_is_compared_at_the_larger_one_as_i
     more = evaluate(experiment=settings(made, metrics=METRICS, baseline=str(fewer))).report
     assert more.baseline is not None and more.passed
     assert {one.metric: one.verdict for one in more.baseline.differences}["ranking/recall_at_3"] == "better"
-
-
-def test_a_top_k_that_is_no_depth_of_a_metric_is_compared_at_too(made: Experiment, whole: Evaluation) -> None:
-    wide = evaluate(experiment=settings(made, metrics=METRICS, retriever__top_k=4))
-    file = wide.save(made.folder / "wide.json")
-    report = evaluate(experiment=settings(made, metrics=METRICS, retriever__top_k=3, baseline=str(file))).report
-    assert report.baseline is not None
-    recall = {one.metric: one for one in report.baseline.differences}["ranking/recall_at_4"]
-    rows = [row for row in wide.report.queries if row.relevant]
-    by_hand = [len(row.relevant.keys() & {hit.chunk_id for hit in row.retrieved}) / len(row.relevant) for row in rows]
-    assert recall.baseline == pytest.approx(np.mean(by_hand))
-    assert recall.other == pytest.approx(report.metrics["ranking/recall_at_3"].value)
-    assert "ranking/recall_at_4" in {one.metric for one in report.criteria}
-    [between] = compare_runs(wide, whole)
-    assert {"ranking/recall_at_4", "ranking/ndcg_at_4"} <= {one.metric for one in between.differences}
 
 
 def test_what_differs_besides_the_retrieval_and_what_is_not_compared_is_noted(
@@ -216,19 +196,6 @@ def run(world: Experiment, server: QdrantServer, *arguments: str) -> tuple[int, 
     return code, json.loads(Path("report.json").read_text())
 
 
-def test_the_facts_of_a_run_are_the_same_as_long_as_its_collection_is(world: Experiment, server: Changing) -> None:
-    code, report = run(world, server)
-    known = report["facts"]
-    assert (code, known["in_scope"], known["out_of_scope"], known["collection_changed"]) == (0, 4, 2, None)
-    assert (known["embedding"], known["started_at"][-6:]) == ("wordllama:l2_supercat_256", "+00:00")
-    collection = known["collection"]
-    assert (collection["name"], collection["points"]) == ("robots", 5)
-    assert (collection["content"]["dimension"], collection["content"]["distance"]) == (256, "cosine")
-    assert known["versions"]["ragas"] == version("ragas")
-    again = run(world, server)[1]["facts"]
-    assert again["collection"] == collection and again["dataset_fingerprint"] == known["dataset_fingerprint"]
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -265,20 +232,6 @@ def test_a_collection_that_is_gone_does_not_lose_the_run(world: Experiment, serv
     assert code == 3 and "cannot be read any more (" in report["facts"]["collection_changed"]
     compared = [one for one in report["criteria"] if one["condition"] == "no worse"]
     assert len(compared) > 5 and all(one["undecided"] and not one["passed"] for one in compared)
-
-
-def test_a_judge_is_known_by_all_that_its_verdicts_depend_on() -> None:
-    def judge(**changes: Any) -> JudgeFacts:
-        named = {"model": "openai:local", "base_url": "http://localhost:1/v1", **changes}
-        return facts.judge_facts(make_chat(JudgeConfig.model_validate(named), {"OPENAI_API_KEY": "sk-SECRET"}))
-
-    found = judge()
-    assert (found.provider, found.model) == ("openai", "local")
-    assert (found.parameters["temperature"], found.parameters["base_url"]) == (0.0, "http://localhost:1/v1")
-    assert judge() == found and judge(max_concurrency=2, timeout_s=9) == found
-    changes = ("temperature", 0.5), ("model", "openai:other"), ("max_output_tokens", 100), ("base_url", "http://h:2/v1")
-    assert len({found.fingerprint, *(judge(**{name: value}).fingerprint for name, value in changes)}) == 5
-    assert "SECRET" not in str(found)
 
 
 def git(*arguments: str) -> str:

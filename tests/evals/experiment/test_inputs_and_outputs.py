@@ -9,17 +9,15 @@ from typing import Any
 import pytest
 
 from evals.cases.reading import golden_set
-from evals.config.experiment import ExperimentConfig, TrackingConfig
+from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError, ExperimentError
 from evals.experiment.bench import index_if_stale, open_bench
 from evals.experiment.inputs import load_inputs, with_objective
-from evals.experiment.outputs import Outputs, check_outputs, new_file, run_names
+from evals.experiment.outputs import new_file, run_names
 from evals.grid.axes import plan
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError, StoreError
-from retrievers.indexing.chunking import CHUNKING_VERSION
-from tests.support.collections import mark
 from tests.support.experiment import PAGES, Experiment, index_once, make_experiment, settings, silent
 
 LABELLED: dict[str, Any] = {"id": "l", "query": "how?", "relevant_ids": {"a": 1}}
@@ -69,34 +67,12 @@ def test_cells_are_compared_by_what_can_score_the_queries() -> None:
 # Files and names
 
 
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("default-20260101", "default-20260101.json"),
-        ("../../etc/passwd: x", "etc-passwd-x.json"),
-        ("...", "run.json"),
-        ("größe", "größe.json"),
-        ("x" + "ö" * 150, "x" + "ö" * 59 + ".json"),
-    ],
-)
-def test_a_report_is_named_after_its_run_and_stays_in_its_folder(tmp_path: Path, name: str, file: str) -> None:
-    assert new_file(tmp_path, name) == tmp_path / file
-
-
 def test_runs_of_one_name_at_once_do_not_overwrite_each_others_reports(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         files = list(pool.map(lambda _: new_file(tmp_path / "reports", "nightly"), range(24)))
     assert {file.name for file in files} == {"nightly.json", *(f"nightly-{number}.json" for number in range(2, 25))}
     with pytest.raises(ConfigError, match=r"nightly\.json: cannot be written: "):
         new_file(tmp_path / "reports" / "nightly.json", "x")
-
-
-@pytest.mark.parametrize("name", ["report", "junit", "html", "export", "retrieval"])
-def test_a_file_that_cannot_be_written_is_named_before_any_work(tmp_path: Path, name: str) -> None:
-    for file, said in ((tmp_path, "found a folder"), (tmp_path / ("r" * 300), "File name too long")):
-        with pytest.raises(ConfigError, match=said):
-            check_outputs(Outputs(**{name: file}), TrackingConfig(enabled=False))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_is_named_by_its_settings() -> None:
@@ -140,25 +116,6 @@ def test_changed_added_and_removed_pages_are_brought_up_to_date(made: Experiment
     found = stored(config)
     assert set(found) == {"Topics", "Quality of service", "Services"}
     assert "what was lost" in found["Quality of service"][0] and not stale(config)
-
-
-def test_another_context_indexes_again_and_none_named_keeps_the_recorded_one(made: Experiment) -> None:
-    before, config = stored(settings(made)), settings(made, index__context="title")
-    assert stale(config) and not stale(config) and not stale(settings(made))
-    after = stored(config)
-    assert {heading: text for heading, (text, _) in after.items()} == {k: text for k, (text, _) in before.items()}
-    assert after["Forward kinematics"][1] == "Kinematics"
-    with QdrantRetriever.open(config.retriever, env={}, index=config.index) as retriever:
-        assert retriever.info.index["context"] == "title"
-
-
-@pytest.mark.parametrize("other", [{"chunking": CHUNKING_VERSION - 1}, {"state": "building"}])
-def test_what_was_cut_by_another_version_or_is_unfinished_is_made_again(
-    made: Experiment, other: dict[str, Any]
-) -> None:
-    config = settings(made)
-    mark(config.retriever.store, "robots", **other)
-    assert stale(config) and not stale(config)
 
 
 def test_a_collection_that_is_not_its_own_is_refused_with_another_context(made: Experiment) -> None:

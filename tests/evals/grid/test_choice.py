@@ -116,15 +116,6 @@ def test_the_set_is_that_of_a_plain_step_down_with_a_loss_not_seen(count: int, s
     assert len(found ^ set(left)) <= near
 
 
-def test_of_cheaper_cells_within_the_margin_the_cheapest_is_recommended_and_of_these_the_best() -> None:
-    worse = np.where(np.arange(1_000) % 100 == 0, BASE - 0.2, BASE)
-    values = np.column_stack([worse, NEARLY, BASE, BASE - 0.3])
-    assert chosen(values, [1, 1, 2, 0]).recommended.cell == 1
-    assert chosen(values, [1, 1.5, 2, 0]).recommended.cell == 0
-    assert chosen(values, [1, 1.5, 2, 0], margin=0.005).recommended.cell == 1
-    assert chosen(values, [2, 2, 2, 2]).recommended.cell == 2
-
-
 def test_a_threshold_that_is_good_for_nothing_seen_is_not_taken_for_the_tokens_it_saves() -> None:
     values, cost = np.column_stack([BASE, NEARLY]), [900, 890]
     strict = cells(cost, threshold=[0, 0.3])
@@ -242,11 +233,3 @@ def test_the_interval_of_a_sum_over_strata_adds_theirs_in_squares() -> None:
             up += (weight * ((own.high or 0) - mean)) ** 2
         ends = standing.value - sqrt(down), standing.value + sqrt(up)
         assert (standing.interval.low, standing.interval.high) == pytest.approx(ends)
-
-
-def test_a_query_that_only_some_cells_score_is_dropped_by_all_metrics() -> None:
-    holed = KNOWN["ndcg"].copy()
-    holed[3, 1] = NAN
-    made = combine({"holed": 1.0, "recall": 1.0}, {"holed": holed, "recall": KNOWN["recall"]}, is_bounded=True)
-    assert made.dropped == 1
-    assert made.values == pytest.approx(np.delete((holed + KNOWN["recall"])[:30], 3, axis=0))

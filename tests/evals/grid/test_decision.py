@@ -16,22 +16,17 @@ from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
 from evals.experiment.inputs import load_inputs
 from evals.grid.axes import plan
-from evals.grid.decision import ABSTENTION, FALSE_ANSWER, NO_OUT_OF_SCOPE, Decision
+from evals.grid.decision import ABSTENTION, FALSE_ANSWER, Decision
 from evals.grid.decision import with_utility as both_sides
 from evals.grid.heldout import load_held_out, with_held_out
 from evals.grid.measure import Measured, measure_pool, retrieve
 from evals.grid.objective import describe, range_of
 from evals.metrics.declaration import Collaborators
 from evals.report.grid import results_by_cell
-from evals.report.grid_sections import UNSCORED
 from evals.report.head import next_flags
-from evals.report.html import render_page
-from evals.report.html.render import figure_data
-from evals.report.terminal import render
 from evals.stats.intervals import wilson
 from tests.support.experiment import Experiment, settings, silent
 from tests.support.grid_world import METRICS, SWEEP, Bench, choice_of, make_world, swept_of
-from tests.support.stored_reports import stored
 
 NDCG, RECALL, TOKENS = "ranking/ndcg_at_10", "ranking/recall_at_5", "cost/context_tokens"
 
@@ -145,17 +140,6 @@ def test_criteria_that_cells_can_meet_restrict_the_choice(grid_of: Callable[...,
     assert any(said in note for note in either.notes)
 
 
-@pytest.mark.parametrize(("ids", "is_told"), [(("in0", "in1"), True), (("soup", "france"), False)])
-def test_data_of_one_kind_have_no_decision_and_say_what_they_lack(
-    world: Experiment, ids: tuple[str, ...], is_told: bool
-) -> None:
-    config = settings(world, metrics=METRICS, sweep=SWEEP, retriever__candidates=20, dataset__ids=ids)
-    made = Bench(config, {}).grid(config)
-    swept = swept_of(made)
-    assert (swept.decision, swept.promised, swept.signals) == (None, (), ())
-    assert (NO_OUT_OF_SCOPE in made.notes) == is_told
-
-
 def test_without_out_of_scope_queries_tokens_alone_recommend_no_threshold(tmp_path: Path) -> None:
     """Every cell is within a margin of 1, so that the cheapest is taken of those no stricter than the best."""
     world, ids = make_world(tmp_path, queries=12), tuple(f"in{number}" for number in range(12))
@@ -173,18 +157,6 @@ def test_cells_are_named_by_the_range_of_their_settings(made: Measured) -> None:
     assert describe(grid, 7) == "semantic, top_k 3, threshold 0.1"
     assert range_of(grid, [0, 7]) == "semantic, top_k 1 … 3, threshold 0 … 0.1"
     assert range_of(grid, [0, 99]) == "2 retrievals, top_k 1 … 5, threshold 0 … 0.9"
-
-
-def test_what_no_threshold_can_be_chosen_for_is_said_first() -> None:
-    report = stored("grid")
-    assert report.grid
-    lacking = report.model_copy(update={"notes": [*report.notes, NO_OUT_OF_SCOPE]})
-    assert render(lacking, width=200, color=False).lower().startswith(NO_OUT_OF_SCOPE.lower()[:100])
-    grid = report.grid.model_copy(update={"axes": {"top_k": [1, 5]}})
-    unscored = report.model_copy(update={"notes": [f"{UNSCORED}: no threshold"], "grid": grid})
-    for shown in (render(unscored, width=200, color=False), render_page(unscored)):
-        assert "gives no scores, so no threshold can be chosen" in shown and "the threshold is not swept" in shown
-    assert figure_data(unscored)["grid"]["explored"]["weight"] is None
 
 
 @pytest.mark.parametrize(("weight", "which"), [(0, "out-of-scope"), (1, "in-scope")])
