@@ -14,6 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from evals.compare import main
 from evals.comparison.comparing import ComparisonOptions, pair
 from evals.comparison.comparing import compare as compare_reports
+from evals.comparison.mismatches import changes
 from evals.comparison.records import Comparison, Difference, Run
 from evals.comparison.sections import render
 from evals.errors import ReportError
@@ -355,6 +356,19 @@ def test_verdicts_of_two_judges_are_not_compared_and_fail_a_tolerance() -> None:
     assert made.differences[0].note == made.regressions[0].reason == "given by different judges, so not compared"
     assert not made.regressions[0].passed
     assert compared(first, report({PRECISION: [0.0, 0.0]})).mismatches == []  # one has none: nothing to compare
+
+
+def test_settings_that_differ_are_named_by_their_place_without_those_on_which_no_score_depends() -> None:
+    first = {
+        "retriever": {"top_k": 5, "keyword": {"k1": 1.2}},
+        "name": "a",
+        "baseline": "a.json",
+        "judge": {"model": None, "cache_path": 1},
+    }
+    second = {"retriever": {"top_k": 9, "keyword": {"k1": None}}, "name": "b", "judge": {"model": None, "sample": 3}}
+    assert changes(first, second) == [("retriever.top_k", 5, 9, ""), ("retriever.keyword.k1", 1.2, None, "")]
+    with_judge = second | {"judge": {"model": "m", "sample": 3, "cache_path": 1}}
+    assert [one.what for one in changes(first, with_judge)][2:] == ["judge.model", "judge.sample"]
 
 
 # What moved

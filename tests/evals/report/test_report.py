@@ -250,19 +250,19 @@ def test_schema_and_reader_refuse_the_same(path: tuple[Any, ...], value: Any) ->
     assert VALIDATOR.is_valid(changed) == accepted
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("null", "which has a schema_version"),
-        ('{"schema_version": 1}', "expected a report of schema version 2, found version 1; make it again"),
-        ('{"schema_version": true}', "found version True"),
-        ('{"schema_version": 2}', "not a report of schema version 2:"),
-        (json.dumps(SMALL | {"config": {"tracking": "x"}}), "tracking: expected a table of settings"),
-    ],
-)
-def test_what_is_no_report_is_refused_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(ReportError, match=said):
-        parse(text, "r.json")
+NO_REPORTS = (
+    "null", '{"schema_version": 1}', '{"schema_version": true}', '{"schema_version": 2}',
+    json.dumps(SMALL | {"config": {"tracking": "x"}}),
+)  # fmt: skip
+
+
+def test_what_is_no_report_is_refused_with_its_place(snapshot: SnapshotAssertion) -> None:
+    told = []
+    for text in NO_REPORTS:
+        with pytest.raises(ReportError) as caught:
+            parse(text, "r.json")
+        told.append(str(caught.value))
+    assert told == snapshot
 
 
 @pytest.mark.slow
