@@ -80,9 +80,6 @@ def test_the_public_names_exist() -> None:
         _ = evals.evaluat
 
 
-# evaluate
-
-
 RIGHT = {HIT_RATE: 1, "ranking/precision_at_1": 1, "scope/abstention": 1}
 
 
@@ -172,9 +169,6 @@ def test_what_cannot_be_is_an_error_of_its_kind() -> None:
             wanted()
 
 
-# save
-
-
 def test_the_report_and_the_page_or_one_file_by_its_ending(tmp_path: Path) -> None:
     result = run()
     folder = result.save(tmp_path / "run")
@@ -184,9 +178,6 @@ def test_the_report_and_the_page_or_one_file_by_its_ending(tmp_path: Path) -> No
     for name, beginning in {"r.json": "{", "r.html": "<!doctype", "r.xml": "<?xml"}.items():
         file = result.save(tmp_path / name)
         assert file == tmp_path / name and file.read_text(encoding="utf-8").lower().startswith(beginning)
-
-
-# sweep and compare
 
 
 def test_cells_are_those_of_the_command(made: OnDisk, capsys: pytest.CaptureFixture[str]) -> None:

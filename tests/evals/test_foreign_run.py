@@ -82,9 +82,6 @@ def test_addresses_written_otherwise_are_noted(run: Run, made: Experiment) -> No
     assert "no returned chunk is from a page that evidence names" in flat(done)
 
 
-# Those whose chunks can be listed
-
-
 def test_a_store_gives_scores_and_its_list_and_is_exported_by_its_reference(run: Run) -> None:
     done = run("dense", "--retriever.threshold", "0.3", "--metrics", "*", "--export", "retriever.yaml")
     assert (done.code, done.err) == (0, "")
@@ -143,9 +140,6 @@ def test_a_named_collection_lists_the_chunks_of_a_retriever_that_reads_from_it(
     done = run("elsewhere", *collection)
     assert (done.code, done.out) == (2, "")
     assert "case 'forward': python" in done.err and "that collection 'robots' does not hold" in done.err
-
-
-# Faults
 
 
 FAULTS = (

@@ -98,9 +98,6 @@ def make_context(
     return Context(required=tuple(required), sources=sources, relevant_texts=texts or {}, seed=0)
 
 
-# Metrics
-
-
 def results_of(observations: Sequence[Observation]) -> Results:
     chunks, tables = ChunkList(), []
     places = np.full((len(observations), max((len(o.selection) for o in observations), default=0) or 1), -1)

@@ -113,9 +113,6 @@ def _mean(values: Sequence[Score]) -> float | None:
     return sum(numbers) / len(numbers) if numbers else None
 
 
-# The schema
-
-
 def objects(node: Any) -> Iterator[dict[str, Any]]:
     if isinstance(node, dict):
         if "properties" in node:

@@ -249,8 +249,6 @@ def test_a_folder_of_beir_is_read_and_unjudged_queries_are_left_out(tmp_path: Pa
     assert ids(load(tmp_path)) == ["q1"] and ids(load(tmp_path, split="dev")) == ["2"]
 
 
-# Choice and fingerprints
-
 CASES = golden_set([row("a", split="dev"), row("b", split="test"), row("c", split="test"), row("d")])
 
 

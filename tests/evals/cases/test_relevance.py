@@ -112,6 +112,16 @@ def test_what_evidence_makes_relevant(find: Find, evidence: dict[str, Any], chun
     assert find(case(evidence), *chunks) == Relevance(grades=grades, items=(frozenset(expected),))
 
 
+@both
+def test_of_a_passage_named_twice_the_highest_grade_counts_and_what_is_irrelevant_is_kept_apart(find: Find) -> None:
+    graded = passage(grade=1), passage(grade=3), passage("and more of it", grade=0)
+    one = case(*graded, relevant_ids={"x": 2, "z": 0, "a": -1})
+    found = find(one, chunk("a", QUOTE), chunk("b", "and more of it"), chunk("x"))
+    items = (frozenset("x"), frozenset("a"))
+    assert found == Relevance(grades={"x": 2, "a": 3}, items=items, irrelevant=frozenset("bz"))
+    assert find(case(in_scope=False), chunk("a", QUOTE)) == Relevance()
+
+
 def test_where_no_chunk_holds_half_the_one_that_holds_most_is_relevant_in_a_listed_collection_alone() -> None:
     quote = "a" * 40 + "b" * 45 + "c" * 40
     chunks = [chunk("1", "a" * 40), chunk("2", "b" * 45), chunk("3", "c" * 40)]
@@ -280,8 +290,6 @@ def test_a_page_that_cannot_be_read_is_named_by_file_and_address(tmp_path: Path)
             pages.page_of(make_chunk("c", **fields))
     assert [fault.partition(":")[0] for fault in pages.faults] == ["bad.md"]
 
-
-# Over HTTP
 
 HTML = """<!doctype html><html><head><title>Topics | Handbook</title><style>p {}</style></head><body>
 <nav><a>Home</a><p>Everywhere</p></nav>

@@ -58,9 +58,6 @@ def everything(folder: Path) -> set[str]:
     return {file.name for file in folder.rglob("*")}
 
 
-# What it prints and writes
-
-
 def test_two_files_are_compared_and_nothing_is_written(
     compare: Compare, folder: Path, snapshot: SnapshotAssertion
 ) -> None:
@@ -120,9 +117,6 @@ def test_bad_input(compare: Compare, folder: Path, snapshot: SnapshotAssertion) 
     assert (restricted.code, restricted.err) == (0, "")
     assert "Only the 1 queries that are the same in both runs are compared" in restricted.out
     assert everything(folder) == before
-
-
-# A page and Markdown
 
 
 def test_two_cells_of_a_grid_as_page_and_markdown(
@@ -195,8 +189,6 @@ def test_markdown_is_cut_before_github_refuses_it(tmp_path: Path, capsys: pytest
     assert all(f"{name} is worse by 1 (most: queries/pass_rate" in written for name in "12"), "every verdict is there"
 
 
-# Cells of a grid by their names
-
 BOTH = {"ranking/ndcg_at_10": 1, "ranking/recall_at_5": 3}
 SWEEP = {"mode": ["semantic", "hybrid"], "fusion": ["weighted", "rrf"], "top_k": [1, 5], "threshold": [0, 0.3, 0.5]}
 
@@ -253,9 +245,6 @@ def mismatches(first: Report, second: Report) -> dict[str, tuple[str, str]]:
     return {one.what: (one.baseline, one.other) for one in compared(first, second).mismatches}
 
 
-# Pairs
-
-
 def test_queries_are_paired_by_id_and_of_other_golden_data_those_whose_case_is_the_same() -> None:
     first = report({HIT: []}, rows=[row(name, {HIT: 1.0}) for name in "abc"], dataset_fingerprint="1" * 64)
     rows = [row("c", {HIT: 1.0}), row("b", {HIT: 1.0}, fingerprint="other"), row("x", {HIT: 1.0})]
@@ -270,9 +259,6 @@ def test_queries_are_paired_by_id_and_of_other_golden_data_those_whose_case_is_t
     assert pair(first, unknown).changed == pair(unknown, again).changed == ("c",)
     with pytest.raises(ReportError, match="nothing to compare"):
         compared(first, unknown, common=True)
-
-
-# Differences
 
 
 def test_a_metric_is_compared_over_the_queries_that_it_scores_in_both() -> None:
@@ -295,8 +281,6 @@ def test_metrics_are_the_headline_or_those_asked_for() -> None:
     named = compared(first, first, metrics=("ranking/*",)).differences  # nothing else, unless all are asked for
     assert [one.metric for one in named] == ["ranking/ndcg_at_3", NDCG] and len(compared(first, first).differences) == 3
 
-
-# Samples of judged queries
 
 LABELS = np.random.default_rng(0).integers(0, 5, 60) / 4
 JUDGED = np.clip(LABELS + np.random.default_rng(1).choice([0, 0, 0, 0.25, -0.25], 60), 0, 1)
@@ -336,9 +320,6 @@ def test_queries_that_were_not_drawn_fail_no_tolerance_and_a_failed_score_counts
     assert made.worst < made.difference
 
 
-# What differs besides
-
-
 def test_what_differs_besides_is_named_and_runs_of_one_kind_have_no_mismatch(snapshot: SnapshotAssertion) -> None:
     assert mismatches(report(SCORES), report(SCORES, started_at="later", duration_s=9.0)) == {}
     versions = {"python": "3.12", "ragas": "0.4.3", "new": "1"}
@@ -371,9 +352,6 @@ def test_settings_that_differ_are_named_by_their_place_without_those_on_which_no
     assert [one.what for one in changes(first, with_judge)][2:] == ["judge.model", "judge.sample"]
 
 
-# What moved
-
-
 def test_most_moved_first_each_query_once_by_the_metric_that_moved_it_most() -> None:
     first = report({NDCG: [0.5, 0.5, 0.5, 0.5], FALSE_ANSWER: [0.0, 0.0, 1.0, 0.0]})
     second = report({NDCG: [0.9, 0.1, 0.5, 0.5], FALSE_ANSWER: [1.0, 0.0, 0.0, 0.0]})
@@ -398,9 +376,6 @@ def test_a_moved_query_shows_both_results_and_what_was_best_below_the_threshold(
     assert "page.md:10-20" in shown and "nothing returned" in shown and "below the threshold 1. b.md" in shown
     assert long in render([made], width=100, color=False, queries=1, whole=True)
     assert max(map(len, shown.splitlines())) <= 100
-
-
-# Tolerances
 
 
 def test_a_drop_beyond_the_tolerance_or_unknown_is_a_regression() -> None:

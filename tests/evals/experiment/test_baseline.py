@@ -12,10 +12,13 @@ import pytest
 import yaml
 
 from evals import Evaluation, evaluate
+from evals.config.judge import JudgeConfig
 from evals.errors import ReportError
 from evals.experiment import facts
+from evals.judge.chat import make_chat
 from evals.report.head import criteria_line
 from evals.report.html.render import badge
+from evals.report.model import JudgeFacts
 from evals.run import main
 from retrievers.errors import ConfigError
 from tests.support.collections import index_pages, write_pages
@@ -232,6 +235,20 @@ def test_a_collection_that_is_gone_does_not_lose_the_run(world: Experiment, serv
     assert code == 3 and "cannot be read any more (" in report["facts"]["collection_changed"]
     compared = [one for one in report["criteria"] if one["condition"] == "no worse"]
     assert len(compared) > 5 and all(one["undecided"] and not one["passed"] for one in compared)
+
+
+def test_a_judge_is_known_by_all_that_its_verdicts_depend_on() -> None:
+    def judge(**changes: Any) -> JudgeFacts:
+        named = {"model": "openai:local", "base_url": "http://localhost:1/v1", **changes}
+        return facts.judge_facts(make_chat(JudgeConfig.model_validate(named), {"OPENAI_API_KEY": "sk-SECRET"}))
+
+    found = judge()
+    assert (found.provider, found.model) == ("openai", "local")
+    assert (found.parameters["temperature"], found.parameters["base_url"]) == (0.0, "http://localhost:1/v1")
+    assert judge() == found and judge(max_concurrency=2, timeout_s=9) == found
+    changes = ("temperature", 0.5), ("model", "openai:other"), ("max_output_tokens", 100), ("base_url", "http://h:2/v1")
+    assert len({found.fingerprint, *(judge(**{name: value}).fingerprint for name, value in changes)}) == 5
+    assert "SECRET" not in str(found)
 
 
 def git(*arguments: str) -> str:

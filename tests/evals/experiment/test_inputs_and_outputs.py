@@ -64,9 +64,6 @@ def test_cells_are_compared_by_what_can_score_the_queries() -> None:
         assert [*compared.config.objective.metrics] == [metric]
 
 
-# Files and names
-
-
 def test_runs_of_one_name_at_once_do_not_overwrite_each_others_reports(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         files = list(pool.map(lambda _: new_file(tmp_path / "reports", "nightly"), range(24)))

@@ -131,9 +131,6 @@ def test_faults_are_named_and_nothing_is_written(
     assert {done.code for done in told} == {2} and not (tmp_path / "out.jsonl").exists()
 
 
-# Skeletons
-
-
 def test_init_writes_skeletons_that_are_valid_once_filled_in(golden: Command, docs: Path, tmp_path: Path) -> None:
     config, out = tmp_path / "mine.yaml", tmp_path / "out.jsonl"
     config.write_text("retriever: {collection: mine, store: {path: store}}\n")

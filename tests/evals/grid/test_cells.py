@@ -252,9 +252,6 @@ RANKED_METRICS = ["ranking/*", "ranking/recall_at_10", "scope/*", "metadata/*", 
 NDCG = "ranking/ndcg_at_10"
 
 
-# Configurations
-
-
 def planned(sweep: dict[str, Any], **base: Any) -> Plan:
     return plan(RetrieverConfig.model_validate(base), SweepConfig.model_validate(sweep))
 
@@ -283,9 +280,6 @@ def test_every_declared_axis_changes_the_key_of_a_variant_wherever_it_applies(na
         assert len({tuple(effective(variant.settings).items()) for variant in made}) == 2
         assert {variant.parameters[name] for variant in made} == {one, other}
         assert len({variant.name for variant in made}) == 2
-
-
-# Cells of a small world
 
 
 def small(world: Experiment, **changes: Any) -> ExperimentConfig:

@@ -191,8 +191,6 @@ def test_what_is_said_keeps_these_queries_and_all_that_users_may_ask_apart() -> 
     assert why.startswith("Reason: it is the best by corrected verdicts (of all that users may ask it is at most 0.")
 
 
-# The objective
-
 RNG = np.random.default_rng(4)
 INSIDE = np.arange(42)[:, None] < 30
 KNOWN: dict[str, Floats] = {

@@ -97,9 +97,6 @@ def test_the_worst_are_failures_first_then_by_what_was_right_then_the_most_confi
     assert found == ["confident", "nothing", "half right", "poor by the judge"]
 
 
-# Did it pass
-
-
 def test_met_criteria_alone_are_no_praise_and_a_run_that_is_incomplete_never_passes() -> None:
     met = Gate(metric=HIT_RATE, condition=">= 0.4", figure=0.5, passed=True, reason="")
     made = report(result(gates=(met,)))
@@ -126,9 +123,6 @@ def test_the_criteria_in_a_sentence(own: list[bool], baseline: list[bool], incom
     gates = [Gate(metric="m", condition=">= 1", figure=1.0, passed=one, reason="") for one in own]
     gates += [Gate(metric="m", condition="no worse", figure=1.0, passed=one, reason="") for one in baseline]
     assert criteria_line(report().model_copy(update={"criteria": gates, "incomplete": incomplete})) == said
-
-
-# What to run next, and what is shown first
 
 
 @pytest.mark.parametrize("flags", sorted({*FLAGS.values()}))
@@ -180,9 +174,6 @@ def test_a_cell_that_is_not_there_is_refused_with_one_that_is(grid: Measured, na
         cell_report(report(grid), name)
     with pytest.raises(ReportError, match="no results by cell"):
         cell_report(report(), name)
-
-
-# A report's file
 
 
 GENERATE_AND_BUILD = """

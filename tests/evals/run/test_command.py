@@ -313,9 +313,6 @@ def loaded(*arguments: str, env: dict[str, str] | None = None) -> ExperimentConf
     return load_config(parser().parse_args(arguments), env or {})
 
 
-# `retrieval-evals COMMAND`
-
-
 @pytest.mark.parametrize(("command", "given"), [("golden label", "FILE"), ("search", "QUERY"), ("compare", "RUN ...")])
 def test_help_begins_with_what_has_to_be_given(command: str, given: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
@@ -349,9 +346,6 @@ def test_the_exit_code_is_that_of_the_command(
 ) -> None:
     done = call(whole, arguments, capsys)
     assert done.code == code and said in (done.err if code else done.out)
-
-
-# The flags of a run
 
 
 def test_the_default_experiment_has_no_part_in_a_run_on_other_data() -> None:

@@ -203,9 +203,6 @@ def test_without_a_judge_no_llm_metric_and_a_note(plain: Run, report: Report, mo
     assert whole["judge"] is None and whole["facts"]["judge"] is None and PRECISION not in whole["metrics"]
 
 
-# ragas' own classes
-
-
 def test_metrics_without_a_model_are_scored_by_ragas_after_the_first_screen(plain: Run, report: Report) -> None:
     done = plain("--metrics", WITHOUT_MODEL, "--html", "page.html")
     assert (done.code, report()["ragas_check"]["status"]) == (0, "equal")

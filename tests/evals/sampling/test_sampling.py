@@ -128,9 +128,6 @@ def test_nine_queries_have_no_interval_unless_all_are_on_a_bound() -> None:
     assert sample.of_these(looks=1)[0] < 0.9
 
 
-# Differences
-
-
 def runs(n: int, seed: int = 3, noise: float = 0.1, total: int = 60) -> tuple[Two, Two]:
     """Two runs of which the first n are judged, and what foretells them."""
     rng = np.random.default_rng(seed)

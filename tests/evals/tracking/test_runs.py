@@ -116,9 +116,6 @@ def _failure(one: Any) -> tuple[str, str] | None:
     return (one.error.error_code, one.error.error_message) if getattr(one, "error", None) else None
 
 
-# What a run holds
-
-
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("name", ["by hand", "unlisted", "grid"])
 def test_what_mlflow_has_of_a_report(name: str, snapshot: SnapshotAssertion) -> None:
@@ -172,9 +169,6 @@ def test_a_comparison_is_written_to_the_other_run_by_the_keys_of_mlflow(
     assert {trace.info.tags["mlflow.eval.requestId"] for trace in traces_of(run)} == {"right", "wrong", "empty"}
     file = call(compare, [first, saved(named("a file"), tmp_path), *IN_TESTS.split(), "--track"], capsys)
     assert file.code == 2 and "--track: expected runs in MLflow, by id or name" in file.err
-
-
-# Live, late and again alike
 
 
 @pytest.mark.parametrize("kind", ["run", "grid"])
@@ -239,9 +233,6 @@ def test_two_at_once_write_it_once(tmp_path: Path) -> None:
     assert codes == [0, 0] and len(runs_of(made)) == 1
 
 
-# What fails
-
-
 @pytest.mark.parametrize("table", ["runs", "metrics", "spans"])
 def test_a_database_that_takes_no_more_costs_a_line_and_no_traceback(
     folder: Path, tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
@@ -255,9 +246,6 @@ def test_a_database_that_takes_no_more_costs_a_line_and_no_traceback(
     assert (done.code, done.out, done.err.count("\n")) == (3, "", 1)
     assert done.err.startswith(f"incomplete: MLflow at {uri} failed: ")
     assert "RUNNING" not in [run.info.status for run in client(uri).search_runs(["0", "1"])]
-
-
-# Where it is written
 
 
 def test_criteria_are_told_as_far_as_mlflow_knows_them() -> None:

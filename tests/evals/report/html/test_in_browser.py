@@ -273,9 +273,6 @@ def test_it_prints_with_its_figures_and_their_colours(browser: Chromium, page: P
         assert words in text
 
 
-# Cells query by query
-
-
 def test_every_figure_is_the_report_s(wide: Chromium, section: Any) -> None:
     weight, found = section.decision.weight, section.results
     means = {name: metric.mean for name, metric in section.metrics.items()}
