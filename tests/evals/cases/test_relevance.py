@@ -21,6 +21,7 @@ from evals.cases.reading import load_golden
 from evals.cases.relevance import (
     UNLISTED,
     Relevance,
+    check_evidence,
     evidence_urls,
     known_pages,
     labelled_ids,
@@ -254,6 +255,17 @@ def test_chunks_without_page_or_heading_are_a_fault_where_evidence_needs_them(
     with pytest.raises(ExperimentError, match=re.escape(said)):
         resolve_returned([case(evidence)], {"q": chunks}, None)
     assert returned(case(relevant_ids={"a": 1}), *chunks).grades == {"a": 1}, "ids need neither"
+
+
+def test_evidence_must_be_in_its_source_page(one_page: SourcePages) -> None:
+    check_evidence([case(passage(), passage(None, "Joints"), relevant_ids={"x": 1})], one_page, {})
+    for evidence, said in (
+        (passage(page="/docs/b"), "there is no page '/docs/b'"),
+        (passage("nothing that stands on this page in any way"), "no chunk of '/docs/a' holds the quote 'nothing that"),
+        (passage(None, "Legs"), "no chunk of '/docs/a' stands under the heading 'Legs'"),
+    ):
+        with pytest.raises(DatasetError, match=re.escape(f"golden.jsonl:7: evidence.1: {said}")):
+            check_evidence([case(passage(), evidence)], one_page, {"q": "golden.jsonl:7"})
 
 
 # Source pages of a folder and of a site: where a text stands, what the page says of it, and whom is asked

@@ -14,8 +14,9 @@ from sklearn.metrics import accuracy_score, cohen_kappa_score
 
 from evals.cases.case import Labelling
 from evals.collect.observations import Failure, Observation, Summary, Unscored
-from evals.judge.trust import Agreement, agree, measure
+from evals.judge.trust import Agreement, agree, measure, summaries
 from evals.judge.verdicts import ChunkVerdict, Judging
+from evals.metrics.llm import FIGURES, SPENT
 from evals.sampling.corrected import shrunk_weight
 from evals.sampling.order import judging_order
 from evals.stats.intervals import wilson
@@ -234,3 +235,14 @@ def test_they_are_a_random_sample_or_it_is_said_why_not() -> None:
         found = corrected(said("small", SMALL), observations(labelled))
         assert (found.value is None) == bool(note)
         assert re.search(note, found.note)
+
+
+def test_a_second_pass_is_compared_with_the_first() -> None:
+    first = said("small", SMALL)
+    again = said("small", {key: SMALL[key] ^ (number % 5 == 0) for number, key in enumerate(IDS)}, IDS[:50])
+    lost = {**again.verdicts, (IDS[1], "a"): TIMEOUT}
+    trust = measure(replace(first, again=replace(again, verdicts=lost)), observations(people(ORDER[:20])), 0)
+    assert [one.metric for one in summaries(trust)] == [name for name in FIGURES if name not in SPENT]
+    found = trust.self_agreement
+    assert found is not None and (found.metric, found.n, found.n_failed) == ("judge/self_agreement", 99, 1)
+    assert found.value == pytest.approx(89 / 99)

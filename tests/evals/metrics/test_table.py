@@ -6,6 +6,7 @@ from itertools import combinations_with_replacement
 from math import inf, isfinite
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -261,6 +262,16 @@ def test_a_figure_of_a_stage_has_the_interval_of_its_statistic(
     assert (found.value, embedding.value) == pytest.approx((value, value / 10), abs=1e-9)
     assert (found.ci_low, found.ci_high) == (interval.low, interval.high)
     assert declared(found.metric).range == (0, inf)
+
+
+def test_calling_the_same_queries_more_often_does_not_narrow_the_interval_of_the_mean() -> None:
+    """Twelve queries, each always as slow as it is: a hundred calls of each tell no more of other queries than one."""
+    own = tuple(np.random.default_rng(0).exponential(10, 12).tolist())
+    once, often = (of_run("latency/total_mean_ms", timed(*own * count, queries=12)) for count in (1, 100))
+    assert often.n == 1_200
+    assert (often.value, often.ci_low, often.ci_high) == pytest.approx(
+        (once.value, once.ci_low, once.ci_high), rel=0.01
+    )
 
 
 @pytest.mark.parametrize(
