@@ -1,7 +1,7 @@
 """Reports put together by hand, of as many queries and metrics as a test needs."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals.report.model import Report
@@ -111,17 +111,6 @@ def _score(value: Score) -> Any:
 def _mean(values: Sequence[Score]) -> float | None:
     numbers = [value for value in values if isinstance(value, float | int)]
     return sum(numbers) / len(numbers) if numbers else None
-
-
-def objects(node: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(node, dict):
-        if "properties" in node:
-            yield node
-        for inner in node.values():
-            yield from objects(inner)
-    elif isinstance(node, list):
-        for inner in node:
-            yield from objects(inner)
 
 
 def closed(schema: dict[str, Any]) -> Any:

@@ -52,6 +52,15 @@ def refused(path: Path) -> DatasetError:
     return caught.value
 
 
+def test_a_case_is_as_it_was_written_up_to_every_limit() -> None:
+    written = {
+        "id": "a", "query": " ".join(["w"] * 512), "evidence": [{"source_url": "/docs/a", "grade": 10}],
+        "relevant_ids": {"x": 2, "y": 0, "z": -1}, "min_results": 100, "human_verdicts": {"x": 1, "ü y": 0},
+        "reference_answer": "yes",
+    }  # fmt: skip
+    assert Case.model_validate(written).model_dump(exclude_unset=True) == written
+
+
 def test_the_documentation_names_every_field_and_its_example_is_valid() -> None:
     text = (Path(__file__).parents[3] / "docs" / "golden.md").read_text(encoding="utf-8")
     assert [name for name in Case.model_fields if f"`{name}`" not in text] == []

@@ -16,7 +16,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
 from evals.experiment.inputs import load_inputs
 from evals.grid.axes import plan
-from evals.grid.decision import ABSTENTION, FALSE_ANSWER, Decision
+from evals.grid.decision import ABSTENTION, FALSE_ANSWER, NO_OUT_OF_SCOPE, Decision
 from evals.grid.decision import with_utility as both_sides
 from evals.grid.heldout import load_held_out, with_held_out
 from evals.grid.measure import Measured, measure_pool, retrieve
@@ -138,6 +138,17 @@ def test_criteria_that_cells_can_meet_restrict_the_choice(grid_of: Callable[...,
     assert swept_of(either).ranking.constraints == {"scope/abstention": "< 1"}
     said = f"no cell has {FALSE_ANSWER} <= 0 and scope/abstention < 1, so that the criteria had no part"
     assert any(said in note for note in either.notes)
+
+
+@pytest.mark.parametrize(("ids", "is_told"), [(("in0", "in1"), True), (("soup", "france"), False)])
+def test_data_of_one_kind_have_no_decision_and_say_what_they_lack(
+    world: Experiment, ids: tuple[str, ...], is_told: bool
+) -> None:
+    config = settings(world, metrics=METRICS, sweep=SWEEP, retriever__candidates=20, dataset__ids=ids)
+    made = Bench(config, {}).grid(config)
+    swept = swept_of(made)
+    assert (swept.decision, swept.promised, swept.signals) == (None, (), ())
+    assert (NO_OUT_OF_SCOPE in made.notes) == is_told
 
 
 def test_without_out_of_scope_queries_tokens_alone_recommend_no_threshold(tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from evals.collect.observations import Failure, Observation, Score, Unscored
+from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.judge.budget import Usage
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import ChunkVerdict, Judging, average_precision
+from evals.metrics import METRICS, RunMetric
 from evals.metrics.declaration import NO_VALUE, Context, QueryMetric, summarise
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
 from evals.sampling.order import judging_order
@@ -21,6 +22,7 @@ MANY = [*random_observations(24, seed=0)]
 EMPTY = observe("talk", [])
 UNANSWERED = observe("pose", ["forward"], reference_answer=None)
 ERRING = {"false_useful": 0.3, "false_useless": 0.3}
+NO_JUDGE = "there is no judge (judge.model)"
 SPENT = Unscored(reason="the budget of 2 calls is spent", missing=True)
 YES = ChunkVerdict(verdict=1, reason="")
 
@@ -89,6 +91,22 @@ def test_when_judging_ends_early_no_empty_result_behind_counts(metric: str) -> N
     summary = summarise(metric_of(metric), found)
     assert (summary.n, summary.n_unscored, summary.n_missing) == (3, 3, 3)
     assert (summary.bound_low, summary.bound_high) == pytest.approx((2 / 6, 5 / 6))
+
+
+def test_costs_are_those_of_the_whole_run() -> None:
+    def figure(name: str, said: Judging | None) -> Summary:
+        metric = METRICS[name]
+        assert isinstance(metric, RunMetric)
+        return metric.summarise(Observed(observations=()), context(said))
+
+    paid = judging(usage=Usage(calls=7, hits=3, tokens_in=1000, tokens_out=50, usd=0.25))
+    expected = {"calls": 7, "cache_hits": 3, "tokens": 1050, "usd": 0.25}
+    assert {name: figure(f"cost/judge_{name}", paid).value for name in expected} == expected
+    unpriced = figure("cost/judge_usd", judging())
+    assert unpriced.value is None and unpriced.note == "no price for cohere:command in judge.prices"
+    for name in METRICS:
+        if name.startswith(("judge/", "cost/judge_")) or name.endswith("corrected"):
+            assert (figure(name, None).value, figure(name, None).note) == (None, NO_JUDGE)
 
 
 # Six distinct words, so that a useful chunk holds at least two of them.

@@ -9,14 +9,14 @@ from syrupy.assertion import SnapshotAssertion
 
 from evals.cases.pages import SourcePageError, SourcePages
 from evals.cases.relevance import Relevance
-from evals.collect.observations import Observation, Observed, Validation
+from evals.collect.observations import LatencyPass, Observation, Observed, Validation
 from evals.judge.budget import Usage
 from evals.judge.verdicts import Judging
 from evals.metrics import notes as subject
 from evals.metrics.declaration import NO_LABELS, Context
 from evals.metrics.outcomes import FIRST, validate
 from retrievers.config import RetrieverConfig
-from retrievers.records import Chunk
+from retrievers.records import Chunk, StageTimings
 from tests.support.observed import (
     PAGE,
     candidates_of,
@@ -132,6 +132,13 @@ def test_partial_successes_count_as_failed_and_queries_without_labels_as_neither
     assert scored("queries/pass_rate", RUN) == [1.0, 0.0, 0.0, 1.0, NO_LABELS]
     assert report.content_relevance == report.accuracy_scores == (1.0, 1.0, 0.0, 1.0, None)
     assert report.times_ms == (1.0,) * 5, "that of the search that was scored"
+
+
+def test_times_are_those_of_the_serial_calls() -> None:
+    totals = {"one": (1.0, 3.0), "two": (5.0, 5.0), "three": (10.0, 20.0), "four": (2.0, 2.0)}
+    times = [StageTimings(embed_ms=0.5, total_ms=totals[query][repeat]) for repeat in range(2) for query in totals]
+    calls = LatencyPass(concurrency=1, query_ids=(*totals, *totals), timings=tuple(times))
+    assert validate(results_of(RUN[:4]), calls, make_context(), 5).times_ms == (2.0, 5.0, 15.0, 2.0)
 
 
 JUDGED = Judging(model="cohere:c", verdicts={}, scores={}, claims={})

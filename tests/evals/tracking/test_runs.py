@@ -16,12 +16,13 @@ from mlflow.entities import Run, Span
 from mlflow.tracing.client import TracingClient
 from syrupy.assertion import SnapshotAssertion
 
-from evals.collect.observations import Gate
+from evals.collect.observations import Gate, Summary
 from evals.compare import main as compare
+from evals.errors import TrackingError
 from evals.judge.verdicts import Claim
 from evals.report.model import JudgeFacts, Report
 from evals.tracking.__main__ import main
-from evals.tracking.values import metric_values, tags
+from evals.tracking.values import MOST_METRICS, metric_values, tags
 from tests.support.command import call
 from tests.support.results import report
 from tests.support.stored_reports import stored
@@ -141,6 +142,16 @@ def test_what_mlflow_has_of_a_report(name: str, snapshot: SnapshotAssertion) -> 
     assert listed[0] == "report.html" and made.verdict in unescape(known["files"]["report.html"].decode())
 
 
+def test_metrics_are_values_alone_those_that_say_most_first() -> None:
+    metrics: dict[str, float | None] = {f"candidates/recall_at_{n}": n / 7 for n in range(1, 60)}
+    metrics |= {"ranking/ndcg_at_5": 0.123456789, "ranking/hit_rate_at_5": 1.0, "a": None}
+    entries = {name: Summary(metric=name, value=value) for name, value in metrics.items()}
+    found = metric_values(report().model_copy(update={"metrics": entries, "criteria": []}))
+    first = ["ranking/hit_rate_at_5", "ranking/ndcg_at_5", "candidates/recall_at_1"]
+    assert len(found) == MOST_METRICS and list(found)[:3] == first
+    assert found.items() <= metrics.items()
+
+
 @pytest.mark.usefixtures("folder")
 def test_of_more_queries_than_wanted_the_first_are_taken_and_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evals.tracking.runs.BATCH", 7)
@@ -246,6 +257,14 @@ def test_a_database_that_takes_no_more_costs_a_line_and_no_traceback(
     assert (done.code, done.out, done.err.count("\n")) == (3, "", 1)
     assert done.err.startswith(f"incomplete: MLflow at {uri} failed: ")
     assert "RUNNING" not in [run.info.status for run in client(uri).search_runs(["0", "1"])]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_deleted_experiment_is_named() -> None:
+    run = run_of(written(named("r"), experiment="gone"))
+    client().delete_experiment(run.info.experiment_id)
+    with pytest.raises(TrackingError, match="'gone' was deleted; name another"):
+        written(named("again"), experiment="gone")
 
 
 def test_criteria_are_told_as_far_as_mlflow_knows_them() -> None:
