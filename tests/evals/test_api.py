@@ -242,22 +242,18 @@ def text_of(html: str) -> str:
     return unescape(re.sub(r"<[^>]+>", "", html)).strip("\n")
 
 
-def test_a_run_is_shown(made: OnDisk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_and_a_sweep_are_shown(made: OnDisk, capsys: pytest.CaptureFixture[str]) -> None:
     result = evaluate(experiment=Experiment.load(made.config))
-    assert str(result) == repr(result) and len(repr(result)) < MOST
-    assert call(main, ["--config", made.config, "--no-gate"], capsys).out.startswith(f"{result!r}\n")
+    swept = sweep(Experiment.load(made.config, {"sweep": {"top_k": [1, 3], "threshold": [0.1, 0.3]}}))
+    for each, flags in ((result, []), (swept, ["--sweep.top-k", "1,3", "--sweep.threshold", "0.1,0.3"])):
+        assert str(each) == repr(each) and len(repr(each)) < MOST
+        assert call(main, ["--config", made.config, "--no-gate", *flags], capsys).out.startswith(f"{each!r}\n")
+    for words in ("Which threshold and top_k?", "Grid of 4 cells", "queries pass"):
+        assert words in str(swept)
     shown, frame = result._repr_html_().split("<iframe ")
     assert text_of(shown) == repr(result)
     [page] = re.findall(r'srcdoc="([^"]*)"', frame)
     assert unescape(page) == result.save("page.html").read_text(encoding="utf-8")
-
-
-def test_a_sweep_is_shown(made: OnDisk, capsys: pytest.CaptureFixture[str]) -> None:
-    printed = repr(sweep(Experiment.load(made.config, {"sweep": {"top_k": [1, 3], "threshold": [0.1, 0.3]}})))
-    flags = ["--sweep.top-k", "1,3", "--sweep.threshold", "0.1,0.3"]
-    assert call(main, ["--config", made.config, "--no-gate", *flags], capsys).out.startswith(f"{printed}\n")
-    assert "Which threshold and top_k?" in printed and "Grid of 4 cells" in printed and "queries pass" in printed
-    assert len(printed) < MOST
 
 
 def test_a_comparison_is_shown(made: OnDisk, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import yaml
 
-from evals import Evaluation, evaluate
+from evals import Evaluation, compare_runs, evaluate
 from evals.config.judge import JudgeConfig
 from evals.errors import ReportError
 from evals.experiment import facts
@@ -93,6 +94,21 @@ def test_with_another_top_k_what_was_returned_is_compared_at_the_larger_one_as_i
     more = evaluate(experiment=settings(made, metrics=METRICS, baseline=str(fewer))).report
     assert more.baseline is not None and more.passed
     assert {one.metric: one.verdict for one in more.baseline.differences}["ranking/recall_at_3"] == "better"
+
+
+def test_a_top_k_that_is_no_depth_of_a_metric_is_compared_at_too(made: Experiment, whole: Evaluation) -> None:
+    wide = evaluate(experiment=settings(made, metrics=METRICS, retriever__top_k=4))
+    file = wide.save(made.folder / "wide.json")
+    report = evaluate(experiment=settings(made, metrics=METRICS, retriever__top_k=3, baseline=str(file))).report
+    assert report.baseline is not None
+    recall = {one.metric: one for one in report.baseline.differences}["ranking/recall_at_4"]
+    rows = [row for row in wide.report.queries if row.relevant]
+    by_hand = [len(row.relevant.keys() & {hit.chunk_id for hit in row.retrieved}) / len(row.relevant) for row in rows]
+    assert recall.baseline == pytest.approx(np.mean(by_hand))
+    assert recall.other == pytest.approx(report.metrics["ranking/recall_at_3"].value)
+    assert "ranking/recall_at_4" in {one.metric for one in report.criteria}
+    [between] = compare_runs(wide, whole)
+    assert {"ranking/recall_at_4", "ranking/ndcg_at_4"} <= {one.metric for one in between.differences}
 
 
 def test_what_differs_besides_the_retrieval_and_what_is_not_compared_is_noted(

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from evals.cases.reading import golden_set
-from evals.config.experiment import ExperimentConfig
+from evals.config.experiment import ExperimentConfig, TrackingConfig
 from evals.errors import DatasetError, ExperimentError
 from evals.experiment.bench import index_if_stale, open_bench
 from evals.experiment.inputs import load_inputs, with_objective
-from evals.experiment.outputs import new_file, run_names
+from evals.experiment.outputs import Outputs, check_outputs, new_file, run_names, with_report
 from evals.grid.axes import plan
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
@@ -70,6 +70,18 @@ def test_runs_of_one_name_at_once_do_not_overwrite_each_others_reports(tmp_path:
     assert {file.name for file in files} == {"nightly.json", *(f"nightly-{number}.json" for number in range(2, 25))}
     with pytest.raises(ConfigError, match=r"nightly\.json: cannot be written: "):
         new_file(tmp_path / "reports" / "nightly.json", "x")
+
+
+def test_a_run_that_is_tracked_has_a_report_in_any_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    own, tracked, untracked = Outputs(report=tmp_path / "own.json"), TrackingConfig(), TrackingConfig(enabled=False)
+    for wanted, tracking in ((own, tracked), (Outputs(), untracked)):
+        check_outputs(wanted, tracking)
+        assert with_report(wanted, tracking, "one") == wanted
+    assert list(tmp_path.iterdir()) == []
+    assert with_report(Outputs(), tracked, "one") == Outputs(report=Path("mlruns/reports/one.json"))
+    (tmp_path / "mlruns").touch()  # is not asked for where nothing goes there
+    check_outputs(own, TrackingConfig(uri="http://127.0.0.1:9"))
 
 
 def test_a_run_is_named_by_its_settings() -> None:

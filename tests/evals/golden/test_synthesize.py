@@ -107,6 +107,23 @@ def test_dropped_queries_are_replaced_by_ones_to_further_passages_and_nothing_is
         assert (len(model.chats), written(tmp_path)) == (bought, cases)
 
 
+def test_more_of_a_type_leave_the_first_as_they_are_and_begin_at_other_passages(
+    synthesize: Synthesize, tmp_path: Path
+) -> None:
+    with WritingModel() as model:
+        assert synthesize(model, "--out-of-scope", "3").code == 0
+        assert [(row["in_scope"], row["query_type"]) for row in written(tmp_path)] == [(False, "near_domain")] * 3
+        model.requests.clear()
+        assert synthesize(model, "--per-type", "factual=4,keyword=1", "--force").code == 0
+        first, bought = written(tmp_path), len(model.chats)
+        done = synthesize(model, "--per-type", "factual=9,keyword=1", "--force")
+    assert f"  10 calls, {bought} answers from the store" in done.out, done.out
+    assert [case for case in written(tmp_path) if case in first] == first
+    passages = [PASSAGE.findall(chat.prompt)[0][2] for chat in model.chats if PASSAGE.search(chat.prompt)]
+    assert len(passages) == len({*passages}) == 10
+    assert {case["split"] for case in first} == {"dev", "test"}
+
+
 @pytest.mark.parametrize("text", ["The passage looks useful.", "", '{"answer": 42}'], ids=["prose", "empty", "keys"])
 def test_a_model_without_a_usable_answer_or_refusing_its_key_writes_no_file(
     synthesize: Synthesize, tmp_path: Path, text: str
