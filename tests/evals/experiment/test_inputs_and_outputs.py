@@ -18,6 +18,8 @@ from evals.grid.axes import plan
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError, StoreError
+from retrievers.indexing.chunking import CHUNKING_VERSION
+from tests.support.collections import mark
 from tests.support.experiment import PAGES, Experiment, index_once, make_experiment, settings, silent
 
 LABELLED: dict[str, Any] = {"id": "l", "query": "how?", "relevant_ids": {"a": 1}}
@@ -125,6 +127,25 @@ def test_changed_added_and_removed_pages_are_brought_up_to_date(made: Experiment
     found = stored(config)
     assert set(found) == {"Topics", "Quality of service", "Services"}
     assert "what was lost" in found["Quality of service"][0] and not stale(config)
+
+
+def test_another_context_indexes_again_and_none_named_keeps_the_recorded_one(made: Experiment) -> None:
+    before, config = stored(settings(made)), settings(made, index__context="title")
+    assert stale(config) and not stale(config) and not stale(settings(made))
+    after = stored(config)
+    assert {heading: text for heading, (text, _) in after.items()} == {k: text for k, (text, _) in before.items()}
+    assert after["Forward kinematics"][1] == "Kinematics"
+    with QdrantRetriever.open(config.retriever, env={}, index=config.index) as retriever:
+        assert retriever.info.index["context"] == "title"
+
+
+@pytest.mark.parametrize("other", [{"chunking": CHUNKING_VERSION - 1}, {"state": "building"}])
+def test_what_was_cut_by_another_version_or_is_unfinished_is_made_again(
+    made: Experiment, other: dict[str, Any]
+) -> None:
+    config = settings(made)
+    mark(config.retriever.store, "robots", **other)
+    assert stale(config) and not stale(config)
 
 
 def test_a_collection_that_is_not_its_own_is_refused_with_another_context(made: Experiment) -> None:

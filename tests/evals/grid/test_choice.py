@@ -215,3 +215,11 @@ def test_the_interval_of_a_sum_over_strata_adds_theirs_in_squares() -> None:
             up += (weight * ((own.high or 0) - mean)) ** 2
         ends = standing.value - sqrt(down), standing.value + sqrt(up)
         assert (standing.interval.low, standing.interval.high) == pytest.approx(ends)
+
+
+def test_a_query_that_only_some_cells_score_is_dropped_by_all_metrics() -> None:
+    holed = KNOWN["ndcg"].copy()
+    holed[3, 1] = NAN
+    made = combine({"holed": 1.0, "recall": 1.0}, {"holed": holed, "recall": KNOWN["recall"]}, is_bounded=True)
+    assert made.dropped == 1
+    assert made.values == pytest.approx(np.delete((holed + KNOWN["recall"])[:30], 3, axis=0))

@@ -5,6 +5,7 @@ Faults of the network are in `tests/faults/test_clients.py`, what is a verdict a
 
 import asyncio
 import json
+import logging
 import math
 import random
 import re
@@ -267,6 +268,18 @@ def test_failures_among_answers_end_nothing(server: ChatServer) -> None:
     too_long = ChatFault(status=400, message="This model's maximum context length is 8192 tokens")
     run = asked(server, TEXTS[:10], fault=too_long, when=FIRST)
     assert (len(run.sent), run.verdicts.count(0), run.fatal, run.usage.stopped) == (10, 9, None, "")
+
+
+def test_faults_of_several_kinds_are_attempts_together_a_repair_follows_any_and_each_is_logged(
+    server: ChatServer, caplog: Any
+) -> None:
+    with caplog.at_level(logging.INFO, "evals"), server.faulty("prose", When(calls={2})):
+        assert asked(server, [USEFUL], fault="500", when=FIRST, later=True).verdicts == [1]
+    told = [(record.stage, record.attempt) for record in caplog.records if "trying again" in record.message]
+    assert told == [("judge", 1), ("judge", 2)] and "status 500, internal error" in caplog.text
+    with server.faulty("slow"):
+        run = asked(server, [USEFUL], fault="500", when=When(calls={1, 2, 3}), later=True, timeout_s=0.1)
+    assert (run.verdicts, len(run.sent)) == (["Timeout"], 4)
 
 
 def test_a_rate_limit_is_waited_for_which_is_no_attempt(server: ChatServer) -> None:
