@@ -17,7 +17,6 @@ from syrupy.assertion import SnapshotAssertion
 from evals.cases import pages as source_pages
 from evals.cases.case import Case
 from evals.cases.pages import SourcePage, SourcePageError, SourcePages, open_sources
-from evals.cases.reading import load_golden
 from evals.cases.relevance import (
     UNLISTED,
     Relevance,
@@ -32,14 +31,11 @@ from evals.cases.relevance import (
     resolve_returned,
     share_held,
 )
-from evals.config.experiment import DatasetConfig, SourcesConfig
+from evals.config.experiment import SourcesConfig
 from evals.errors import DatasetError, ExperimentError
 from evals.metrics.metadata import wrong_fields
-from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import IndexingError
-from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.markdown import parse_page
-from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
 from tests.support.indexing import TOPICS
 from tests.support.loopback import HEAD, LoopbackServer, Reply, Request, drip, flood, raw_server
@@ -190,32 +186,6 @@ def test_three_quotes_without_a_page_are_found_among_5000_chunks_in_a_moment() -
     found = resolve(cases, chunks, {})
     assert [set(found[str(n)].grades) for n in named] == [{str(n)} for n in named]
     assert time.perf_counter() - start < 10, "comparing each chunk whole takes 112 s"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("max_tokens", [256, 32])
-def test_the_handbooks_evidence_resolves_however_it_is_cut(handbook: Path, max_tokens: int) -> None:
-    def cut(**settings: Any) -> list[Chunk]:
-        pages = read_corpus(handbook / "docs").pages
-        return [one for page in pages for one in chunk_page(page, max_tokens, count_tokens, **settings)]
-
-    chunks, merged, rng = cut(), cut(merge_small=True), random.Random(0)
-    pages = sorted({one.source_url or "" for one in chunks})
-    cases = load_golden(DatasetConfig(path=handbook / "golden.jsonl")).cases
-    evidence = [item for one in cases for item in one.evidence]
-    for item in evidence:
-        page = [one for one in chunks if one.source_url == item.source_url]
-        under = [one for one in page if item.heading in (one.section_path or "").split(" > ")]
-        whole = {one.chunk_id for one in under if normalise(item.quote or "") in normalise(one.text)}
-        found = set(listed(case(item.model_dump()), *page).grades)
-        assert found and whole <= found, item
-    for item in rng.sample(evidence, 30):
-        other = rng.choice([page for page in pages if page != item.source_url])
-        with pytest.raises(DatasetError):
-            listed(case({**item.model_dump(), "source_url": other}), *(c for c in chunks if c.source_url == other))
-    for one in rng.sample(chunks, 60):
-        held = listed(case({"source_url": one.source_url, "heading": one.heading}), *merged).grades
-        assert any(c.chunk_id in held and normalise(one.text) in normalise(c.text) for c in merged), one.source
 
 
 JOINTS = "Joints have encoders, and encoders have indices."

@@ -256,6 +256,18 @@ def planned(sweep: dict[str, Any], **base: Any) -> Plan:
     return plan(RetrieverConfig.model_validate(base), SweepConfig.model_validate(sweep))
 
 
+def test_of_depths_that_change_nothing_the_least_is_taken_and_combinations_that_find_the_same_are_one() -> None:
+    for sweep, base, expected in (
+        ({"fusion": ["weighted", "rrf"]}, {}, ["semantic"]),
+        ({"candidates": "100,50"}, {}, ["semantic"]),
+        ({"candidates": "50,100"}, {"mode": "keyword"}, ["keyword candidates 50", "keyword candidates 100"]),
+        ({"candidates": "50,100"}, {"group_by": "module"}, ["semantic candidates 50", "semantic candidates 100"]),
+    ):
+        made = planned(sweep, **base)
+        assert [variant.name for variant in made.variants] == expected
+        assert "candidates" not in sweep or made.variants[0].settings.candidates == 50
+
+
 BASES = [
     {"mode": mode, "fusion": fusion, "rerank": rerank, "threshold": 0.3}
     for mode, fusion, rerank in product(get_args(Mode), get_args(Fusion), get_args(RerankerName))

@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evals.collect.observations import Failure, Score, Summary, Unscored
 from evals.config.experiment import ObjectiveConfig
 from evals.grid.judging import CellProof
 from evals.grid.measure import Measured
+from evals.grid.sampled import sampled_summary
 from evals.report.grid import grid_section
 from evals.sampling.corrected import corrected
-from evals.sampling.order import judging_order
+from evals.sampling.order import NOT_DRAWN, judging_order
 from tests.support.chat_server import MODEL, CohereChatServer, OpenAIChatServer
 from tests.support.grid_world import choice_of, proof_of, swept_of
 from tests.support.judged_experiment import PRECISION, QUERIES, JudgedRounds
@@ -165,3 +167,22 @@ def test_auto_judges_until_the_interval_is_nearly_that_of_all(
     assert judging is not None and judging.drawn is not None and 20 <= len(judging.drawn) <= QUERIES
     order = judging_order(judged_world.bench.golden.cases, judged_world.config.seed)
     assert judging.drawn == frozenset(order[: len(judging.drawn)])
+
+
+def test_of_a_failed_query_the_bounds_are_those_where_it_counts_0_and_1() -> None:
+    """Of 60 queries 20 are judged, and labels mostly agree with the verdicts; another query has no reference."""
+    rng = np.random.default_rng(0)
+    labels = rng.choice([0.0, 0.5, 1.0], 60).tolist()
+    scores: list[Score] = [*np.clip(labels + rng.normal(0, 0.1, 60), 0, 1).tolist()[1:20], *[NOT_DRAWN] * 40]
+
+    def summary(first: Score, *more: Score) -> Summary:
+        return sampled_summary(
+            metric_of(PRECISION), [first, *scores, *more], [*labels, *[0.0] * len(more)], "labels", weight=None
+        )
+
+    found = summary(Failure(type="Timeout", message=""), Unscored(reason="the case has no reference answer"))
+    assert (found.n, found.n_failed, found.n_unscored) == (19, 1, 1)
+    assert found.sampled is not None and found.sampled.queries == 60
+    lost, won = summary(0.0), summary(1.0)
+    assert (found.bound_low, found.bound_high) == pytest.approx((lost.bound_low, won.bound_high))
+    assert lost.bound_high is not None and won.bound_high is not None and lost.bound_high < won.bound_high

@@ -21,7 +21,7 @@ from evals.sampling.corrected import shrunk_weight
 from evals.sampling.order import judging_order
 from evals.stats.intervals import wilson
 from tests.support.judged import judging
-from tests.support.observed import make_case, observe, results
+from tests.support.observed import candidates_of, make_case, observe, results
 
 Floats = NDArray[np.float64]
 TIMEOUT = Failure(type="TimeoutError", message="30 s")
@@ -235,6 +235,17 @@ def test_they_are_a_random_sample_or_it_is_said_why_not() -> None:
         found = corrected(said("small", SMALL), observations(labelled))
         assert (found.value is None) == bool(note)
         assert re.search(note, found.note)
+
+
+def test_queries_of_a_beginning_that_returned_nothing_are_seen_and_zero() -> None:
+    silent = {ORDER[3], ORDER[11], ORDER[40]}
+
+    def mean(seen: set[str]) -> Summary:
+        run = observations(people([key for key in ORDER[:20] if key in seen]))
+        returned = [replace(o, selection=candidates_of(())) if o.case.id in silent else o for o in run]
+        return corrected(said("small", SMALL), returned)
+
+    assert mean({*ORDER} - silent) == mean({*ORDER}) and mean({*ORDER} - silent).n == 20
 
 
 def test_a_second_pass_is_compared_with_the_first() -> None:

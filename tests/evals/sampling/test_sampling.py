@@ -271,6 +271,15 @@ def test_no_more_is_judged_than_was_asked_for(most: int, looks: list[int]) -> No
     assert [look.n for look in Judge(scores).looks(proxy, 1e-6, most=most)] == looks
 
 
+def test_the_cell_of_the_least_bound_is_chosen_before_the_one_of_the_best_mean() -> None:
+    """The second is on every query between the others, so that neither of them can be far above it."""
+    apart = np.where(np.arange(90) % 2, 0.3, -0.3) + 0.01
+    scores = 0.5 + np.column_stack([apart, np.zeros(90), -apart])
+    found = Judge(scores).rounds(np.zeros_like(scores), most=20)
+    assert scores[:20].mean(axis=0).argmax() == 0 and found.remaining.all()
+    assert found.chosen == 1 and found.within[1] < found.within[0]
+
+
 def test_how_queries_in_scope_and_others_differ_is_no_chance_for_users() -> None:
     """The first is ahead by 0.5 on each query in scope, and behind by 0.8 on each of as many others: by 0.1 in all."""
     scores = np.tile([0.8, 0.3], (40, 1))
