@@ -6,7 +6,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from evals.grid.choice import combine
-from evals.sampling.corrected import corrected
+from evals.sampling.corrected import corrected, difference
 from evals.sampling.rounds import Unjudged, judge_in_rounds
 from evals.stats.abstention import promise
 from evals.stats.bands import mean_bands, share_bands
@@ -84,3 +84,20 @@ def test_bounds_of_few_verdicts_stay_within_those_of_a_score(ones: int) -> None:
     judged[:10] = np.arange(10)[:, None] < ones
     low, high = corrected(judged, np.zeros((60, 1))).of_these(looks=1)
     assert (low[0] == 0.0, high[0] == 1.0) == (ones == 1, ones == 9)
+
+
+def test_two_samples_compared_the_other_way_round_have_the_mirrored_interval() -> None:
+    rng = np.random.default_rng(5)
+    labels = rng.integers(0, 5, (2, 120)) / 4
+    labels[1, :80] = labels[0, :80]
+    verdicts = np.where(rng.random((2, 120)) < 0.9, labels, np.minimum(1.0, labels + np.array([[0.0], [0.5]])))
+    verdicts[:, rng.permutation(120)[60:]] = np.nan
+    pair, weight = difference((verdicts[0], verdicts[1]), (labels[0], labels[1]), 0)
+    turned, _ = difference((verdicts[1], verdicts[0]), (labels[1], labels[0]), 0)
+    assert weight > 0 and pair.interval.low is not None and pair.interval.high is not None
+    mirrored = -pair.interval.high, -pair.interval.low
+    assert (turned.interval.low, turned.interval.high) == pytest.approx(mirrored)
+    judged = ~np.isnan(verdicts).any(axis=0)
+    foretold = weight * (labels[1] - labels[0])
+    numbers = foretold + np.where(judged, 120 / judged.sum() * (verdicts[1] - verdicts[0] - foretold), 0.0)
+    assert (pair.p_test, pair.difference) == pytest.approx((sign_flip(numbers, 0)[0], numbers.mean()))

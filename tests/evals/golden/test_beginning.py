@@ -111,6 +111,27 @@ def test_passages_are_found_where_half_of_them_stands_or_told_and_left_out(
     assert golden("check", tmp_path / "out.jsonl", "--docs", docs).code == 0
 
 
+@pytest.mark.parametrize("kind", ["pages", "collection"])
+def test_a_passage_longer_than_a_chunk_is_found_in_its_page_whole(
+    golden: Command, imported: Command, tmp_path: Path, docs: Path, kind: str
+) -> None:
+    text = f"## Speed\n\n{STEPPER}\n\n## Rates\n\n{RATE}\n\n## Ends\n\n{STEPPER[::-1]}"
+    (docs / "both.md").write_text(f"---\ntitle: Both\n---\n{text}\n")
+    rows = [{"user_input": "How?", "reference_contexts": [text], "split": name} for name in ("dev", "test")]
+    (tmp_path / "ragas.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    flags = ["--docs", str(docs), "--base-url", "/x"]
+    if kind == "collection":
+        flags = ["--store.path", str(tmp_path / "s"), "--collection", "own"]
+        assert retrievers(["index", str(docs), "--base-url", "/x", *flags, "--quiet"]) == 0
+    done = imported(tmp_path / "ragas.jsonl", "--split", "dev", *flags)
+    assert "found 1, not found 0" in done.out and "left out" not in done.out, done.out
+    [case] = cases(tmp_path)
+    assert case["evidence"] == [{"source_url": "/x/both", "quote": text}]
+    *_, command = done.out.strip().partition("next: python -m evals.golden ")
+    assert golden(*command.removesuffix(", and label what has no evidence").split()).code == 0
+    assert "exists already" in golden("import", tmp_path / "ragas.jsonl", "--out", tmp_path / "out.jsonl").err
+
+
 def test_faults_are_named_and_nothing_is_written(
     imported: Command, docs: Path, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:

@@ -265,6 +265,17 @@ def test_in_place_of_a_failed_verdict_stands_what_the_labels_let_expect() -> Non
     assert (never.chosen, never.n) == (None, 20)
 
 
+@pytest.mark.parametrize(("most", "looks"), [(10, []), (20, [20]), (24, [20, 23])])
+def test_where_a_budget_ends_the_looks_before_it_count(most: int, looks: list[int]) -> None:
+    scores, proxy = world(1, behind=0.02)
+    made = Judge(scores, most).looks(proxy, 0.001)
+    found = made[-1]
+    assert [look.n for look in made if look.chosen is not None] == looks
+    assert (found.chosen is None) == bool(np.isnan(found.within).all()) == (not looks)
+    assert found.n == (looks[-1] if looks else 20)
+    assert found.users.all() or looks
+
+
 @pytest.mark.parametrize(("most", "looks"), [(7, [7]), (25, [20, 23, 25]), (200, [20, 23, 26, 30])])
 def test_no_more_is_judged_than_was_asked_for(most: int, looks: list[int]) -> None:
     scores, proxy = world(1, total=30, behind=0.01)

@@ -113,6 +113,15 @@ def refused(reference: str, uri: str | None = None, experiment: str = "tests") -
     return str(caught.value)
 
 
+def test_by_id_in_whatever_experiment_and_by_name(runs: list[str], tmp_path: Path) -> None:
+    found = open_run(runs[2], None, "another that there is not")
+    assert (found.name, found.report.name, found.origin) == ("twice", "place 2", f"MLflow run {runs[2]}")
+    assert open_run(NAMES[3], None, "tests").report.name == "place 3"
+    file = tmp_path / "report"  # a file comes first, whatever its name
+    file.write_text(report().model_dump_json(), encoding="utf-8")
+    assert open_run(str(file), None, "tests").origin == str(file)
+
+
 def test_a_reference_to_several_runs_or_none_is_refused_with_what_to_write(runs: list[str]) -> None:
     first, *listed = refused("twice").splitlines()
     assert first == "2 runs are called 'twice'; give an id:"
