@@ -248,6 +248,12 @@ def test_queries_of_a_beginning_that_returned_nothing_are_seen_and_zero() -> Non
     assert mean({*ORDER} - silent) == mean({*ORDER}) and mean({*ORDER} - silent).n == 20
 
 
+def test_without_their_verdicts_there_is_no_correction() -> None:
+    trust = measure(said("small", SMALL), observations({}), 0)
+    assert trust.correction is None and trust.tiers == [] and trust.self_agreement is None
+    assert trust.agreement is not None and trust.agreement.accuracy.n == 260
+
+
 def test_a_second_pass_is_compared_with_the_first() -> None:
     first = said("small", SMALL)
     again = said("small", {key: SMALL[key] ^ (number % 5 == 0) for number, key in enumerate(IDS)}, IDS[:50])

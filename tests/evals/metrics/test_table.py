@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations_with_replacement
 from math import inf, isfinite
 from typing import Any
@@ -31,6 +32,7 @@ from evals.stats import intervals as stats
 from retrievers.config import RetrieverConfig
 from retrievers.records import StageTimings
 from tests.support.observed import (
+    candidates_of,
     make_case,
     make_chunk,
     make_context,
@@ -232,6 +234,18 @@ def test_the_auroc_has_the_interval_of_so_many_queries_of_each_scope() -> None:
     found, expected = over("scope/auroc", RUN), stats.auroc_interval(4 / 6, 3, 2)
     assert (found.ci_low, found.ci_high) == pytest.approx((expected.low, expected.high))
     assert found.note == "3 in scope, 2 out of scope"
+
+
+@pytest.mark.parametrize("best", [0.5, None])
+@pytest.mark.parametrize("name", ["scope/auroc", "scope/max_out_of_scope_score"])
+def test_a_retriever_without_cosines_has_no_figure_even_where_it_found_nothing(name: str, best: float | None) -> None:
+    asked_of_it = [asked(in_scope=inside, best=best, returned=False) for inside in (True, False)]
+    without = [replace(o, candidates=candidates_of(o.candidates, no_cosine="it gives no scores")) for o in asked_of_it]
+    assert [o.top_score for o in without] == [None, None]
+    found = over(name, without)
+    assert (found.value, found.n, found.note) == (None, 0, "it gives no scores")
+    assert found.n_unscored == (2 if name == "scope/auroc" else 1)
+    assert over("scope/abstention", without).value == 1.0
 
 
 TIMES = tuple(float(n) for n in range(1, 101))
