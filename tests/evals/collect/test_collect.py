@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from syrupy.assertion import SnapshotAssertion
 
@@ -25,13 +26,14 @@ from evals.config.experiment import LatencyConfig
 from evals.errors import ExperimentError
 from evals.run import main
 from retrievers import QdrantRetriever
-from retrievers.config import EmbeddingConfig
+from retrievers.config import EmbeddingConfig, RetrieverConfig
 from retrievers.embedding.models import CheckedEmbeddings, make_embeddings
 from retrievers.errors import ConfigError, EmbeddingError, ForeignRetrieverError, RetrievalError
 from retrievers.retriever.opened import open_retriever
 from retrievers.search.candidates import Candidates
 from tests.support.command import Done, call
-from tests.support.experiment import CASES, Experiment, load_report, settings, silent
+from tests.support.experiment import CASES, SETTINGS, Experiment, load_report, settings, silent
+from tests.support.foreign import HERE
 from tests.support.foreign import settings as settings_of_own
 from tests.support.judged_experiment import make_judged
 from tests.support.observed import make_case
@@ -148,6 +150,11 @@ ALL = ("--metrics", "ranking/*,candidates/*,scope/*,content/*,metadata/*,cost/*,
 SWEEP = ("--sweep.mode", "semantic,keyword,hybrid", "--sweep.top-k", "1:3", "--sweep.threshold", "0:0.4:0.2")
 
 
+def pairs(query: str) -> list[tuple[Document, float]]:
+    texts = {"an arm": 0.3 + 0.6 * ("arm" in query), "a leg": 0.2}
+    return [(Document(id=text, page_content=text), score) for text, score in texts.items()]
+
+
 def flags_of(made: Experiment) -> list[str | Path]:
     return ["--config", made.config, "--quiet", "--no-gate", "--metrics", "ranking/*,scope/*"]
 
@@ -210,13 +217,36 @@ def test_the_figures_are_those_of_the_run_that_saved_it(made: Experiment, run: R
     assert after["facts"].get("collection_changed") is None
 
 
+def test_a_retriever_of_the_users_own_is_saved_too(made: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its chunks cannot be listed, and its factory is not called again."""
+    made.write_config({name: value for name, value in SETTINGS.items() if name not in ("retriever", "index")})
+    file, reports = made.folder / "kept", [made.folder / "0.json", made.folder / "1.json"]
+    for report, where in zip(reports, ("--save-retrieval", "--from-retrieval"), strict=True):
+        flags = ["--config", made.config, "--quiet", "--retriever.python", f"{HERE}:plain"]
+        done = call(main, [*flags, where, file, "--output", report], capsys)
+        assert (done.code, done.err) == (0, "")
+    before, after = map(load_report, reports)
+    assert figures(after) == figures(before)
+    assert (after["facts"]["retriever"], after["facts"]["relevance"]) == (before["facts"]["retriever"], "returned")
+
+
+def test_a_run_that_names_no_retriever_has_the_saved_one(tmp_path: Path) -> None:
+    """Also a function that was given, its settings and its depth."""
+    kept: Any = str(tmp_path / "kept")
+    given = RetrieverConfig(candidates=20)
+    grid: dict[str, Any] = {"top_k": "1:2", "threshold": "0:0.8:0.2", "metrics": ["ranking/*", "scope/*"]}
+    first = sweep(pairs, BY_TEXT, experiment=Settings(retriever=given), outputs=Outputs(retrieval=kept), **grid)
+    again = sweep(golden=BY_TEXT, from_retrieval=kept, **grid)
+    assert again.cells.equals(first.cells) and again.recommended == first.recommended
+    with pytest.raises(ExperimentError, match="only the saved retrieval names the retriever"):
+        sweep(golden=BY_TEXT, from_retrieval=kept, outputs=Outputs(export=tmp_path / "retriever.yaml"), **grid)
+
+
 def test_no_threshold_is_held_against_a_retrieval_without_scores(tmp_path: Path) -> None:
     evaluate(lambda _: ["an arm"], BY_TEXT, outputs=Outputs(retrieval=tmp_path / "kept"))
     for cut in ({"retriever": {"threshold": 0.2}}, {"threshold": {"false_answer": 0.9}}):
         with pytest.raises(ExperimentError, match=r"expected scores to hold threshold 0.* against, got a retrieval"):
             evaluate(golden=BY_TEXT, experiment=Settings.model_validate(cut), from_retrieval=tmp_path / "kept")
-    with pytest.raises(ExperimentError, match="only the saved retrieval names the retriever"):
-        evaluate(golden=BY_TEXT, from_retrieval=tmp_path / "kept", outputs=Outputs(export=tmp_path / "r.yaml"))
 
 
 OTHERWISE = (

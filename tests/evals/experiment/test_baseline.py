@@ -11,6 +11,8 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import yaml
+from langchain_qdrant import QdrantVectorStore
+from qdrant_client import QdrantClient, models
 
 from evals import Evaluation, compare_runs, evaluate
 from evals.config.judge import JudgeConfig
@@ -21,7 +23,10 @@ from evals.report.head import criteria_line
 from evals.report.html.render import badge
 from evals.report.model import JudgeFacts
 from evals.run import main
+from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
+from retrievers.retriever.opened import adopt_given
+from tests.support import distances
 from tests.support.collections import index_pages, write_pages
 from tests.support.collections import settings as retriever_settings
 from tests.support.command import call
@@ -251,6 +256,26 @@ def test_a_collection_that_is_gone_does_not_lose_the_run(world: Experiment, serv
     assert code == 3 and "cannot be read any more (" in report["facts"]["collection_changed"]
     compared = [one for one in report["criteria"] if one["condition"] == "no worse"]
     assert len(compared) > 5 and all(one["undecided"] and not one["passed"] for one in compared)
+
+
+def test_a_collection_made_elsewhere_is_known_by_texts_and_vectors_from_all_over_it(server: Changing) -> None:
+    vectors = np.random.default_rng(0).normal(size=(600, 5))
+
+    def write(numbers: range, sign: float) -> None:
+        texts = [{"page_content": f"{number}"} for number in numbers]
+        points = models.Batch(ids=[*numbers], vectors=(sign * vectors[numbers]).tolist(), payloads=texts)
+        server.client.upsert("big", points)
+
+    server.client.create_collection("big", models.VectorParams(size=5, distance=models.Distance.COSINE))
+    write(range(600), 1)
+    client = QdrantClient(server.url, check_compatibility=False)
+    store = QdrantVectorStore(client, "big", distances.EMBEDDINGS, validate_collection_config=False)
+    retriever, _ = adopt_given(store, RetrieverConfig(trust_embedding=True), None, {})
+    first = facts.collection_facts(retriever)
+    assert facts.collection_facts(retriever) == first
+    write(range(300, 600), -1)
+    changed = facts.collection_facts(retriever)
+    assert first and changed and facts.differences(first, changed) == "content of 256 sampled points"
 
 
 def test_a_judge_is_known_by_all_that_its_verdicts_depend_on() -> None:

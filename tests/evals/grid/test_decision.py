@@ -23,10 +23,15 @@ from evals.grid.measure import Measured, measure_pool, retrieve
 from evals.grid.objective import describe, range_of
 from evals.metrics.declaration import Collaborators
 from evals.report.grid import results_by_cell
+from evals.report.grid_sections import UNSCORED
 from evals.report.head import next_flags
+from evals.report.html import render_page
+from evals.report.html.render import figure_data
+from evals.report.terminal import render
 from evals.stats.intervals import wilson
 from tests.support.experiment import Experiment, settings, silent
 from tests.support.grid_world import METRICS, SWEEP, Bench, choice_of, make_world, swept_of
+from tests.support.stored_reports import stored
 
 NDCG, RECALL, TOKENS = "ranking/ndcg_at_10", "ranking/recall_at_5", "cost/context_tokens"
 
@@ -168,6 +173,18 @@ def test_cells_are_named_by_the_range_of_their_settings(made: Measured) -> None:
     assert describe(grid, 7) == "semantic, top_k 3, threshold 0.1"
     assert range_of(grid, [0, 7]) == "semantic, top_k 1 … 3, threshold 0 … 0.1"
     assert range_of(grid, [0, 99]) == "2 retrievals, top_k 1 … 5, threshold 0 … 0.9"
+
+
+def test_what_no_threshold_can_be_chosen_for_is_said_first() -> None:
+    report = stored("grid")
+    assert report.grid
+    lacking = report.model_copy(update={"notes": [*report.notes, NO_OUT_OF_SCOPE]})
+    assert render(lacking, width=200, color=False).lower().startswith(NO_OUT_OF_SCOPE.lower()[:100])
+    grid = report.grid.model_copy(update={"axes": {"top_k": [1, 5]}})
+    unscored = report.model_copy(update={"notes": [f"{UNSCORED}: no threshold"], "grid": grid})
+    for shown in (render(unscored, width=200, color=False), render_page(unscored)):
+        assert "gives no scores, so no threshold can be chosen" in shown and "the threshold is not swept" in shown
+    assert figure_data(unscored)["grid"]["explored"]["weight"] is None
 
 
 @pytest.mark.parametrize(("weight", "which"), [(0, "out-of-scope"), (1, "in-scope")])

@@ -142,6 +142,24 @@ def test_a_cell_keeps_what_reaches_its_threshold(world: Experiment, bench: Bench
     assert len(sizes) > 1
 
 
+@pytest.mark.parametrize("signal", ["cosine", "bm25", "rerank"])
+def test_every_score_that_the_search_holds_says_how_far_it_separates(
+    world: Experiment, bench: Bench, signal: str
+) -> None:
+    reranked: dict[str, Any] = {f"retriever__{name}": value for name, value in RERANKED.items()}
+    made = bench.grid(experiment(world, signal, sweep={"top_k": [2], "threshold": [0, 0.5]}, **reranked))
+    own, *others = swept_of(made).signals
+    assert own.name == signal and {each.name for each in (own, *others)} == {"cosine", "bm25", "rerank"}
+    assert [other.auroc for other in others] == sorted((other.auroc for other in others), reverse=True)
+    best: dict[bool, list[float]] = {True: [], False: []}
+    for observed in swept_of(made).grid.results(0).observations():
+        read = readings(signal, observed.case.query, tuple(observed.candidates), set())
+        top = observed.top_score or 0.0 if signal == "cosine" else max(read, default=0.0)
+        best[observed.case.in_scope].append(top)
+    pairs = [(inside > outside) + (inside == outside) / 2 for inside in best[True] for outside in best[False]]
+    assert own.auroc == pytest.approx(sum(pairs) / len(pairs))
+
+
 def test_the_first_line_says_that_the_score_does_not_separate(snapshot: SnapshotAssertion) -> None:
     report, told = stored("grid"), []
     assert report.grid and report.grid.decision and report.grid.choice

@@ -12,11 +12,12 @@ from evals.judge.verdicts import ChunkVerdict, Judging, average_precision
 from evals.metrics import METRICS, RunMetric
 from evals.metrics.declaration import NO_VALUE, Context, QueryMetric, summarise
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
-from evals.sampling.order import judging_order
+from evals.sampling.order import NOT_DRAWN, judging_order
 from tests.support.chat_server import ChatServer
 from tests.support.judged import ALL, PROTOCOLS, by_ragas, judge_of, judging, observe, oracle, random_observations
-from tests.support.observed import make_case, make_chunk, metric_of, results, scored
+from tests.support.observed import make_case, make_chunk, metric_of, results, results_of, scored
 from tests.support.observed import observe as observed
+from tests.support.results import observation
 
 MANY = [*random_observations(24, seed=0)]
 EMPTY = observe("talk", [])
@@ -91,6 +92,16 @@ def test_when_judging_ends_early_no_empty_result_behind_counts(metric: str) -> N
     summary = summarise(metric_of(metric), found)
     assert (summary.n, summary.n_unscored, summary.n_missing) == (3, 3, 3)
     assert (summary.bound_low, summary.bound_high) == pytest.approx((2 / 6, 5 / 6))
+
+
+@pytest.mark.parametrize("metric", ALL)
+def test_what_no_judge_was_asked_about_is_not_scored(metric: str) -> None:
+    assert scores(metric, [EMPTY, MANY[0]], None) == [Unscored(reason=NO_JUDGE)] * 2
+    assert scores(metric, [EMPTY], judging(drawn=frozenset())) == [NOT_DRAWN]
+    outside = observation("outside", MANY[0].candidates, 1)
+    values = metric_of(metric).values(results_of([outside, MANY[0]]), context(judging()))
+    assert values.issue[0] == -1, "of another scope there is no reason either"
+    assert np.isnan(values.values).all() and isinstance(values[1], Unscored)
 
 
 def test_costs_are_those_of_the_whole_run() -> None:

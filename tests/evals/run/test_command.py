@@ -11,6 +11,7 @@ from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -27,6 +28,7 @@ from retrievers.search.candidates import Candidates
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, Experiment, load_report
 from tests.support.loopback import free_port
+from tests.support.tracking import MlflowServer
 
 Run = Callable[..., Done]
 SWEEP = ("--sweep.top-k", "1:4", "--sweep.threshold", "0:0.9:0.1")
@@ -161,6 +163,19 @@ def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Ru
     assert load_report(file)["config"]["tracking"]["uri"] == shown
     kept = "".join(path.read_text() for path in folder.rglob("*") if path.is_file())
     assert "s3cret" not in kept + done.err + done.out
+
+
+def test_a_server_that_refuses_at_the_end_leaves_the_files_and_a_failed_run(run: Run, folder: Path) -> None:
+    files = ("--output", "r.json", "--junit", "deep/j.xml", "--html", "r.html")
+    with MlflowServer() as server:
+        server.refuse = ("runs/log-batch",)
+        done = run("--tracking.enabled", "true", "--tracking.uri", server.url, *files)
+    assert (done.code, server.statuses) == (3, ["FAILED"])
+    assert (folder / "r.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
+    assert ElementTree.parse(folder / "deep" / "j.xml").getroot().tag == "testsuites"
+    assert [*(folder / "deep").iterdir()] == [folder / "deep" / "j.xml"]
+    assert "ranking/hit_rate_at_3" in done.out
+    assert len(load_report(folder / "r.json")["queries"]) == len(CASES)
 
 
 def test_a_sweep_prints_its_best_cells_and_its_report_is_of_the_chosen_one(run: Run, folder: Path) -> None:

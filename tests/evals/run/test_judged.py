@@ -174,6 +174,15 @@ def test_a_plan_counts_what_the_run_will_ask(run: Run, server: ChatServer, flags
     assert (cached, calls) == (questions, 0)
 
 
+def test_a_plan_says_what_its_table_does_not_count(run: Run, server: ChatServer) -> None:
+    judged = ["--metrics", PRECISION, "--objective.metrics", PRECISION, "--judge.stop.margin", "0.05"]
+    planned = run("--plan", *judged, *SWEEP, "--judge.budget.calls", "1")
+    assert (planned.code, server.chats) == (0, []), planned.err
+    for said in ("within 0.05 of the best", "no price for", "Time at the given limits: about ", "would stop early: "):
+        assert said in planned.out
+    assert "  all " in planned.out and "each way to retrieve: 6 for candidates" in planned.out
+
+
 # A judge that cannot be asked, fails, or finds nothing of use
 
 

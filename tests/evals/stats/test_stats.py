@@ -402,3 +402,11 @@ def test_a_bound_is_the_least_lead_over_a_cell_that_may_be_the_best(looks: list[
             bound = moved - quantiles[best] * sqrt(share * square / (whole - 1))
             expected[cell] = min(expected[cell], bound)
     assert lower == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("strata", "judged", "freedom"), [(None, None, 5), (np.arange(6) % 2, None, 4), (None, 4, 3), (None, 1, 1)]
+)
+def test_of_two_cells_the_quantile_is_students(strata: None, judged: int | None, freedom: int) -> None:
+    found = compare_with_best(VALUES[:6, :2], loss=0.5, span=1.0, strata=strata, judged=judged, seed=0)
+    assert found.quantiles == pytest.approx(student_t.isf(0.05, freedom), rel=0.05 + 0.1 / freedom)
