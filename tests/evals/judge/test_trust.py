@@ -63,6 +63,18 @@ def test_it_equals_scikit_learn_whatever_the_order(found: list[tuple[int, int, i
     assert agreed(shuffled).accuracy == ours.accuracy and agreed(shuffled).kappa == ours.kappa
 
 
+def test_intervals_are_of_queries_that_have_the_label() -> None:
+    """Ten queries hold a chunk labelled 1, thirty one labelled 0: each rate has its own queries."""
+    rows = [row for query in range(20) for row in judged(f"q{query:02}", [(0, 0), (query % 4 == 0, 0)])]
+    rows += [row for query in range(20, 30) for row in judged(f"q{query}", [(query % 3 > 0, 1), (0, 0), (0, 0)])]
+    found = agreed(rows)
+    for one in (found.accuracy, found.kappa):
+        assert one.value is not None and one.ci_low is not None and one.ci_high is not None
+        assert one.ci_low < one.value < one.ci_high
+    without = agreed(rows[:-3])
+    assert without.kappa.note == "not computable: chunks labelled 1 in only 9 queries, 10 are needed"
+
+
 def test_full_agreement_counts_each_query_once() -> None:
     found = agreed([row for query in range(30) for row in judged(f"q{query}", [(1, 1), (0, 0)])])
     low = wilson(30, 30).low
