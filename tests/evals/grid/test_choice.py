@@ -117,6 +117,15 @@ def test_the_set_is_that_of_a_plain_step_down_with_a_loss_not_seen(count: int, s
     assert len(found ^ set(left)) <= near
 
 
+def test_of_cheaper_cells_within_the_margin_the_cheapest_is_recommended_and_of_these_the_best() -> None:
+    worse = np.where(np.arange(1_000) % 100 == 0, BASE - 0.2, BASE)
+    values = np.column_stack([worse, NEARLY, BASE, BASE - 0.3])
+    assert chosen(values, [1, 1, 2, 0]).recommended.cell == 1
+    assert chosen(values, [1, 1.5, 2, 0]).recommended.cell == 0
+    assert chosen(values, [1, 1.5, 2, 0], margin=0.005).recommended.cell == 1
+    assert chosen(values, [2, 2, 2, 2]).recommended.cell == 2
+
+
 def test_a_threshold_that_is_good_for_nothing_seen_is_not_taken_for_the_tokens_it_saves() -> None:
     values, cost = np.column_stack([BASE, NEARLY]), [900, 890]
     strict = cells(cost, threshold=[0, 0.3])
