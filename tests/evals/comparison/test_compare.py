@@ -14,6 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from evals.compare import main
 from evals.comparison.comparing import ComparisonOptions, pair
 from evals.comparison.comparing import compare as compare_reports
+from evals.comparison.differences import WHOLE_RUN
 from evals.comparison.mismatches import changes
 from evals.comparison.records import Comparison, Difference, Run
 from evals.comparison.sections import render
@@ -271,6 +272,17 @@ def test_a_metric_is_compared_over_the_queries_that_it_scores_in_both() -> None:
     dropped = found(NDCG, [0.5, "unscored", 0.2, "unscored", None], [0.25, 0.5, "unscored", "unscored", None])
     assert (dropped.n, dropped.baseline, dropped.other) == (1, 0.5, 0.25)
     assert (dropped.only_baseline, dropped.only_other, dropped.worst) == (("q2",), ("q1",), None)
+
+
+def test_a_difference_without_pairs_says_why() -> None:
+    for first, second, metric, note, value in (
+        (report({NDCG: NONE}), report({NDCG: [0.5]}), NDCG, "no query is scored in both: because", None),
+        (report({NDCG: [0.5, 0.5]}), report(SCORES | {NDCG: [0.5, 0.5]}), HIT, "not measured in the baseline", None),
+        (report({NDCG: [0.5]}, {P95: 1.0}), report({NDCG: [0.5]}, {P95: 3.0}), P95, WHOLE_RUN, 2.0),
+        (report({NDCG: [1]}, {P95: 1.0}), report({NDCG: [1]}, {P95: None}), P95, "no value in the other run: ", None),
+    ):
+        one = difference(first, second, metric)
+        assert one.note.startswith(note) and one.difference == value
 
 
 def test_metrics_are_the_headline_or_those_asked_for() -> None:
