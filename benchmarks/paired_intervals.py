@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from evals.stats.intervals import bounded_intervals, student_intervals
 from evals.stats.paired import ALPHA, EXACT, difference_intervals, sign_flip
-from tests.support.differences import POPULATIONS, tied
+from tests.numbers.worlds import DIFFERENCES, tied
 
 Floats = NDArray[np.float64]
 SIZES = (20, 40, 80, 225)
@@ -50,7 +50,7 @@ def simulate(share: float, n: int, samples: int) -> dict[str, Floats]:
     """Every method's [populations, 3]: coverage, share in conflict with the test, mean width over Student's."""
     rng = np.random.default_rng(n)
     rows: dict[str, list[list[float]]] = {}
-    for sizes, mean in POPULATIONS.values():
+    for sizes, mean in DIFFERENCES.values():
         differences = tied(sizes, share, rng, (n, samples))
         accepted = p_values(differences, rng) >= ALPHA
         ends = intervals(differences, accepted)

@@ -1,15 +1,19 @@
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 
 from evals.cases.pages import SourcePages
+from evals.golden.command import main as golden_command
 from evals.grid.measure import Measured
-from tests.support.command import shared_folder
-from tests.support.experiment import Experiment, index_once, make_experiment
-from tests.support.grid_world import make_grid
-from tests.support.indexing import read_pages
+from retrievers.records import Chunk
+from tests.support.cohere_server import KEY
+from tests.support.command import Done, call, shared_folder
+from tests.support.experiment import Experiment, index_once, make_experiment, settings
+from tests.support.grid_world import Bench, make_grid, make_world
+from tests.support.indexing import read_pages, true_chunks
 from tests.support.judged_experiment import JudgedRounds
 
 
@@ -48,3 +52,24 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Measured:
 def sources(tmp_path_factory: pytest.TempPathFactory) -> SourcePages:
     """Three small pages."""
     return read_pages(tmp_path_factory.mktemp("docs"))
+
+
+@pytest.fixture(scope="session")
+def chunk(sources: SourcePages) -> Chunk:
+    """What indexing makes of `A publisher sends messages. …`."""
+    return next(c for c in true_chunks(sources, "module-1/topics.md") if "publisher sends" in c.text)
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="session")
+def bench(world: Experiment) -> Bench:
+    return Bench(settings(world), {"COHERE_API_KEY": KEY})
+
+
+@pytest.fixture
+def golden(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    return lambda *arguments: call(golden_command, arguments, capsys)

@@ -80,9 +80,6 @@ def test_the_public_names_exist() -> None:
         _ = evals.evaluat
 
 
-# evaluate
-
-
 RIGHT = {HIT_RATE: 1, "ranking/precision_at_1": 1, "scope/abstention": 1}
 
 
@@ -172,9 +169,6 @@ def test_what_cannot_be_is_an_error_of_its_kind() -> None:
             wanted()
 
 
-# save
-
-
 def test_the_report_and_the_page_or_one_file_by_its_ending(tmp_path: Path) -> None:
     result = run()
     folder = result.save(tmp_path / "run")
@@ -184,9 +178,6 @@ def test_the_report_and_the_page_or_one_file_by_its_ending(tmp_path: Path) -> No
     for name, beginning in {"r.json": "{", "r.html": "<!doctype", "r.xml": "<?xml"}.items():
         file = result.save(tmp_path / name)
         assert file == tmp_path / name and file.read_text(encoding="utf-8").lower().startswith(beginning)
-
-
-# sweep and compare
 
 
 def test_cells_are_those_of_the_command(made: OnDisk, capsys: pytest.CaptureFixture[str]) -> None:
@@ -251,22 +242,18 @@ def text_of(html: str) -> str:
     return unescape(re.sub(r"<[^>]+>", "", html)).strip("\n")
 
 
-def test_a_run_is_shown(made: OnDisk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_and_a_sweep_are_shown(made: OnDisk, capsys: pytest.CaptureFixture[str]) -> None:
     result = evaluate(experiment=Experiment.load(made.config))
-    assert str(result) == repr(result) and len(repr(result)) < MOST
-    assert call(main, ["--config", made.config, "--no-gate"], capsys).out.startswith(f"{result!r}\n")
+    swept = sweep(Experiment.load(made.config, {"sweep": {"top_k": [1, 3], "threshold": [0.1, 0.3]}}))
+    for each, flags in ((result, []), (swept, ["--sweep.top-k", "1,3", "--sweep.threshold", "0.1,0.3"])):
+        assert str(each) == repr(each) and len(repr(each)) < MOST
+        assert call(main, ["--config", made.config, "--no-gate", *flags], capsys).out.startswith(f"{each!r}\n")
+    for words in ("Which threshold and top_k?", "Grid of 4 cells", "queries pass"):
+        assert words in str(swept)
     shown, frame = result._repr_html_().split("<iframe ")
     assert text_of(shown) == repr(result)
     [page] = re.findall(r'srcdoc="([^"]*)"', frame)
     assert unescape(page) == result.save("page.html").read_text(encoding="utf-8")
-
-
-def test_a_sweep_is_shown(made: OnDisk, capsys: pytest.CaptureFixture[str]) -> None:
-    printed = repr(sweep(Experiment.load(made.config, {"sweep": {"top_k": [1, 3], "threshold": [0.1, 0.3]}})))
-    flags = ["--sweep.top-k", "1,3", "--sweep.threshold", "0.1,0.3"]
-    assert call(main, ["--config", made.config, "--no-gate", *flags], capsys).out.startswith(f"{printed}\n")
-    assert "Which threshold and top_k?" in printed and "Grid of 4 cells" in printed and "queries pass" in printed
-    assert len(printed) < MOST
 
 
 def test_a_comparison_is_shown(made: OnDisk, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,11 +19,6 @@ from tests.support.foreign import HERE, chunks
 
 Run = Callable[..., Done]
 REPORT = "report.json"
-BY_ID: Sequence[Mapping[str, Any]] = [
-    {"id": "forward", "query": "forward kinematics of an arm", "relevant_ids": {chunks()[1].chunk_id: 2}},
-    {"id": "soup", "query": "onion soup recipe with cheese", "in_scope": False},
-]
-HEADING = {"source_url": "/docs/arms/kinematics", "heading": "Kinematics"}
 NEVER_SCORED = "ranking/expected_top3_in_5"  # no case of these golden data has three relevant chunks
 
 
@@ -81,24 +76,10 @@ def test_of_a_retriever_without_list_and_scores_it_is_said_what_is_not_known(
     assert "a retriever whose chunks cannot be listed" in done.out
 
 
-def test_golden_data_by_ids_needs_no_list_and_ids_that_are_not_known_are_noted(run: Run, made: Experiment) -> None:
-    made.write_golden(BY_ID)
-    assert run("with_ids", "--metrics", "ranking/*,ragas/id_*").code == 0
-    found = metrics()
-    assert [name for name, metric in found.items() if metric["value"] is None] == [NEVER_SCORED]
-    whole = ("ranking/recall_at_5", "ranking/ndcg_at_5", "ragas/id_context_recall")
-    assert {found[name]["value"] for name in whole} == {1.0}
-    assert "none of the 1 relevant_ids was returned for any query" in flat(run("plain"))
-    assert metrics()["ranking/hit_rate_at_5"]["value"] == 0.0
-
-
 def test_addresses_written_otherwise_are_noted(run: Run, made: Experiment) -> None:
     made.write_golden(json.loads(json.dumps(list(CASES)).replace("/docs/", "https://robots/docs/")))
     done = run("plain", "--sources.base-url", "https://robots/docs")
     assert "no returned chunk is from a page that evidence names" in flat(done)
-
-
-# Those whose chunks can be listed
 
 
 def test_a_store_gives_scores_and_its_list_and_is_exported_by_its_reference(run: Run) -> None:
@@ -161,9 +142,6 @@ def test_a_named_collection_lists_the_chunks_of_a_retriever_that_reads_from_it(
     assert "case 'forward': python" in done.err and "that collection 'robots' does not hold" in done.err
 
 
-# Faults
-
-
 FAULTS = (
     "x --retriever.python no_such:make", "plane", "fail", "leave", "not_a_factory", "words", "nothing", "a_class",
     "memory_store", "''", "none", "textless", "raises_in_the_middle", "leaves_in_the_middle", "without_pages",
@@ -184,16 +162,6 @@ def test_a_fault_is_named_and_nothing_written(
     assert done.err.replace(str(made.folder), "here") == snapshot
     assert "Traceback" not in done.err
     assert set(made.folder.rglob("*")) == before
-
-
-def test_headings_are_looked_up_in_the_pages(run: Run, made: Experiment) -> None:
-    made.write_golden([{"id": "head", "query": "kinematics", "evidence": [HEADING]}])
-    mapped = ["--retriever.metadata.map", "{source_url: source}", "--retriever.metadata.nested-under", "info"]
-    assert run("under_other_keys", *mapped).code == 0
-    assert metrics()["ranking/hit_rate_at_1"]["value"] == 1.0
-    made.write_config({**yaml.safe_load(made.config.read_text()), "sources": {}})
-    done = run("under_other_keys", *mapped)
-    assert done.code == 2 and "evidence names a heading, but no returned document does" in done.err
 
 
 def test_a_plan_counts_its_searches(run: Run) -> None:

@@ -17,7 +17,7 @@ from tests.support.judged_experiment import judge_flags, known_of, make_judged
 from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import KEY as QDRANT
 from tests.support.qdrant_server import QdrantServer
-from tests.support.tracking import mlflow_server
+from tests.support.tracking import MlflowServer
 
 TOKEN, PASSWORD, OWN = "mlflow-token-S3CR3T-77", "p4ssw0rd-S3CR3T-78", "own-service-S3CR3T-79"
 ESCAPED = "".join(f"\\u{ord(letter):04x}" for letter in COHERE)
@@ -113,7 +113,7 @@ def test_errors_of_servers_and_of_a_users_retriever(run: Run, server: CohereChat
         done.append(run("embedding", *cohere, f"--retriever.embedding.base-url={server.url}", PLAIN))
         rerank = ["--retriever.rerank=cross-encoder", f"--retriever.cross-encoder.base-url={server.url}"]
         done.append(run("rerank", *rerank, PLAIN))
-    with mlflow_server() as mlflow:
+    with MlflowServer() as mlflow:
         mlflow.errors["runs/create"] = (400, {"error_code": "BAD_REQUEST", "message": f"{TOKEN} of {PASSWORD}"})
         uri = mlflow.url.replace("http://", f"http://me:{PASSWORD}@")
         done.append(run("mlflow", f"--tracking.uri={uri}", PLAIN))

@@ -468,7 +468,7 @@ def test_a_run_outlives_a_store_that_restarts_says_so_once_and_counts_no_failed_
     ]
 
 
-# Answers; `tests/evals/cases/test_pages.py` has those without an end
+# Answers; `tests/evals/cases/test_relevance.py` has those without an end
 
 
 def fetched(head: bytes, content: bytes) -> httpx.Response:

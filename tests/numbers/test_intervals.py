@@ -4,12 +4,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
-from evals.stats.intervals import mean_intervals, wilson
+from evals.stats.intervals import mean_intervals
 from evals.stats.paired import compare, difference_intervals
-from tests.numbers.worlds import Counts, Floats, draws, ends, sign_flip
-from tests.support.differences import POPULATIONS, tied, valued
+from tests.numbers.worlds import DIFFERENCES, Counts, Floats, draws, ends, sign_flip, tied, valued
 
 pytestmark = pytest.mark.slow
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
@@ -50,16 +48,6 @@ def test_intervals_of_bounded_scores(shape: str) -> None:
         counts.at_least(f"n {n}, the interval of the mean", int(((low <= truth) & (truth <= high)).sum()), number, 0.93)
         counts.told(f"n {n}, its width", float(np.mean(high - low)))
     assert counts.wrong == []
-
-
-@pytest.mark.parametrize("n", [10, 20, 40, 66, 225])
-def test_intervals_of_proportions_are_nominal_on_average(n: int) -> None:
-    """Exact: coverage over the proportions from 0 to 1, by binomial probabilities."""
-    low, high = np.array([ends(wilson(successes, n)) for successes in range(n + 1)]).T
-    shares = (np.arange(2_000)[:, None] + 0.5) / 2_000
-    coverage = (binom.pmf(np.arange(n + 1), n, shares) * ((low <= shares) & (shares <= high))).sum(axis=1).mean()
-    Counts(f"proportions, n {n}").told("coverage on average", float(coverage))
-    assert coverage == pytest.approx(0.95, abs=0.006)
 
 
 def test_no_difference_is_told_that_the_exact_test_does_not_find() -> None:
@@ -127,7 +115,7 @@ def test_intervals_of_means_of_amounts_cover(name: str, n: int) -> None:
 def test_intervals_of_differences_that_are_mostly_ties_cover(share: float, n: int) -> None:
     """In every population, by two standard errors; before it is widened to 0 where the test does not reject that."""
     rng = np.random.default_rng(n)
-    for name, (sizes, mean) in POPULATIONS.items():
+    for name, (sizes, mean) in DIFFERENCES.items():
         differences = tied(sizes, share, rng, (n, SAMPLES))
         low, high = difference_intervals(differences, 1.0)
         covered = ((low <= (1 - share) * mean + 1e-12) & ((1 - share) * mean - 1e-12 <= high)).mean()

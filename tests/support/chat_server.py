@@ -113,12 +113,8 @@ class Planned:
         return due
 
 
-def too_many(seconds: float | None = None) -> ChatFault:
-    return ChatFault(status=429, headers={} if seconds is None else {"Retry-After": f"{seconds:g}"})
-
-
-def says(text: str, *, refused: bool = False, filtered: bool = False) -> ChatFault:
-    return ChatFault(says=lambda _: Output(text=text, refused=refused, filtered=filtered))
+def says(text: str, *, refused: bool = False) -> ChatFault:
+    return ChatFault(says=lambda _: Output(text=text, refused=refused))
 
 
 def _cut(right: Output) -> Output:
@@ -132,22 +128,17 @@ def _wrong_verdict(right: Output) -> Output:
     return Output(text=json.dumps(json.loads(right.text, object_hook=put)))
 
 
-SPOKEN: Mapping[str, ChatFault] = {
+FAULTS: Mapping[str, ChatFault] = {
+    "401": ChatFault(status=401),
+    "429": ChatFault(status=429),
+    "500": ChatFault(status=500),
+    "torn": ChatFault(sent=0.5),
+    "slow": ChatFault(stall=True),
     "cut": ChatFault(says=_cut),
     "verdict 7": ChatFault(says=_wrong_verdict),
     "refusal": says("I'm sorry, but I can't help with judging that passage.", refused=True),
     "prose": says("The passage looks rather useful to me."),
 }
-"""Faults of the model: what it says, in a reply that is otherwise in order."""
-FAULTS: Mapping[str, ChatFault] = {
-    "401": ChatFault(status=401),
-    "429": too_many(),
-    "500": ChatFault(status=500),
-    "torn": ChatFault(sent=0.5),
-    "slow": ChatFault(stall=True),
-    **SPOKEN,
-}
-FILTERED = says("", filtered=True)
 MESSAGES = {
     400: "bad request",
     401: "invalid api token",

@@ -62,10 +62,6 @@ def settings(made: Experiment, **changes: Any) -> ExperimentConfig:
     return build(ExperimentConfig, layers)
 
 
-def index(config: ExperimentConfig, env: Mapping[str, str]) -> None:
-    index_if_stale(config, env, silent)
-
-
 def index_once(made: Experiment) -> None:
     """Index the pages of an experiment; what this process has indexed alike before is linked.
 
@@ -76,7 +72,7 @@ def index_once(made: Experiment) -> None:
     if key in _stores:
         shutil.copytree(_stores[key], made.store, copy_function=_linked)
         return
-    index(config, {})
+    index_if_stale(config, {}, silent)
     folder = Path(tempfile.mkdtemp(prefix="stores-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
     _stores[key] = shutil.copytree(made.store, folder / "store", copy_function=_linked)
 

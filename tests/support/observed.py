@@ -98,9 +98,6 @@ def make_context(
     return Context(required=tuple(required), sources=sources, relevant_texts=texts or {}, seed=0)
 
 
-# Metrics
-
-
 def results_of(observations: Sequence[Observation]) -> Results:
     chunks, tables = ChunkList(), []
     places = np.full((len(observations), max((len(o.selection) for o in observations), default=0) or 1), -1)
@@ -136,7 +133,3 @@ def metric_of(name: QueryMetric | str) -> QueryMetric:
     metric = METRICS[name] if isinstance(name, str) else name
     assert isinstance(metric, QueryMetric)
     return metric
-
-
-def on_list(measure: Callable[[Results, int], Any]) -> Callable[[Sequence[str], Mapping[str, int], int], float]:
-    return lambda ranked, grades, k: float(measure(results_of([observe(results(*ranked), grades)]), k)[0])

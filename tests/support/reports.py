@@ -1,13 +1,12 @@
 """Reports put together by hand, of as many queries and metrics as a test needs."""
 
-import copy
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evals.comparison.records import Run
 from evals.report.model import Report
 from evals.report.parsing import parse
+from tests.support.results import FACTS
 
 NDCG = "ranking/ndcg_at_10"
 HIT = "ranking/hit_rate_at_5"
@@ -49,15 +48,6 @@ def metric(value: float | None, name: str = "", **changes: Any) -> dict[str, Any
     return {"metric": name, "value": value, "n": 1, "note": "nothing to say" if value is None else ""} | changes
 
 
-def facts(**changes: Any) -> dict[str, Any]:
-    return {
-        "started_at": "2026-01-02T03:04:05+00:00", "duration_s": 1.5, "dataset": "golden.jsonl",
-        "dataset_fingerprint": "beef", "in_scope": 2, "out_of_scope": 0,
-        "collection": {"name": "robots", "points": 578, "fingerprint": "c0ffee"}, "embedding": "wordllama:l2",
-        "versions": {"python": "3.11", "ragas": "0.4.3"}, "commit": "abc", "seed": 0,
-    } | changes  # fmt: skip
-
-
 def judge(**changes: Any) -> dict[str, Any]:
     return {"provider": "cohere", "model": "x", "parameters": {"temperature": 0.0}, "fingerprint": "1"} | changes
 
@@ -84,7 +74,7 @@ def document(
         "schema_version": 2,
         "name": "by hand",
         "passed": True,
-        "facts": facts(**{"in_scope": len(queries)} | changes),
+        "facts": FACTS.model_dump(mode="json") | {"in_scope": len(queries), "out_of_scope": 0} | changes,
         "config": {"retriever": {"mode": "semantic", "top_k": 3}},
         "metrics": values | {"queries/pass_rate": rate},
         "criteria": [],
@@ -114,10 +104,6 @@ def report(*arguments: Any, **changes: Any) -> Report:
     return parse(json.dumps(document(*arguments, **changes)), "by hand")
 
 
-def run(made: Report, reference: str = "a.json") -> Run:
-    return Run(reference=reference, origin=reference, name=made.name, report=made)
-
-
 def _score(value: Score) -> Any:
     return {value: "because"} if isinstance(value, str) else value
 
@@ -127,22 +113,7 @@ def _mean(values: Sequence[Score]) -> float | None:
     return sum(numbers) / len(numbers) if numbers else None
 
 
-# The schema
-
-
-def objects(node: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(node, dict):
-        if "properties" in node:
-            yield node
-        for inner in node.values():
-            yield from objects(inner)
-    elif isinstance(node, list):
-        for inner in node:
-            yield from objects(inner)
-
-
-def closed(schema: dict[str, Any]) -> dict[str, Any]:
-    made = copy.deepcopy(schema)
-    for one in objects(made):
-        one["additionalProperties"] = False
-    return made
+def closed(schema: dict[str, Any]) -> Any:
+    """Return the schema whose objects have no further properties."""
+    shut = {"additionalProperties": False}
+    return json.loads(json.dumps(schema), object_hook=lambda node: node | shut if "properties" in node else node)

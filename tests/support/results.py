@@ -27,25 +27,15 @@ from evals.metrics.declaration import QueryMetric
 from evals.report.build import build_report
 from evals.report.model import CollectionFacts, Facts, Report
 from evals.sampling.order import NOT_DRAWN
-from retrievers.records import Chunk, RetrievedChunk
-from tests.support.observed import candidates_of, make_context, results_of
+from retrievers.records import RetrievedChunk
+from tests.support.observed import candidates_of, make_chunk, make_context, results_of
 
 
 def hit(rank: int, score: float, chunk_id: str, **values: Any) -> RetrievedChunk:
-    chunk = Chunk(
-        chunk_id=chunk_id,
-        point_id=chunk_id,
-        text=f"text of {chunk_id}",
-        source_url=f"/docs/{chunk_id}",
-        file_path=f"{chunk_id}.md",
-        start_line=rank,
-        end_line=rank + 1,
-        module="m",
-        heading=f"Heading of {chunk_id}",
-    )
-    return RetrievedChunk(
-        rank=rank, score=score, score_scale="cosine", scores={"semantic": score}, chunk=replace(chunk, **values)
-    )
+    place = {"file_path": f"{chunk_id}.md", "start_line": rank, "end_line": rank + 1, "module": "m"}
+    about = {"source_url": f"/docs/{chunk_id}", "heading": f"Heading of {chunk_id}"}
+    chunk = make_chunk(chunk_id, **{**place, **about, **values})
+    return RetrievedChunk(rank=rank, score=score, score_scale="cosine", scores={"semantic": score}, chunk=chunk)
 
 
 def observation(

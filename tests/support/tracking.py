@@ -15,16 +15,13 @@ from tests.support.experiment import silent
 from tests.support.loopback import LoopbackServer, Reply, Request
 
 
-def config(**settings: Any) -> TrackingConfig:
-    return TrackingConfig.model_validate({"experiment": "tests", **settings})
-
-
 def text_of(report: Report) -> str:
     return json_text(report.plain(), indent=None)
 
 
 def written(report: Report, **settings: Any) -> Written:
-    return write_run(report, text_of(report), config(**settings), silent)
+    tracking = TrackingConfig.model_validate({"experiment": "tests", **settings})
+    return write_run(report, text_of(report), tracking, silent)
 
 
 def client(uri: str | None = None) -> MlflowClient:
@@ -83,7 +80,3 @@ class MlflowServer(LoopbackServer):
         if request.path.endswith("runs/update"):
             return Reply.json({"run_info": info})
         return Reply.json({"experiment": experiment, "run": {"info": info, "data": {}}})
-
-
-def mlflow_server() -> MlflowServer:
-    return MlflowServer()

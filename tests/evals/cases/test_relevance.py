@@ -1,9 +1,9 @@
-"""Which chunks a golden query makes relevant, in a listed collection and among what came back."""
+"""Which chunks a golden query makes relevant, in a listed collection and among what came back; and source pages."""
 
 import random
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
+from evals.cases import pages as source_pages
 from evals.cases.case import Case
-from evals.cases.pages import SourcePages, open_sources
-from evals.cases.reading import load_golden
+from evals.cases.pages import SourcePage, SourcePageError, SourcePages, open_sources
 from evals.cases.relevance import (
     UNLISTED,
     Relevance,
@@ -31,12 +31,15 @@ from evals.cases.relevance import (
     resolve_returned,
     share_held,
 )
-from evals.config.experiment import DatasetConfig, SourcesConfig
+from evals.config.experiment import SourcesConfig
 from evals.errors import DatasetError, ExperimentError
-from retrievers.embedding.tokens import count_tokens
-from retrievers.indexing.chunking import chunk_page
-from retrievers.indexing.pages import read_corpus
+from evals.metrics.metadata import wrong_fields
+from retrievers.errors import IndexingError
+from retrievers.indexing.markdown import parse_page
 from retrievers.records import Chunk
+from tests.support.indexing import TOPICS
+from tests.support.loopback import HEAD, LoopbackServer, Reply, Request, drip, flood, raw_server
+from tests.support.observed import make_chunk
 
 PAGE = "/docs/a"
 QUOTE = "the base frame is fixed to the torso of the robot"  # 49 characters
@@ -185,42 +188,16 @@ def test_three_quotes_without_a_page_are_found_among_5000_chunks_in_a_moment() -
     assert time.perf_counter() - start < 10, "comparing each chunk whole takes 112 s"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("max_tokens", [256, 32])
-def test_the_handbooks_evidence_resolves_however_it_is_cut(handbook: Path, max_tokens: int) -> None:
-    def cut(**settings: Any) -> list[Chunk]:
-        pages = read_corpus(handbook / "docs").pages
-        return [one for page in pages for one in chunk_page(page, max_tokens, count_tokens, **settings)]
-
-    chunks, merged, rng = cut(), cut(merge_small=True), random.Random(0)
-    pages = sorted({one.source_url or "" for one in chunks})
-    cases = load_golden(DatasetConfig(path=handbook / "golden.jsonl")).cases
-    evidence = [item for one in cases for item in one.evidence]
-    for item in evidence:
-        page = [one for one in chunks if one.source_url == item.source_url]
-        under = [one for one in page if item.heading in (one.section_path or "").split(" > ")]
-        whole = {one.chunk_id for one in under if normalise(item.quote or "") in normalise(one.text)}
-        found = set(listed(case(item.model_dump()), *page).grades)
-        assert found and whole <= found, item
-    for item in rng.sample(evidence, 30):
-        other = rng.choice([page for page in pages if page != item.source_url])
-        with pytest.raises(DatasetError):
-            listed(case({**item.model_dump(), "source_url": other}), *(c for c in chunks if c.source_url == other))
-    for one in rng.sample(chunks, 60):
-        held = listed(case({"source_url": one.source_url, "heading": one.heading}), *merged).grades
-        assert any(c.chunk_id in held and normalise(one.text) in normalise(c.text) for c in merged), one.source
-
-
 JOINTS = "Joints have encoders, and encoders have indices."
 
 
 @pytest.fixture
-def sources(tmp_path: Path) -> SourcePages:
+def one_page(tmp_path: Path) -> SourcePages:
     (tmp_path / "a.md").write_text(f"# A page\n\n{QUOTE}\n\n## Joints\n\n{JOINTS}\n")
     return SourcePages.read(tmp_path, "/docs")
 
 
-def test_pages_tell_page_and_heading_of_a_chunk_that_does_not_and_overrule_none(sources: SourcePages) -> None:
+def test_pages_tell_page_and_heading_of_a_chunk_that_does_not_and_overrule_none(one_page: SourcePages) -> None:
     by_file = Chunk(chunk_id="f", point_id="f", text=JOINTS, file_path="a.md")
     by_address, other = (
         replace(by_file, chunk_id="u", file_path=None, source_url=PAGE),
@@ -228,7 +205,7 @@ def test_pages_tell_page_and_heading_of_a_chunk_that_does_not_and_overrule_none(
     )
     chunks = [by_file, by_address, other]
     for heading, expected in (("Joints", {"f", "u"}), ("Legs", set())):
-        assert set(resolve_returned([case(passage(None, heading))], {"q": chunks}, sources)["q"].grades) == expected
+        assert set(resolve_returned([case(passage(None, heading))], {"q": chunks}, one_page)["q"].grades) == expected
     # Nothing answers there, and nothing is asked.
     nobody = open_sources(SourcesConfig(http=("127.0.0.1:1",), base_url="http://127.0.0.1:1"))
     bare = chunk("b", QUOTE, source_url=None)
@@ -250,17 +227,145 @@ def test_chunks_without_page_or_heading_are_a_fault_where_evidence_needs_them(
     assert returned(case(relevant_ids={"a": 1}), *chunks).grades == {"a": 1}, "ids need neither"
 
 
-@pytest.mark.parametrize(
-    ("evidence", "said"),
-    [
+def test_evidence_must_be_in_its_source_page(one_page: SourcePages) -> None:
+    check_evidence([case(passage(), passage(None, "Joints"), relevant_ids={"x": 1})], one_page, {})
+    for evidence, said in (
         (passage(page="/docs/b"), "there is no page '/docs/b'"),
         (passage("nothing that stands on this page in any way"), "no chunk of '/docs/a' holds the quote 'nothing that"),
         (passage(None, "Legs"), "no chunk of '/docs/a' stands under the heading 'Legs'"),
+    ):
+        with pytest.raises(DatasetError, match=re.escape(f"golden.jsonl:7: evidence.1: {said}")):
+            check_evidence([case(passage(), evidence)], one_page, {"q": "golden.jsonl:7"})
+
+
+# Source pages of a folder and of a site: where a text stands, what the page says of it, and whom is asked
+
+SOURCE = SourcePage(parse_page(TOPICS, "module-1/topics.md", "/docs"))
+
+
+def test_facts_come_from_front_matter_path_and_place() -> None:
+    facts = SOURCE.facts(make_chunk("c", "A publisher sends messages. Anyone may listen."))
+    assert facts == {
+        "source_url": "/docs/module-1/topics", "title": "Topics", "tags": ("ros2", "messaging"), "sidebar_position": 2,
+        "file_path": "module-1/topics.md", "source_document_id": "module-1/topics", "module": "module-1",
+        "chapter": "topics", "start_line": 15, "end_line": 16, "heading": "Publishers",
+        "section_path": "Topics > Publishers",
+    }  # fmt: skip
+    assert {"start_line", "heading"}.isdisjoint(SOURCE.facts(make_chunk("c", "Mind the gap.")))
+    assert SOURCE.facts(make_chunk("c", source_url="/old#part"))["source_url"] == "/docs/module-1/topics#part"
+    assert SOURCE.facts(make_chunk("c", "Nodes exchange messages on topics."))["section_path"] == "Topics"
+    assert SOURCE.headings == {"Topics", "Publishers", "Subscribers"}
+    [in_code] = SOURCE.occurrences("# not a heading\nros2 topic list")
+    assert (in_code[0], in_code[-1], SOURCE.section_at(27)) == (27, 28, ("Topics", "Subscribers"))
+    for claimed, heading in ((18, "Publishers"), (24, "Subscribers"), (9, "Publishers")):  # of several places
+        assert SOURCE.facts(make_chunk("c", "Mind the queue.", start_line=claimed))["heading"] == heading
+
+
+def test_a_page_that_cannot_be_read_is_named_by_file_and_address(tmp_path: Path) -> None:
+    with pytest.raises(IndexingError, match="expected a folder of pages, found nothing"):
+        SourcePages.read(tmp_path / "nowhere", "/docs")
+    (tmp_path / "good.md").write_text("# Good\n\nText.\n")
+    (tmp_path / "bad.md").write_bytes(b"\xff")
+    pages = SourcePages.read(tmp_path, "/docs")
+    for fields in ({"file_path": "bad.md"}, {"source_url": "/docs/bad#part"}):
+        with pytest.raises(SourcePageError, match=r"^bad\.md: not UTF-8"):
+            pages.page_of(make_chunk("c", **fields))
+    assert [fault.partition(":")[0] for fault in pages.faults] == ["bad.md"]
+
+
+HTML = """<!doctype html><html><head><title>Topics | Handbook</title><style>p {}</style></head><body>
+<nav><a>Home</a><p>Everywhere</p></nav>
+<main><h1>Topics</h1><p>A topic is a <b>named</b> bus.</p>
+<h2>Rates<a href="#rates">\u200b</a></h2><ul><li>Ask with <code>ros2 topic hz</code> &amp; wait.</li></ul>
+<h3>Windows</h3><p>Ten seconds.</p></main><script>let x = "A topic is";</script></body></html>"""
+SERVICES = "---\ntitle: Services\n---\n\n## Calls\n\nA call waits.\n"
+ANSWERS = {
+    "topics": Reply(body=HTML.encode(), content_type="text/html; charset=utf-8"),
+    "services": Reply(body=SERVICES.encode(), content_type="text/markdown"),
+    "matter": Reply(body=b"---\na: [\n---\n", content_type="text/markdown"),
+    "broken": Reply(status=500),
+    "old": Reply(status=301, headers={"Location": "/docs/topics"}),
+    "round": Reply(status=302, headers={"Location": "/docs/round"}),
+    "away": Reply(status=302, headers={"Location": "http://elsewhere.invalid/"}),
+    "file": Reply(status=302, headers={"Location": "file:///etc/passwd"}),
+}
+
+
+class Site(LoopbackServer):
+    """A site of a few pages."""
+
+    def answer(self, request: Request) -> Reply:
+        return ANSWERS.get(request.path.removeprefix("/docs/"), Reply(status=404))
+
+    @property
+    def asked(self) -> list[str]:
+        return [request.path for request in self.requests]
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as running:
+        yield running
+
+
+def pages_at(address: str) -> SourcePages:
+    host = address.removeprefix("http://")
+    pages = open_sources(SourcesConfig(http=(host,), base_url=f"http://{host}"))
+    assert pages is not None
+    return pages
+
+
+def test_a_chunk_is_checked_against_its_page_on_the_site_which_is_fetched_once(site: Site) -> None:
+    pages = pages_at(site.url)
+    required = ("source_url", "title", "heading", "section_path", "tags", "start_line")
+    known = {"source_url": "/docs/topics", "heading": "Windows", "section_path": "Topics > Rates > Windows"}
+    assert wrong_fields(make_chunk("c", "Ten seconds.", title="Topics", **known), required, pages) == ([], 4)
+    wrong = wrong_fields(make_chunk("c", "Ten seconds.", title="Topic", **known), required, pages)[0]
+    assert wrong == ["title: expected 'Topics' as in the page, got 'Topic'"]
+    services = pages.page_of(make_chunk("c", source_url=f"{site.url}/docs/services"))
+    assert services is not None and services.page.title == "Services"
+    assert site.asked == ["/docs/topics", "/docs/services"]
+
+
+@pytest.mark.parametrize("name", ["old", "away", "file", "none"])
+def test_only_the_named_hosts_are_ever_asked(site: Site, name: str) -> None:
+    pages = pages_at(site.url)
+    page = pages.page_of(make_chunk("c", source_url=f"/docs/{name}"))
+    assert (page is not None) == (name == "old")
+    assert site.asked == [f"/docs/{name}", *(["/docs/topics"] if name == "old" else [])]
+    for url in ("", "http://[x", "//[", "mailto:me@x.org", "http://h\x00st/a", "http://other.invalid/a"):
+        assert pages.page_of(make_chunk("c", source_url=url)) is None
+    assert len(site.asked) == 1 + (name == "old")
+
+
+def unread(pages: SourcePages, url: str) -> str:
+    with pytest.raises(SourcePageError) as caught:
+        pages.page_of(make_chunk("c", source_url=url))
+    return str(caught.value)
+
+
+def test_a_page_that_fails_is_an_error_and_the_rest_goes_on(site: Site) -> None:
+    pages = pages_at(site.url)
+    said = [unread(pages, f"/docs/{name}") for name in ("broken", "round", "matter", "broken")]
+    assert said[0] == said[3] == "/docs/broken: answered 500 Internal Server Error"
+    assert said[1] == "/docs/round: Exceeded maximum allowed redirects."
+    assert "the front matter is not valid YAML" in said[2]
+    assert (list(pages.faults), site.asked.count("/docs/broken")) == (said[:3], 1)
+    assert pages.page_of(make_chunk("c", source_url="/docs/topics")) is not None
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda _: drip(HEAD + b"\r\n"), "the answer does not end"),
+        (lambda _: flood(HEAD + b"\r\n"), "an answer of more than 1,000 bytes"),
+        (lambda _: [b"hello"], "/a: "),
     ],
 )
-def test_evidence_must_be_in_its_source_page(sources: SourcePages, evidence: dict[str, Any], said: str) -> None:
-    check_evidence([case(passage(), passage(None, "Joints"), relevant_ids={"x": 1})], sources, {})
-    with pytest.raises(DatasetError) as caught:
-        check_evidence([case(passage(), evidence)], sources, {"q": "golden.jsonl:7"})
-    [fault] = caught.value.faults
-    assert fault.startswith(f"golden.jsonl:7: evidence.1: {said}")
+def test_a_page_ends_in_time_and_size(
+    answer: Callable[[bytes], Iterable[bytes]], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_pages, "PAGE_S", 1.0)
+    monkeypatch.setattr(source_pages, "MOST_BYTES", 1_000)
+    with raw_server(answer) as host:
+        assert said in unread(pages_at(host), "/a")

@@ -66,23 +66,6 @@ def test_cells_are_compared_by_what_can_score_the_queries() -> None:
         assert [*compared.config.objective.metrics] == [metric]
 
 
-# Files and names
-
-
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("default-20260101", "default-20260101.json"),
-        ("../../etc/passwd: x", "etc-passwd-x.json"),
-        ("...", "run.json"),
-        ("größe", "größe.json"),
-        ("x" + "ö" * 150, "x" + "ö" * 59 + ".json"),
-    ],
-)
-def test_a_report_is_named_after_its_run_and_stays_in_its_folder(tmp_path: Path, name: str, file: str) -> None:
-    assert new_file(tmp_path, name) == tmp_path / file
-
-
 def test_runs_of_one_name_at_once_do_not_overwrite_each_others_reports(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         files = list(pool.map(lambda _: new_file(tmp_path / "reports", "nightly"), range(24)))
@@ -101,14 +84,6 @@ def test_a_run_that_is_tracked_has_a_report_in_any_case(tmp_path: Path, monkeypa
     assert with_report(Outputs(), tracked, "one") == Outputs(report=Path("mlruns/reports/one.json"))
     (tmp_path / "mlruns").touch()  # is not asked for where nothing goes there
     check_outputs(own, TrackingConfig(uri="http://127.0.0.1:9"))
-
-
-@pytest.mark.parametrize("name", ["report", "junit", "html", "export", "retrieval"])
-def test_a_file_that_cannot_be_written_is_named_before_any_work(tmp_path: Path, name: str) -> None:
-    for file, said in ((tmp_path, "found a folder"), (tmp_path / ("r" * 300), "File name too long")):
-        with pytest.raises(ConfigError, match=said):
-            check_outputs(Outputs(**{name: file}), TrackingConfig(enabled=False))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_is_named_by_its_settings() -> None:

@@ -208,9 +208,6 @@ def test_the_cell_of_every_weight_is_the_best_at_that_weight(made: Measured) -> 
         assert every[cell] == pytest.approx(every.max())
 
 
-# Held-out queries
-
-
 def split_world(folder: Path, is_held_out: Callable[[int, Any], bool]) -> Experiment:
     made = make_world(folder)
     cases = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]

@@ -11,7 +11,6 @@ from evals.config.experiment import ObjectiveConfig
 from evals.grid.judging import CellProof
 from evals.grid.measure import Measured
 from evals.grid.sampled import sampled_summary
-from evals.report.build import slices
 from evals.report.grid import grid_section
 from evals.sampling.corrected import corrected
 from evals.sampling.order import NOT_DRAWN, judging_order
@@ -159,20 +158,6 @@ def test_all_cells_are_judged_on_the_beginning_of_the_order_and_corrected_with_o
     [summary] = (summary for summary in sampled.summaries if summary.metric == PRECISION)
     assert summary.value == pytest.approx(found.mean[swept_of(sampled).chosen or 0])
     assert summary.sampled is not None and (summary.n, summary.sampled.queries) == (DRAWN, QUERIES)
-
-
-@pytest.mark.parametrize("changes", [{"sample": DRAWN}, {"stop": {"margin": 0.05}}])
-def test_the_run_of_a_cell_has_all_that_its_report_needs(
-    judged_world: JudgedRounds, server: CohereChatServer, changes: dict[str, Any]
-) -> None:
-    inside = [case for case in judged_world.bench.golden.cases if case.in_scope]
-    typed = [case.model_copy(update={"query_type": ("even", "odd")[place % 2]}) for place, case in enumerate(inside)]
-    result = judged_world.grid(server, cases=typed, **changes)
-    of_types = {entry.name: entry.metrics[PRECISION] for entry in slices(result)}
-    [summary] = (summary for summary in result.summaries if summary.metric == PRECISION)
-    assert set(of_types) == {"even", "odd"} and sum(entry.n for entry in of_types.values()) == summary.n
-    values = [entry.value for entry in of_types.values() if entry.value is not None]
-    assert summary.value is not None and min(values) - 0.05 <= summary.value <= max(values) + 0.05
 
 
 def test_auto_judges_until_the_interval_is_nearly_that_of_all(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import yaml
 from langchain_core.documents import Document
+from syrupy.assertion import SnapshotAssertion
 
 from evals import sweep
 from evals.config.experiment import ExperimentConfig
@@ -22,6 +23,7 @@ from evals.stats.abstention import FINAL as FINAL_SCORE
 from evals.stats.abstention import Signal, promise
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
+from tests.support.command import call
 from tests.support.experiment import Experiment, make_experiment, settings
 from tests.support.grid_world import METRICS, Bench, swept_of
 from tests.support.stored_reports import stored
@@ -47,7 +49,7 @@ def golden(outside: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("rate", [0.5, 0.1])
 def test_every_cell_has_the_threshold_that_the_best_scores_promise(rate: float) -> None:
-    """That it is the lowest whose exact limit is within the rate: tests/evals/stats/test_intervals.py."""
+    """That it is the lowest whose exact limit is within the rate: tests/evals/stats/test_stats.py."""
     experiment = ExperimentConfig.load(None, {"threshold.false_answer": rate, "metrics": ["scope/*", "ranking/*"]})
     found = sweep(find, golden(40), top_k=[1, 5], experiment=experiment)
     inside, outside = ([scores(f"{kind} {n}")[0] for n in range(count)] for kind, count in (("in", 30), ("out", 40)))
@@ -80,29 +82,24 @@ def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again_on
     fit = json.loads(first.splitlines()[0].removeprefix("# fitted: "))
     assert fit["dataset"] == {"path": str(tmp_path / "golden.jsonl"), "split": "dev"}
     assert fit["false_answer"] == 0.5 and fit["threshold"] == yaml.safe_load(first)["threshold"]
-    capsys.readouterr()
-    # The experiment names all splits.
-    for experiment in (QUIET, flags):
-        assert main([*experiment, "--refit", "r.yaml"]) == 0
-        out = capsys.readouterr().out
+    again = ("--refit", "r.yaml")
+    for experiment in (QUIET, flags):  # the experiment names all splits
+        out = call(main, [*experiment, *again], capsys).out
         assert f"r.yaml: threshold {fit['threshold']} as before" in out
         assert "--refit r.yaml" in out.partition("Next: ")[2]
-        assert file.read_text(encoding="utf-8") == first
-    assert main([*QUIET, "--refit", "r.yaml", "--retriever.top-k", "2", "--limit", "17", "--export", "b.yaml"]) == 0
-    said = capsys.readouterr().out.splitlines()[-1]
+    less = [*again, "--retriever.top-k", "2"]
+    said = call(main, [*QUIET, *less, "--limit", "17", "--export", "b.yaml"], capsys).out.splitlines()[-1]
     assert said.startswith("b.yaml: threshold")
     assert "dataset.limit None → 17" in said and "retriever.top_k 3 → 2" in said
-    assert file.read_text(encoding="utf-8") == first
     assert yaml.safe_load((tmp_path / "b.yaml").read_text(encoding="utf-8"))["top_k"] == 2
-    failing = ["--refit", "r.yaml", "--retriever.top-k", "2", "--criteria", "{scope/false_answer: '< 0'}"]
-    assert main([one for one in QUIET if one != "--no-gate"] + failing) == 1
-    assert "r.yaml: left as it was, as the run did not pass" in capsys.readouterr().out
+    gated = [one for one in QUIET if one != "--no-gate"]
+    failed = call(main, [*gated, *less, "--criteria", "{scope/false_answer: '< 0'}"], capsys)
+    assert failed.code == 1 and "r.yaml: left as it was, as the run did not pass" in failed.out
     assert file.read_text(encoding="utf-8") == first
-    assert main([*QUIET, "--refit", "r.yaml", "--retriever.threshold", "0.3"]) == 2
-    assert "retriever.threshold" in capsys.readouterr().err
+    both = call(main, [*QUIET, *again, "--retriever.threshold", "0.3"], capsys)
     file.write_text(first.split("\n", 1)[1], encoding="utf-8")
-    assert main([*QUIET, "--refit", "r.yaml"]) == 2
-    assert "# fitted:" in capsys.readouterr().err
+    bare = call(main, [*QUIET, *again], capsys)
+    assert (both.code, "retriever.threshold" in both.err) == (bare.code, "# fitted:" in bare.err) == (2, True)
 
 
 THRESHOLDS = {"bm25": [0, 0.2, 0.5, 1, 2], "known_words": [0, 0.4, 0.5, 0.75, 1], "rerank": [0, 0.2, 0.4, 0.6, 0.9]}
@@ -163,27 +160,15 @@ def test_every_score_that_the_search_holds_says_how_far_it_separates(
     assert own.auroc == pytest.approx(sum(pairs) / len(pairs))
 
 
-FAR, NEAR = Signal(name="bm25", auroc=0.8, low=0.7, high=0.9), Signal(name="bm25", auroc=0.6, low=0.45, high=0.7)
-COSINE, FINAL = replace(NEAR, name="cosine"), replace(NEAR, name=FINAL_SCORE)
-FAR_IS = " bm25 is: AUROC 0.800, 95% 0.700 to 0.900; set --retriever."
-
-
-@pytest.mark.parametrize(
-    ("own", "other", "said"),
-    [
-        (replace(FAR, name="cosine"), FAR, ""),
-        (COSINE, FAR, f"{FAR_IS}threshold-signal bm25"),
-        (COSINE, NEAR, " Nor is bm25: AUROC 0.600, 95% 0.450 to 0.700."),
-        (FINAL, FAR, f"{FAR_IS}threshold-on best --retriever.threshold-signal bm25"),
-        (FINAL, replace(FAR, name="cosine"), "; set --retriever.threshold-on best --retriever.threshold-signal cosine"),
-    ],
-)  # fmt: skip
-def test_the_first_line_says_that_the_score_does_not_separate(own: Signal, other: Signal, said: str) -> None:
-    report = stored("grid")
+def test_the_first_line_says_that_the_score_does_not_separate(snapshot: SnapshotAssertion) -> None:
+    report, told = stored("grid"), []
     assert report.grid and report.grid.decision and report.grid.choice
-    grid = report.grid.model_copy(update={"signals": (own, other)})
-    first = decision_section(report, grid, report.grid.decision, report.grid.choice).lines[0].parts[0].text
-    page = render_page(report.model_copy(update={"grid": grid}))
-    assert not said or first in unescape(page)
-    beginning = f"The score that the threshold reads ({own.name})" if said else "Which threshold and top_k?"
-    assert first.endswith(said) and first.startswith(beginning)
+    far, near = Signal(name="bm25", auroc=0.8, low=0.7, high=0.9), Signal(name="bm25", auroc=0.6, low=0.45, high=0.7)
+    cosine, final = replace(near, name="cosine"), replace(near, name=FINAL_SCORE)
+    separates = replace(far, name="cosine")
+    for signals in ((separates, far), (cosine, far), (cosine, near), (final, far), (final, separates)):
+        grid = report.grid.model_copy(update={"signals": signals})
+        told.append(decision_section(report, grid, report.grid.decision, report.grid.choice).lines[0].parts[0].text)
+        page = unescape(render_page(report.model_copy(update={"grid": grid})))
+        assert told[-1] in page or signals[0].separates
+    assert told == snapshot

@@ -79,9 +79,6 @@ def asked(
     return Asked(said, verdicts(said), judge.account.usage, judge.fatal, server.chats[before:])
 
 
-# Each question once
-
-
 def test_a_question_is_bought_once_in_a_run_and_in_all_runs_on_a_store(server: ChatServer, file: Path) -> None:
     first = asked(server, [USEFUL, USELESS] * 5, [USELESS, USEFUL], store=file)
     assert first.verdicts == [1, 0] * 5 + [0, 1]
@@ -107,9 +104,6 @@ def test_no_more_are_asked_at_once_than_allowed_and_the_first_alone(server: Chat
     assert run.verdicts == [0] * 40 and len(run.sent) == 40 and 2 <= server.peak <= 4
     refused = asked(server, TEXTS[:40], fault="401")
     assert len(refused.sent) == 1 and refused.verdicts[1:] == ["unscored"] * 39
-
-
-# The store
 
 
 def test_its_files_are_their_owners_alone_and_hold_json(server: ChatServer, file: Path) -> None:
@@ -147,9 +141,6 @@ def test_a_file_of_something_else_stays_as_it_is(tmp_path: Path, content: bytes 
     with pytest.raises(JudgeError, match=r"cannot be used .* or name another file with judge\.cache_path"):
         VerdictStore(file)
     assert content is None or file.read_bytes() == content
-
-
-# Money
 
 
 def priced(server: ChatServer, read: float = 1.0, written: float = 1.0) -> dict[str, Any]:
@@ -226,9 +217,6 @@ def test_a_request_without_an_answer_is_held_against_it_and_a_refused_one_costs_
     for fault in ("500", "429"):
         run = asked(server, [USEFUL], fault=fault, when=When(calls=range(1, 3)), **limits)
         assert (run.verdicts, run.usage.unanswered) == ([1], 0)
-
-
-# Faults of the model, and several of them
 
 
 @pytest.mark.parametrize(

@@ -84,9 +84,6 @@ def test_a_model_that_cannot_be_had_is_refused_with_what_to_do(
         make("openai:m", base_url="http://127.0.0.1:1/v1", api_key_env="MINE")
 
 
-# Which models are the same
-
-
 def test_keys_are_those_under_which_verdicts_are_stored() -> None:
     """With another ragas, or others of these parts, verdicts are bought again.
 

@@ -128,23 +128,6 @@ def test_limits_a_minute_space_the_calls(limits: dict[str, Any], tokens: list[in
     assert run(one_by_one()) == pytest.approx(moments)
 
 
-def test_places_are_given_in_the_order_of_asking_and_given_back_by_a_call_that_fails() -> None:
-    order: list[int] = []
-
-    async def call(shared: Pace, number: int) -> None:
-        async with shared.turn(1):
-            order.append(number)
-            raise ZeroDivisionError
-
-    async def all_of_them() -> None:
-        shared = pace(max_concurrency=3)
-        calls = asyncio.gather(*(call(shared, number) for number in range(20)), return_exceptions=True)
-        await asyncio.wait_for(calls, 100)
-
-    run(all_of_them())
-    assert order == list(range(20))
-
-
 def test_a_rate_limit_leaves_one_that_tries_then_half_the_places_and_successes_open_them_again() -> None:
     async def refused() -> list[int]:
         shared, limits = pace(max_concurrency=16), list[int]()

@@ -219,15 +219,6 @@ def test_their_mean_is_corrected_by_a_judge_of_all_queries_by_the_definition() -
         assert mean.ci_low is not None and mean.ci_high is not None and mean.ci_low < expected < mean.ci_high
 
 
-def test_a_stronger_judge_of_a_sample_is_compared_and_does_not_correct() -> None:
-    strong = said("large", LARGE, ORDER[:40], below=said("small", SMALL))
-    trust = measure(strong, observations(people(ORDER[:20])), 0)
-    between, with_people = trust.tiers
-    assert trust.correction == corrected(said("small", SMALL), observations(people(ORDER[:20])))
-    assert between is not None and between.accuracy.n == 80
-    assert with_people is not None and with_people.accuracy.n == 40
-
-
 def test_without_a_judge_of_all_queries_labels_correct_them_if_they_say_the_same_of_all() -> None:
     run = observations(people(ORDER[:20]), {key: {"a": 1} if TRUE[key] else {"x": 1} for key in IDS})
     judge = said("large", LARGE, ORDER[:40])

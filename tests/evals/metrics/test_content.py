@@ -269,8 +269,6 @@ def test_metadata_that_no_chunk_found_carries_tell_nothing_of_the_content(
     assert scored(name, [empty], context) != [reason]
 
 
-# Metadata
-
 PAGE_FIELDS = ("source_url", "title", "tags", "sidebar_position", "file_path", "source_document_id", "module",
                "chapter", "heading", "section_path", "start_line", "end_line", "content_hash")  # fmt: skip
 

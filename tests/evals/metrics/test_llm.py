@@ -24,8 +24,8 @@ EMPTY = observe("talk", [])
 UNANSWERED = observe("pose", ["forward"], reference_answer=None)
 ERRING = {"false_useful": 0.3, "false_useless": 0.3}
 NO_JUDGE = "there is no judge (judge.model)"
-LATE, SPENT = Failure(type="Timeout", message="m"), Unscored(reason="the budget of 2 calls is spent", missing=True)
-YES, NO = ChunkVerdict(verdict=1, reason=""), ChunkVerdict(verdict=0, reason="")
+SPENT = Unscored(reason="the budget of 2 calls is spent", missing=True)
+YES = ChunkVerdict(verdict=1, reason="")
 
 
 @pytest.fixture(scope="module", params=PROTOCOLS)

@@ -1,18 +1,46 @@
-"""The table of metrics: what each row says of itself, how rows are chosen, scored all at once and averaged."""
+"""The table of metrics: what each row says, how rows are chosen, scored and averaged; and figures of a run by hand."""
 
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations_with_replacement
 from math import inf, isfinite
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.cases.pages import SourcePageError, SourcePages
-from evals.collect.observations import Failure, Observation, Score, Unscored
-from evals.metrics import METRICS, NEED_A_JUDGE, QueryMetric, choose, declared
-from evals.metrics.declaration import metric, own_metric, summarise
+from evals.collect.observations import (
+    DeterminismPass,
+    Failure,
+    Gate,
+    LatencyPass,
+    Observation,
+    Observed,
+    SampledMean,
+    Score,
+    Summary,
+    Unscored,
+)
+from evals.metrics import METRICS, NEED_A_JUDGE, RunMetric, choose, declared
+from evals.metrics.criteria import judge, undecided
+from evals.metrics.declaration import QueryMetric, metric, own_metric, summarise
+from evals.stats import intervals as stats
 from retrievers.config import RetrieverConfig
-from tests.support.observed import make_case, make_chunk, make_context, observe, results, results_of, scored
+from retrievers.records import StageTimings
+from tests.support.observed import (
+    candidates_of,
+    make_case,
+    make_chunk,
+    make_context,
+    observe,
+    results,
+    results_of,
+    scored,
+)
 
 UNSCORED, FAILED = Unscored(reason="no reference"), Failure(type="TimeoutError", message="no answer in 30 s")
 SPENT = Unscored(reason="spent", missing=True)
@@ -145,3 +173,224 @@ def test_patterns_choose(patterns: list[str], levels: list[int], others: dict[st
     made = choose(patterns, levels, **others)
     assert {*made} == {*chosen}
     assert [*made] == [name for name in choose(["*"], levels, judged=True) if name in made], "in the order of the table"
+
+
+# Figures of a run by hand: scope, times and repetitions, criteria to pass or fail
+
+
+def of_run(name: str, observed: Observed) -> Summary:
+    metric = declared(name)
+    assert isinstance(metric, RunMetric)
+    return metric.summarise(observed, make_context())
+
+
+def over(name: str, observations: Sequence[Observation]) -> Summary:
+    metric = METRICS[name]
+    if isinstance(metric, QueryMetric):
+        return summarise(metric, scored(name, observations))
+    return of_run(name, Observed(observations=tuple(observations)))
+
+
+INSIDE = ("scope/false_abstention", "scope/enough_results", "scope/relevant_above_half")
+
+
+def asked(*, in_scope: bool, best: float | None, returned: bool) -> Observation:
+    """A query whose best candidate has that score, None for no candidate at all."""
+    candidates = () if best is None else results("a", "b", scores=[best, best / 2])
+    case = make_case(in_scope=in_scope)
+    return observe(candidates if returned else (), {"a": 1} if in_scope else {}, candidates=candidates, case=case)
+
+
+RUN = (
+    asked(in_scope=True, best=0.9, returned=True),
+    asked(in_scope=True, best=0.5, returned=True),
+    asked(in_scope=True, best=0.2, returned=False),
+    asked(in_scope=False, best=0.5, returned=True),
+    asked(in_scope=False, best=0.2, returned=False),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "n"),
+    [
+        ("scope/abstention", 1 / 2, 2),
+        ("scope/false_answer", 1 / 2, 2),
+        ("scope/false_abstention", 1 / 3, 3),
+        ("scope/enough_results", 2 / 3, 3),
+        ("scope/relevant_above_half", 1 / 3, 3),
+        ("scope/auroc", (1 + 1 + 0.5 + 1 + 0 + 0.5) / 6, 5),
+        ("scope/max_out_of_scope_score", 0.5, 2),
+    ],
+)
+def test_hand_computed_and_without_its_queries_a_reason(name: str, value: float, n: int) -> None:
+    found = over(name, RUN)
+    assert found.value == pytest.approx(value) and found.n == n
+    without = over(name, [o for o in RUN if o.case.in_scope != (name in INSIDE)])
+    assert (without.value, without.n) == (None, 0)
+    assert without.note in ("no query of this kind", "needs in-scope and out-of-scope queries")
+
+
+def test_the_auroc_has_the_interval_of_so_many_queries_of_each_scope() -> None:
+    found, expected = over("scope/auroc", RUN), stats.auroc_interval(4 / 6, 3, 2)
+    assert (found.ci_low, found.ci_high) == pytest.approx((expected.low, expected.high))
+    assert found.note == "3 in scope, 2 out of scope"
+
+
+@pytest.mark.parametrize("best", [0.5, None])
+@pytest.mark.parametrize("name", ["scope/auroc", "scope/max_out_of_scope_score"])
+def test_a_retriever_without_cosines_has_no_figure_even_where_it_found_nothing(name: str, best: float | None) -> None:
+    asked_of_it = [asked(in_scope=inside, best=best, returned=False) for inside in (True, False)]
+    without = [replace(o, candidates=candidates_of(o.candidates, no_cosine="it gives no scores")) for o in asked_of_it]
+    assert [o.top_score for o in without] == [None, None]
+    found = over(name, without)
+    assert (found.value, found.n, found.note) == (None, 0, "it gives no scores")
+    assert found.n_unscored == (2 if name == "scope/auroc" else 1)
+    assert over("scope/abstention", without).value == 1.0
+
+
+TIMES = tuple(float(n) for n in range(1, 101))
+
+
+def timed(*totals: float, queries: int | None = None) -> Observed:
+    """Calls with these total times, of which a tenth is embedding, over so many queries in turn."""
+    ids = tuple(f"q{n % (queries or len(totals))}" for n in range(len(totals)))
+    timings = tuple(StageTimings(embed_ms=total / 10, total_ms=total) for total in totals)
+    calls = LatencyPass(concurrency=1, query_ids=ids, timings=timings)
+    return Observed(observations=(), latency=(calls,))
+
+
+@pytest.mark.parametrize(
+    ("statistic", "value", "interval"),
+    [
+        ("mean", 50.5, stats.mean_interval(TIMES, shares=False)),
+        ("p50", 50.5, stats.percentile_interval(TIMES, 0.5)),
+        ("p95", 95.05, stats.percentile_interval(TIMES, 0.95)),
+        ("p99", 99.01, stats.percentile_interval(TIMES, 0.99)),
+    ],
+)
+def test_a_figure_of_a_stage_has_the_interval_of_its_statistic(
+    statistic: str, value: float, interval: stats.Interval
+) -> None:
+    found, embedding = (of_run(f"latency/{stage}_{statistic}_ms", timed(*TIMES[::-1])) for stage in ("total", "embed"))
+    assert (found.metric, found.n, found.note) == (f"latency/total_{statistic}_ms", 100, interval.note)
+    assert (found.value, embedding.value) == pytest.approx((value, value / 10), abs=1e-9)
+    assert (found.ci_low, found.ci_high) == (interval.low, interval.high)
+    assert declared(found.metric).range == (0, inf)
+
+
+def test_calling_the_same_queries_more_often_does_not_narrow_the_interval_of_the_mean() -> None:
+    """Twelve queries, each always as slow as it is: a hundred calls of each tell no more of other queries than one."""
+    own = tuple(np.random.default_rng(0).exponential(10, 12).tolist())
+    once, often = (of_run("latency/total_mean_ms", timed(*own * count, queries=12)) for count in (1, 100))
+    assert often.n == 1_200
+    assert (often.value, often.ci_low, often.ci_high) == pytest.approx(
+        (once.value, once.ci_low, once.ci_high), rel=0.01
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "observed", "note"),
+    [
+        ("latency/rerank_p50_ms", timed(*TIMES), "no rerank stage ran"),
+        ("latency/total_p95_ms_c4", timed(*TIMES), "not measured at concurrency 4"),
+        ("determinism/rate", timed(*TIMES), "no query was repeated"),
+        ("determinism/max_score_delta", timed(*TIMES), "no query was repeated"),
+        *((name, Observed(observations=(), unmeasured="it is read from a file"), "it is read from a file")
+          for name in METRICS if name.startswith(("determinism/", "latency/"))),
+    ],
+)  # fmt: skip
+def test_what_was_not_measured_has_no_figure_but_a_reason(name: str, observed: Observed, note: str) -> None:
+    found = of_run(name, observed)
+    assert (found.value, found.ci_low, found.n, found.n_failed, found.note) == (None, None, 0, 0, note)
+
+
+@pytest.mark.parametrize(
+    ("calls", "same", "queries", "largest"),
+    [
+        ([("a", False, 0.0), ("a", False, 0.0), ("b", False, 0.0)], 2, 2, 0.0),
+        # One change in three repetitions makes a query different; n is what was asked, not how often.
+        ([("a", False, 0.0), ("b", False, 0.0), ("b", True, 0.25), ("b", False, 0.0)], 1, 2, 0.25),
+        ([("a", False, None), ("b", True, None)], 1, 2, None),
+    ],
+)
+def test_queries_repeat_and_the_largest_change_of_a_score(
+    calls: list[tuple[str, bool, float | None]], same: int, queries: int, largest: float | None
+) -> None:
+    """Repetitions: query, whether the result changed, the largest change of a score."""
+    ids, changed, deltas = zip(*calls, strict=True)
+    made = Observed(observations=(), repetitions=DeterminismPass(query_ids=ids, changed=changed, score_deltas=deltas))
+    rate, change = (of_run(f"determinism/{name}", made) for name in ("rate", "max_score_delta"))
+    expected = stats.wilson(same, queries)
+    assert (rate.value, rate.n, rate.note) == (same / queries, queries, "")
+    assert (rate.ci_low, rate.ci_high) == (expected.low, expected.high)
+    note = "the retriever gives no scores" if largest is None else "a maximum has no interval"
+    assert (change.value, change.n + change.n_unscored, change.ci_low, change.note) == (largest, len(calls), None, note)
+
+
+COMPARED: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+}
+WORST: dict[str, Callable[[Sequence[float]], float]] = {"<": max, ">": min}
+
+
+def figure(value: float | None, low: float | None = None, high: float | None = None, **fields: Any) -> Summary:
+    return Summary(metric="m", value=value, n=10, bound_low=low, bound_high=high, **fields)
+
+
+def gate(condition: str, found: Summary | None) -> Gate:
+    [made] = judge({"m": condition}, [found] if found else [])
+    return made
+
+
+@pytest.mark.parametrize("symbol", COMPARED)
+def test_it_passes_where_every_figure_that_failed_scores_leave_open_would_and_shows_the_worst(symbol: str) -> None:
+    for low, value, high in combinations_with_replacement([0.4, 0.5, 0.6], 3):
+        for ends in ((), (low, high)):
+            figures = [value, *ends]
+            met = [COMPARED[symbol](figure, 0.5) for figure in figures]
+            found = gate(f"{symbol} 0.5", figure(value, *ends, n_failed=len(ends)))
+            assert (found.passed, found.undecided) == (all(met), any(met) and not all(met))
+            assert found.reason == (
+                "" if all(met) else "2 scores that failed or are missing leave it open" if any(met) else "not met"
+            )
+            if symbol == "==":
+                assert abs(found.figure - 0.5) == max(abs(figure - 0.5) for figure in figures)  # type: ignore[operator]
+            else:
+                assert found.figure == WORST[symbol[0]](figures)
+
+
+LOST = "scores that failed or are missing leave it open"
+SAMPLED = SampledMean(queries=66, proxy="labels", weight=0.5)
+OF_SAMPLE = "10 of 66 queries are judged"
+ALL_WOULD = f"{OF_SAMPLE}; judging all would give 0.300 … 0.600 (95%)"
+
+
+@pytest.mark.parametrize(
+    ("found", "condition", "verdict", "figure", "reason"),
+    [
+        (None, "< 1", "FAIL", None, "the metric is absent"),
+        (figure(None, note="no stage ran"), ">= 0", "FAIL", None, "no value: no stage ran"),
+        (figure(None, 0.0, 1.0, n_missing=10, note="spent"), ">= 0.5", "undecided", None, "no value: spent"),
+        (figure(0.6, 0.3, 0.8, n_missing=5, n_failed=1), ">= 0.5", "undecided", 0.3, f"6 {LOST}"),
+        # A range without an upper end.
+        (figure(5.0, 2.0, None, n_failed=1), ">= 2", "pass", 2.0, ""),
+        (figure(5.0, 2.0, None, n_failed=1), "<= 9", "undecided", 5.0, f"1 {LOST}"),
+        (figure(0.4, 0.3, 0.6, sampled=SAMPLED), ">= 0.3", "pass", 0.3, ALL_WOULD),
+        (figure(0.4, 0.3, 0.6, sampled=SAMPLED), ">= 0.7", "FAIL", 0.3, f"{ALL_WOULD}: not met"),
+        (figure(0.4, 0.3, 0.6, sampled=SAMPLED), ">= 0.4", "undecided", 0.3,
+         f"{ALL_WOULD}: the others leave it open"),
+        *((figure(0.4, *ends, sampled=SAMPLED), ">= 0.2", "undecided", 0.4,
+           f"{OF_SAMPLE}, too few for an interval") for ends in ((), (None, 0.9))),
+    ],
+)  # fmt: skip
+def test_what_is_missing_or_not_judged_may_leave_it_undecided(
+    found: Summary | None, condition: str, verdict: str, figure: float | None, reason: str
+) -> None:
+    made = gate(condition, found)
+    assert (made.answer, made.figure, made.reason) == (verdict, figure, reason)
+    [nothing] = undecided([made], "the collection changed")
+    assert (nothing.answer, nothing.reason) == ("undecided", "the collection changed"), "it cannot be relied on"

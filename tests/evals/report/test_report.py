@@ -20,8 +20,7 @@ from evals.collect.observations import Failure, Gate, LatencyPass, Summary, Unsc
 from evals.errors import ReportError
 from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict, Claim
-from evals.metrics import PASS_RATE, metric_named
-from evals.metrics.declaration import QueryMetric
+from evals.metrics import PASS_RATE
 from evals.report.grid import distinct
 from evals.report.head import FLAGS, conclusion, criteria_line, decided, next_flags, tone
 from evals.report.model import Cause, Facts, GridSection, RagasCheck, ResultsByCell
@@ -33,7 +32,7 @@ from tests.support import reports
 from tests.support.grid_world import choice_of, swept_of
 from tests.support.judged import judging
 from tests.support.recipes import follow, run
-from tests.support.reports import closed, objects
+from tests.support.reports import closed
 from tests.support.results import FACTS, UNLISTED, config, report, result, sampled_result, without_scores
 
 ROOT = Path(__file__).parents[3]
@@ -99,9 +98,6 @@ def test_the_worst_are_failures_first_then_by_what_was_right_then_the_most_confi
     assert found == ["confident", "nothing", "half right", "poor by the judge"]
 
 
-# Did it pass
-
-
 def test_met_criteria_alone_are_no_praise_and_a_run_that_is_incomplete_never_passes() -> None:
     met = Gate(metric=HIT_RATE, condition=">= 0.4", figure=0.5, passed=True, reason="")
     made = report(result(gates=(met,)))
@@ -114,23 +110,16 @@ def test_met_criteria_alone_are_no_praise_and_a_run_that_is_incomplete_never_pas
     assert (differing.passed, differing.incomplete) == (False, by_ragas.line)
 
 
-@pytest.mark.parametrize(
-    ("own", "baseline", "incomplete", "said"),
-    [
-        ([], [], "", "No criteria to meet."),
-        ([True, False], [], "", "1 of 2 criteria is not met."),
-        ([], [True] * 3, "", "No worse than the baseline in 3 metrics."),
-        ([True], [True, False], "", "Worse than the baseline in 1 of 2 metrics. The criterion is met."),
-        ([True], [True], "gone", "Incomplete: gone."),
-    ],
-)
-def test_the_criteria_in_a_sentence(own: list[bool], baseline: list[bool], incomplete: str, said: str) -> None:
-    gates = [Gate(metric="m", condition=">= 1", figure=1.0, passed=one, reason="") for one in own]
-    gates += [Gate(metric="m", condition="no worse", figure=1.0, passed=one, reason="") for one in baseline]
-    assert criteria_line(report().model_copy(update={"criteria": gates, "incomplete": incomplete})) == said
-
-
-# What to run next, and what is shown first
+def test_the_criteria_in_a_sentence(snapshot: SnapshotAssertion) -> None:
+    told = []
+    for own, baseline, incomplete in (
+        ([], [], ""), ([True, False], [], ""), ([], [True] * 3, ""), ([True], [True, False], ""),
+        ([True], [True], "gone"),
+    ):  # fmt: skip
+        gates = [Gate(metric="m", condition=">= 1", figure=1.0, passed=one, reason="") for one in own]
+        gates += [Gate(metric="m", condition="no worse", figure=1.0, passed=one, reason="") for one in baseline]
+        told.append(criteria_line(report().model_copy(update={"criteria": gates, "incomplete": incomplete})))
+    assert told == snapshot
 
 
 @pytest.mark.parametrize("flags", sorted({*FLAGS.values()}))
@@ -157,33 +146,13 @@ def section_of(made: Measured) -> tuple[GridSection, ResultsByCell]:
     return section, section.results
 
 
-def test_every_cell_returns_what_it_would_alone(grid: Measured) -> None:
-    """Oracle: the results of each cell by itself, and its metrics on them."""
-    (_, found), cells = section_of(grid), swept_of(grid).grid
-    ids, [name] = list(found.chunks), found.metrics
-    metric = metric_named(name)
-    assert isinstance(metric, QueryMetric)
-    for number in range(len(cells)):
-        cell, results = cells.cell(number), cells.results(number)
-        threshold = number % cells.size // len(cells.top_ks)
-        gains, passes = (each.values(results, grid.context).values for each in (metric, PASS_RATE))
-        for query, observation in enumerate(results.observations()):
-            which = found.list_of[cell.variant][threshold][query]
-            length = min(cell.top_k, len(found.lists[which]))
-            assert tuple(ids[code] for code in found.lists[which][:length]) == observation.ranked_ids
-            score = found.found[which][length]
-            assert (None if score < 0 else found.scores[score]) == (gains[query] if observation.case.in_scope else None)
-            passed = found.passes[which][length]
-            assert passed == passes[query] if passed >= 0 else passes[query] != passes[query]
-
-
 def test_a_cell_of_a_saved_grid_is_a_run_of_its_own(grid: Measured) -> None:
     made, (section, _), cells = report(grid), section_of(grid), swept_of(grid).grid
     names = section.addresses
     assert len({*names}) == len(names) == len(section.cells)
     for name, scores in cells.metrics.items():
         assert section.metrics[name].mean == [None if isnan(mean) else mean for mean in scores.mean.tolist()]
-    for number in (0, 7, len(cells) - 1):
+    for number in range(0, len(cells), 9):
         alone, results = cell_report(made, names[number]), cells.results(number)
         passes = PASS_RATE.values(results, grid.context).values
         for row, observation, passed in zip(alone.queries, results.observations(), passes, strict=True):
@@ -221,9 +190,6 @@ def test_weights_at_which_the_choice_turns_are_told_apart() -> None:
     assert distinct([0.0, 0.105, 0.319, 0.323]) == ["0.000", "0.105", "0.319", "0.323"]
 
 
-# A report's file
-
-
 GENERATE_AND_BUILD = """
 import json, runpy
 from tests.support.results import report
@@ -242,8 +208,8 @@ def test_schema_and_documentation_are_what_the_model_says() -> None:
 
 
 def test_every_object_and_property_is_described_and_a_run_writes_nothing_else() -> None:
-    found = list(objects(PUBLISHED))
-    assert len(found) == 1 + sum("properties" in one for one in PUBLISHED["$defs"].values()) >= 10
+    found = [one for one in (PUBLISHED, *PUBLISHED["$defs"].values()) if "properties" in one]
+    assert json.dumps(PUBLISHED).count('"properties": {') == len(found) >= 10
     for one in (PUBLISHED, *PUBLISHED["$defs"].values()):
         assert one["description"]
     for one in found:
@@ -289,19 +255,19 @@ def test_schema_and_reader_refuse_the_same(path: tuple[Any, ...], value: Any) ->
     assert VALIDATOR.is_valid(changed) == accepted
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("null", "which has a schema_version"),
-        ('{"schema_version": 1}', "expected a report of schema version 2, found version 1; make it again"),
-        ('{"schema_version": true}', "found version True"),
-        ('{"schema_version": 2}', "not a report of schema version 2:"),
-        (json.dumps(SMALL | {"config": {"tracking": "x"}}), "tracking: expected a table of settings"),
-    ],
-)
-def test_what_is_no_report_is_refused_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(ReportError, match=said):
-        parse(text, "r.json")
+NO_REPORTS = (
+    "null", '{"schema_version": 1}', '{"schema_version": true}', '{"schema_version": 2}',
+    json.dumps(SMALL | {"config": {"tracking": "x"}}),
+)  # fmt: skip
+
+
+def test_what_is_no_report_is_refused_with_its_place(snapshot: SnapshotAssertion) -> None:
+    told = []
+    for text in NO_REPORTS:
+        with pytest.raises(ReportError) as caught:
+            parse(text, "r.json")
+        told.append(str(caught.value))
+    assert told == snapshot
 
 
 @pytest.mark.slow

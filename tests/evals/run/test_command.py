@@ -1,4 +1,4 @@
-"""`python -m evals.run`, a run and a sweep: what is printed, written and returned, and every fault of the user."""
+"""`python -m evals.run`, a run and a sweep: what is printed, written and returned, faults of the user, and flags."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,18 @@ import pytest
 import yaml
 from syrupy.assertion import SnapshotAssertion
 
+from evals.__main__ import COMMANDS
+from evals.__main__ import main as whole
 from evals.collect import passes
-from evals.run import main
+from evals.config.experiment import ExperimentConfig
+from evals.run import USUAL, load_config, main, parser
 from retrievers import QdrantRetriever
+from retrievers.config.layers import leaves
 from retrievers.search.candidates import Candidates
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, Experiment, load_report
 from tests.support.loopback import free_port
-from tests.support.tracking import mlflow_server
+from tests.support.tracking import MlflowServer
 
 Run = Callable[..., Done]
 SWEEP = ("--sweep.top-k", "1:4", "--sweep.threshold", "0:0.9:0.1")
@@ -123,13 +128,13 @@ def test_the_printed_configuration_loaded_again_is_the_same(
 
 
 def test_a_run_of_any_name_is_kept(run: Run, folder: Path, mlflow_database: Path) -> None:
-    name = "ö" * 300
+    name = "../../etc: " + "ö" * 300
     (folder / "mlruns").mkdir()
     database = shutil.copy(mlflow_database, folder / "mlruns")
     done = run("--tracking.enabled", "true", "--tracking.run-name", name, "--quiet")
     assert (done.code, done.err) == (0, "")
     [file] = (folder / "mlruns" / "reports").iterdir()
-    assert (file.name, load_report(file)["name"]) == ("ö" * 60 + ".json", "small")
+    assert (file.name, load_report(file)["name"]) == ("etc-" + "ö" * 58 + ".json", "small")
     with closing(sqlite3.connect(database)) as opened:
         assert opened.execute("SELECT name, status FROM runs").fetchall() == [(name[:250], "FINISHED")]
 
@@ -162,7 +167,7 @@ def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Ru
 
 def test_a_server_that_refuses_at_the_end_leaves_the_files_and_a_failed_run(run: Run, folder: Path) -> None:
     files = ("--output", "r.json", "--junit", "deep/j.xml", "--html", "r.html")
-    with mlflow_server() as server:
+    with MlflowServer() as server:
         server.refuse = ("runs/log-batch",)
         done = run("--tracking.enabled", "true", "--tracking.uri", server.url, *files)
     assert (done.code, server.statuses) == (3, ["FAILED"])
@@ -235,15 +240,6 @@ def test_a_grid_that_cannot_be_ranked_is_incomplete_shows_its_first_cell_and_is_
     assert (made["config"]["retriever"]["top_k"], made["config"]["retriever"]["threshold"]) == (1, 0)
 
 
-def test_one_query_and_no_query_in_scope(run: Run) -> None:
-    alone = run(*SWEEP, "--ids", "forward")
-    assert (alone.code, alone.err) == (0, "")
-    outside = run(*SWEEP, "--ids", "france,soup", "--objective.metrics", "scope/abstention")
-    assert (outside.code, outside.err) == (0, "")
-    nothing = run(*SWEEP, "--ids", "france,soup")
-    assert nothing.code == 3 and "ranking/ndcg_at_10 scores no query" in nothing.err
-
-
 def row(**values: Any) -> str:
     return json.dumps({**CASES[0], **values})
 
@@ -314,3 +310,103 @@ def test_a_fault_of_the_user_is_named_and_nothing_written(
     assert done.err.replace(str(folder), "here").replace(str(indexed.folder), "experiment") == snapshot
     assert "Traceback" not in done.err and "s3cret" not in done.err
     assert {*folder.iterdir()} == before
+
+
+# The commands under one name, and the flags of a run: what they show, and what changes an experiment
+
+FIVE = {
+    "RAG_DEFAULT_TOP_K": "9",
+    "RAG_SIMILARITY_THRESHOLD": "0.9",
+    "RAG_DEFAULT_COLLECTION": "theirs",
+    "RAG_SEARCH_MODE": "semantic",
+    "QDRANT_URL": "http://127.0.0.1:6333",
+}
+"""The variables that change an experiment, but not the default one."""
+
+
+def loaded(*arguments: str, env: dict[str, str] | None = None) -> ExperimentConfig:
+    return load_config(parser().parse_args(arguments), env or {})
+
+
+@pytest.mark.parametrize(("command", "given"), [("golden label", "FILE"), ("search", "QUERY"), ("compare", "RUN ...")])
+def test_help_begins_with_what_has_to_be_given(command: str, given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        whole([*command.split(), "--help"])
+    assert capsys.readouterr().out.startswith(f"usage: retrieval-evals {command} [OPTIONS] {given}\n")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_usage_and_errors_of_a_command_begin_with_the_one_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    usage, fault = (
+        call(whole, [name, "--help"], capsys),
+        call(whole, [name, "--no-such-flag"], capsys),
+    )
+    assert (usage.code, fault.code) == (0, 2)
+    assert usage.out.startswith(f"usage: retrieval-evals {name} ") and fault.err.startswith("retrieval-evals")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["run", "--list-metrics"], 0, "ranking/ndcg_at_5"),
+        (["golden", "check", "no-such.jsonl"], 2, "no-such.jsonl"),
+        (["serach", "--top-k", "3"], 2, "retrieval-evals: unknown command 'serach'; did you mean 'search'"),
+        ([], 2, "required: COMMAND (see --help)"),
+        (["--version"], 0, f"retrieval-evals {version('retrieval-evals')}\n"),
+        *((["--help"], 0, f"  {name:8} {about}") for name, (about, _) in COMMANDS.items()),
+    ],
+)
+def test_the_exit_code_is_that_of_the_command(
+    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = call(whole, arguments, capsys)
+    assert done.code == code and said in (done.err if code else done.out)
+
+
+def test_the_default_experiment_has_no_part_in_a_run_on_other_data() -> None:
+    """Else half of the queries were left out, and each failed for want of the handbook's fields."""
+    own = loaded("--dataset.path", "my.jsonl", "--retriever.collection", "mine", "--retriever.threshold", "0.2")
+    settings = {"dataset.path": "my.jsonl", "retriever.collection": "mine", "retriever.threshold": 0.2}
+    assert own == ExperimentConfig.load(settings=settings, env={})
+    handbook, elsewhere = loaded(), loaded("--retriever.collection", "handbook_copy")
+    assert handbook.dataset.split == "test" and handbook.retriever.metadata.required and handbook.sources.dir
+    assert (elsewhere.dataset, elsewhere.sources, elsewhere.criteria) == (
+        handbook.dataset, handbook.sources, handbook.criteria
+    )  # fmt: skip
+    asked_for = loaded("--config", "default", "--dataset.path", "my.jsonl")
+    assert (asked_for.dataset.split, asked_for.retriever) == ("test", handbook.retriever)
+
+
+def test_a_packaged_experiment_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert [loaded().name, loaded("--config", "spec").name] == ["default", "spec"]
+    Path("spec").write_text("name: my file of that name")
+    assert loaded("--config", "spec").name == "my file of that name"
+
+
+def test_no_variable_but_the_five_changes_an_experiment_and_none_the_default_one(tmp_path: Path) -> None:
+    """Whatever a library might read of a variable that has the name of a setting."""
+    assert loaded(env=FIVE) == loaded()
+    file = tmp_path / "open.yaml"
+    file.write_text("dataset: {path: golden.jsonl}\n")
+    names = [name.replace(".", mark).upper() for name in leaves(ExperimentConfig) for mark in ("_", "__", ".")]
+    others = {f"{prefix}{name}": "1" for name in names for prefix in ("", "EVALS_", "RAG_", "RETRIEVAL_EVALS_")}
+    assert FIVE.keys().isdisjoint(others) and {"SEED", "NAME", "RETRIEVER__TOP_K"} < others.keys()
+    assert loaded("--config", str(file), env=others) == loaded("--config", str(file))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in others.items():
+            patch.setenv(name, value)
+        for made in (loaded("--config", str(file)), ExperimentConfig.load(file)):
+            assert made == ExperimentConfig.load(file, env={})
+
+
+def test_help_shows_the_flags_that_people_use_and_help_all_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = {}
+    for flag in ("--help", "--help-all"):
+        text = call(whole, ["run", flag], capsys).out
+        words = (line.strip().split(" ")[0].rstrip(",") for line in text.splitlines())
+        shown[flag] = {word for word in words if word.startswith("--")}
+    assert shown["--help"] == {*USUAL} and len(USUAL) == 21
+    every = {f"--{name.replace('_', '-')}" for name in leaves(ExperimentConfig)} - {"--dataset.ids", "--dataset.limit"}
+    assert every | shown["--help"] - {"--help-all"} <= shown["--help-all"]
+    assert "Exit codes: 0 passed, 1 a criterion failed, 2 user error, 3 incomplete, 130" in text

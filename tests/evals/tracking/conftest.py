@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tracking import MlflowServer, mlflow_server
+from tests.support.tracking import MlflowServer
 
 
 @pytest.fixture(scope="module")
@@ -20,5 +20,5 @@ def folder(tmp_path_factory: pytest.TempPathFactory, mlflow_database: Path) -> I
 
 @pytest.fixture
 def server() -> Iterator[MlflowServer]:
-    with mlflow_server() as running:
+    with MlflowServer() as running:
         yield running

@@ -117,9 +117,6 @@ def _failure(one: Any) -> tuple[str, str] | None:
     return (one.error.error_code, one.error.error_message) if getattr(one, "error", None) else None
 
 
-# What a run holds
-
-
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("name", ["by hand", "unlisted", "grid"])
 def test_what_mlflow_has_of_a_report(name: str, snapshot: SnapshotAssertion) -> None:
@@ -185,9 +182,6 @@ def test_a_comparison_is_written_to_the_other_run_by_the_keys_of_mlflow(
     assert file.code == 2 and "--track: expected runs in MLflow, by id or name" in file.err
 
 
-# Live, late and again alike
-
-
 @pytest.mark.parametrize("kind", ["run", "grid"])
 def test_a_report_is_written_late_as_it_is_live_and_once(
     kind: str, swept: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -250,9 +244,6 @@ def test_two_at_once_write_it_once(tmp_path: Path) -> None:
     assert codes == [0, 0] and len(runs_of(made)) == 1
 
 
-# What fails
-
-
 @pytest.mark.parametrize("table", ["runs", "metrics", "spans"])
 def test_a_database_that_takes_no_more_costs_a_line_and_no_traceback(
     folder: Path, tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
@@ -266,9 +257,6 @@ def test_a_database_that_takes_no_more_costs_a_line_and_no_traceback(
     assert (done.code, done.out, done.err.count("\n")) == (3, "", 1)
     assert done.err.startswith(f"incomplete: MLflow at {uri} failed: ")
     assert "RUNNING" not in [run.info.status for run in client(uri).search_runs(["0", "1"])]
-
-
-# Where it is written
 
 
 @pytest.mark.usefixtures("folder")

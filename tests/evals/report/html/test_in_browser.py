@@ -273,9 +273,6 @@ def test_it_prints_with_its_figures_and_their_colours(browser: Chromium, page: P
         assert words in text
 
 
-# Cells query by query
-
-
 def test_every_figure_is_the_report_s(wide: Chromium, section: Any) -> None:
     weight, found = section.decision.weight, section.results
     means = {name: metric.mean for name, metric in section.metrics.items()}
@@ -331,12 +328,11 @@ def test_a_reader_moves_pins_filters_and_comes_back_by_a_link(wide: Chromium, se
 def test_a_drag_of_the_weight_moves_the_figures_at_once_and_the_map_where_it_pauses(wide: Chromium) -> None:
     """All at every step took 80 ms."""
     before, first = look(wide, "figures")[0]["utility"], "document.querySelector('#figure-cells td[data-cell]')"
-    wide.evaluate(f"window.was = {first}")
-    look(wide, "type", "#explore [data-weight]", 0.9)
-    assert look(wide, "figures")[0]["utility"] != before
-    told = wide.evaluate(f"{first}.ariaLabel")
+    label = wide.evaluate(f"(window.was = {first}).ariaLabel")
+    typed = f"(() => {{ {PROBES} probes.type('#explore [data-weight]', 0.9); return {first}.ariaLabel; }})()"
+    assert wide.evaluate(typed) == label and look(wide, "figures")[0]["utility"] != before
     wide.wait_for("!was.isConnected")
-    assert wide.evaluate(f"{first}.ariaLabel") != told
+    assert wide.evaluate(f"{first}.ariaLabel") != label
 
 
 def test_the_cells_of_the_table_are_all_marked_and_named_in_another_page(

@@ -1,28 +1,145 @@
-"""A run that starts from a saved retrieval: the same figures without the store, or a refusal before any work."""
+"""Collecting, timing and repeating over a small embedded collection; and runs that start from a saved retrieval."""
 
 import json
 import random
+import shlex
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from syrupy.assertion import SnapshotAssertion
 
 from evals import Experiment as Settings
 from evals import Outputs, evaluate, sweep
+from evals.cases.case import Case
+from evals.collect.passes import WARMUP, collect, measure_latency, repeat
 from evals.collect.saved import read
+from evals.config.experiment import LatencyConfig
 from evals.errors import ExperimentError
 from evals.run import main
-from retrievers.config import RetrieverConfig
-from retrievers.errors import ConfigError
+from retrievers import QdrantRetriever
+from retrievers.config import EmbeddingConfig, RetrieverConfig
+from retrievers.embedding.models import CheckedEmbeddings, make_embeddings
+from retrievers.errors import ConfigError, EmbeddingError, ForeignRetrieverError, RetrievalError
+from retrievers.retriever.opened import open_retriever
+from retrievers.search.candidates import Candidates
 from tests.support.command import Done, call
-from tests.support.experiment import CASES, SETTINGS, Experiment, load_report, settings
+from tests.support.experiment import CASES, SETTINGS, Experiment, load_report, settings, silent
 from tests.support.foreign import HERE
+from tests.support.foreign import settings as settings_of_own
 from tests.support.judged_experiment import make_judged
+from tests.support.observed import make_case
+
+QUERIES = ("forward kinematics of an arm", "joint angles for a pose", "named channel", "reliable publisher")
+ASKED = [make_case(f"q{number}", query=query) for number, query in enumerate(QUERIES)]
+BAD = make_case("bad", query="nowhere")
+
+
+class Model(Embeddings):
+    """The model of the collection; fails on a query."""
+
+    def __init__(self) -> None:
+        self.inner = make_embeddings(EmbeddingConfig(), {})
+        self.asked = 0
+
+    def embed_query(self, text: str) -> list[float]:
+        if text == BAD.query:
+            raise TimeoutError("it does not answer")
+        self.asked += 1
+        return self.inner.embed_query(text)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+
+class Told(list[tuple[str, int, int]]):
+    """Progress, remembered."""
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        self.append((stage, done, total))
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture
+def retriever(indexed: Experiment, model: Model) -> Iterator[QdrantRetriever]:
+    config = settings(indexed, retriever__trust_embedding=True, retriever__threshold=0).retriever
+    with QdrantRetriever.open(config, env={}, embeddings=CheckedEmbeddings(model, "model")) as opened:
+        yield opened
+
+
+def measure(retriever: QdrantRetriever, cases: list[Case] = ASKED, **settings: Any) -> Any:
+    config = LatencyConfig.model_validate({"repeats": 1, "concurrency": (1,), **settings})
+    return measure_latency(retriever, cases, config, silent)
+
+
+def test_a_failure_keeps_its_type_and_names_the_cases(retriever: QdrantRetriever) -> None:
+    """A retriever of the user's own is asked query by query, so that a fault names its case."""
+    with pytest.raises(EmbeddingError, match=r"^cases 'q0' to 'bad': .*model failed to embed: TimeoutError"):
+        collect(retriever, [*ASKED, BAD], silent)
+    told, cases = Told(), [make_case(name, query=query) for name, query in (("fine", "arm"), ("bad", "a channel"))]
+    with (
+        open_retriever(settings_of_own("raises_in_the_middle"), env={}) as own,
+        pytest.raises(ForeignRetrieverError, match=r"^case 'bad': python .* failed: ConnectionError, the index"),
+    ):
+        collect(own, [*cases, make_case("never", query="arm")], told)
+    assert told == [("retrieving", 1, 3)]
+
+
+@pytest.mark.parametrize(("repeats", "levels"), [(1, (1,)), (2, (1, 4)), (3, (1, 2, 8))])
+def test_every_call_is_a_search_of_its_own_after_warm_up_and_every_repetition_too(
+    retriever: QdrantRetriever, model: Model, repeats: int, levels: tuple[int, ...]
+) -> None:
+    passes = measure(retriever, repeats=repeats, concurrency=levels)
+    assert [len(p.timings) for p in passes] == [repeats * len(ASKED)] * len(levels)
+    assert model.asked == WARMUP + repeats * len(ASKED) * len(levels)
+    before, told = model.asked, Told()
+    found = repeat(retriever, ASKED, collect(retriever, ASKED, silent), told)
+    assert found.query_ids == tuple(case.id for case in ASKED for _ in range(2))
+    assert (set(found.changed), set(found.score_deltas)) == ({False}, {0.0})
+    assert told == [("repeating", n, 4) for n in (1, 2, 3, 4)]
+    assert model.asked == before + len(ASKED) * 3, "every repetition embeds anew"
+
+
+@pytest.mark.parametrize("concurrency", [(1,), (1, 4)])
+def test_a_call_that_fails_stops_the_measurement_and_names_the_query(
+    retriever: QdrantRetriever, concurrency: tuple[int, ...]
+) -> None:
+    with pytest.raises(RetrievalError, match="query 'nowhere': model failed to embed"):
+        measure(retriever, [*ASKED, BAD], concurrency=concurrency)
+
+
+def test_a_repetition_differs_by_a_chunk_by_its_place_and_by_a_score_beyond_rounding(
+    retriever: QdrantRetriever,
+) -> None:
+    """Ours never differ in places, for the order is total: that is of a store. Several threads differ by 6e-8."""
+    whole = collect(retriever, ASKED, silent)
+    scores = whole.columns["score"]
+
+    def moved(delta: float) -> Candidates:
+        return replace(whole, columns={**whole.columns, "score": scores + delta})
+
+    one_came = whole.at(np.tile([1, 2, 3, 4], (4, 1))), True, np.repeat(scores[:, 0], 2)
+    two_swapped = whole.at(np.tile([1, 0, 2, 3, 4], (4, 1))), True, np.zeros(8)
+    by_scores = ((moved(delta), abs(delta) > 1e-6, np.full(8, abs(delta))) for delta in (6e-8, -9e-7, 2e-6))
+    for first, is_changed, deltas in (one_came, two_swapped, *by_scores):
+        found = repeat(retriever, ASKED, first, silent)
+        assert set(found.changed) == {is_changed}
+        assert found.score_deltas == pytest.approx(deltas, rel=1e-3, abs=1e-9)
+
+
+# Saved retrievals: the same figures without the store, or a refusal before any work
 
 Run = Callable[..., Done]
 BY_TEXT: list[dict[str, Any]] = [
@@ -132,55 +249,27 @@ def test_no_threshold_is_held_against_a_retrieval_without_scores(tmp_path: Path)
             evaluate(golden=BY_TEXT, experiment=Settings.model_validate(cut), from_retrieval=tmp_path / "kept")
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ["--retriever.threshold", "0.2"],
-        ["--sweep.threshold", "0:0.4:0.2", "--sweep.threshold-on", "each,best", "--ids", "forward"],
-    ],
-)
-def test_threshold_cut_and_queries_may_differ(start: Run, tmp_path: Path, flags: list[str]) -> None:
-    report = tmp_path / "report.json"
-    done = start("--retriever.top-k", "1", "--retriever.threshold", "null", *flags, "--output", report)
-    assert (done.code, done.err) == (0, "")
-    assert {len(row["retrieved"]) for row in load_report(report)["queries"]} <= {0, 1}
+OTHERWISE = (
+    "--retriever.mode keyword", "--index.context none", "--retriever.rerank mmr", "--retriever.candidates 11",
+    "--retriever.search-params '{hnsw_ef: 64}'", "--save-retrieval again",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--retriever.mode", "keyword"], "expected retriever.mode 'semantic', with which it was saved, got 'keyword'"),
-        (["--index.context", "none"], "was indexed with index.context 'path', but index.context 'none' is expected"),
-        (["--retriever.rerank", "mmr"], "expected retriever.rerank 'none', with which it was saved, got 'mmr'"),
-        (["--retriever.candidates", "11"], "expected retriever.candidates 10, with which it was saved, got 11"),
-        (
-            ["--retriever.search-params", "{hnsw_ef: 64}"],
-            "expected retriever.search_params None, with which it was saved, got {'hnsw_ef': 64}",
-        ),
-        (["--save-retrieval", "again"], "from_retrieval takes the place of a retriever and has nothing to save"),
-    ],
-)
-def test_what_was_retrieved_otherwise_is_refused(start: Run, arguments: list[str], message: str) -> None:
-    done = start(*arguments)
-    assert (done.code, message in " ".join(done.err.split())) == (2, True), done.err
+def test_what_was_retrieved_otherwise_is_refused(start: Run, saved: Path, snapshot: SnapshotAssertion) -> None:
+    done = {arguments: start(*shlex.split(arguments)) for arguments in OTHERWISE}
+    assert {name: one.err.replace(str(saved), "FILE") for name, one in done.items()} == snapshot
+    assert {one.code for one in done.values()} == {2}
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"query": "zebras"}, "expected case 'forward' as it was saved, got another query, other labels or"),
-        ({"reference_answer": "Otherwise."}, "expected case 'forward' as it was saved, got another"),
-        ({"id": "new"}, "expected case 'new' as it was saved, got a new case; save it again with --save-retrieval"),
-    ],
-)
-def test_other_golden_data_are_refused(
-    made: Experiment, run: Run, saved: Path, changes: dict[str, Any], expected: str
-) -> None:
+def test_other_golden_data_are_refused(made: Experiment, run: Run, saved: Path, snapshot: SnapshotAssertion) -> None:
     first, *others = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]
     shutil.rmtree(made.store)
-    made.write_golden([*others, {**first, **changes}])
-    done = run("--from-retrieval", saved)
-    assert (done.code, done.err.count("\n"), expected in done.err) == (2, 1, True), done.err
+    told = []
+    for changes in ({"query": "zebras"}, {"reference_answer": "Otherwise."}, {"id": "new"}):
+        made.write_golden([*others, {**first, **changes}])
+        done = run("--from-retrieval", saved)
+        told.append((done.code, done.err.replace(str(saved), "FILE")))
+    assert told == snapshot
     # What only sorts a query changes nothing that was retrieved.
     made.write_golden([*others, {**first, "tags": ["new"], "query_type": "factual"}])
     assert run("--from-retrieval", saved).code == 0
@@ -208,17 +297,9 @@ def test_a_damaged_file_is_refused(saved: Path, start: Run, tmp_path: Path) -> N
         with pytest.raises(ConfigError, match=r"expected a file that --save-retrieval wrote, found .*; save it again"):
             read(file)
     assert "found one that is damaged" in refusal(file, start)
-
-
-def test_what_is_no_saved_retrieval_is_refused(start: Run, tmp_path: Path) -> None:
-    file = tmp_path / "other"
-    assert "found No such file or directory; save it again" in refusal(file, start)
     file.write_bytes(b"a diary")
     assert "found something else" in refusal(file, start)
-    table = pa.table({"numbers": [1.5]})
-    pq.write_table(table, file)
-    assert "found something else" in refusal(file, start)
-    pq.write_table(table.replace_schema_metadata({"version": "9", "origin": "{}"}), file)
+    pq.write_table(pa.table({"numbers": [1.5]}).replace_schema_metadata({"version": "9", "origin": "{}"}), file)
     assert "found one of version 9, not 6" in refusal(file, start)
 
 
