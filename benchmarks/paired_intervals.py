@@ -2,8 +2,8 @@
 
 python benchmarks/paired_intervals.py [--samples 1000]
 
-Samples of n differences within [-1, 1] by the share of ties, from all populations of `tests/numbers/test_intervals.py`. Of
-each method: the least and the median coverage of the true mean over the populations; the largest share of samples in
+Samples of n differences within [-1, 1] by the share of ties, from all populations of `tests/numbers/test_intervals.py`.
+Of each method: the least and the median coverage of the true mean over the populations; the largest share of samples in
 which the interval excludes 0 although the sign-flip test has p ≥ 0.05; the median width as a multiple of Student's.
 
 - ours: the interval of `evals.stats.paired`.
