@@ -119,6 +119,7 @@ BAD_FILES: dict[str, bytes] = {
     "broken.parquet": b"PAR1",
     **{f"array{n}.json": b"[\n" + b",\n".join(lines([row(str(n))]) for n in range(9)) + end.encode()
        for n, end in enumerate(("", ",]", "]]"))},
+    "object.json": b'{\n "query": "how?"\n}\n',
 }  # fmt: skip
 
 
