@@ -3,6 +3,8 @@
 import asyncio
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -347,3 +349,20 @@ def plain(record: models.Record) -> Any:
         for name, vector in vectors.items()
     }
     return record.id, record.payload, rounded
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="ulimit -v")
+@pytest.mark.parametrize("limit", [250_000, 400_000, 500_000, 600_000, 750_000, 900_000])
+def test_a_search_short_of_memory_damages_nothing(client: EmbeddedClient, limit: int) -> None:
+    before = files(client.path)
+    code = (
+        "import sys; from pathlib import Path; from retrievers.store.embedded import EmbeddedClient; "
+        f"client = EmbeddedClient(Path({str(client.path)!r})); print(client.count({NAME!r}).count)"
+    )
+    command = ["bash", "-c", f"ulimit -v {limit}; OPENBLAS_NUM_THREADS=1 exec {sys.executable} -c {code!r}"]
+    try:
+        subprocess.run(command, capture_output=True, check=False, timeout=60)
+    finally:
+        assert files(client.path) == before
+        assert client.count(NAME).count == 4
