@@ -82,9 +82,9 @@ def conclusion(comparison: Comparison) -> str:
     better, worse = ([entry for entry in comparison.differences if entry.verdict == way] for way in ("better", "worse"))
     number = sum(entry.n > 0 for entry in comparison.differences)
     kinds = [move.kind for move in comparison.moved]
-    said = f"is not distinguishable from {comparison.baseline.name} by any of {number} metrics"
+    said = f"is not distinguishable from {comparison.baseline.name} in any of {number} metrics"
     if better or worse:
-        ways = [f"{those[0].verdict} by {len(those)} (most: {_most(those)})" for those in (better, worse) if those]
+        ways = [f"{those[0].verdict} in {len(those)} (most: {_most(those)})" for those in (better, worse) if those]
         said = f"is {' and '.join(ways)} of {number} metrics (Holm, 5%)"
     flipped = f"{kinds.count('lost')} queries are lost, {kinds.count('gained')} gained"
     return f"{comparison.other.name} {said}. {flipped}."

@@ -187,7 +187,7 @@ def test_markdown_is_cut_before_github_refuses_it(tmp_path: Path, capsys: pytest
     assert call(main, [*files, "--markdown", tmp_path / "c.md", "--quiet"], capsys).code == 0
     written = (tmp_path / "c.md").read_text(encoding="utf-8")
     assert len(written) <= MOST and written.endswith("more than GitHub takes\n")
-    assert all(f"{name} is worse by 1 (most: queries/pass_rate" in written for name in "12"), "every verdict is there"
+    assert all(f"{name} is worse in 1 (most: queries/pass_rate" in written for name in "12"), "every verdict is there"
 
 
 BOTH = {"ranking/ndcg_at_10": 1, "ranking/recall_at_5": 3}

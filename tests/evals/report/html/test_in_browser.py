@@ -143,6 +143,8 @@ def test_the_first_picture_is_on_the_first_screen(browser: Chromium, page: Path,
         assert browser.evaluate(f"({map_or_plot}).getBoundingClientRect().bottom") < height
     open_page(browser, page, height=800)
     assert max(look(browser, "bottoms", ".curves figure, #figure-cells")) < 800
+    open_page(browser, page, 640)  # as MLflow's artifact view has it: the table, then the map
+    assert look(browser, "bottoms", "#decision") < look(browser, "bottoms", "#figure-cells")
 
 
 def test_bars_are_as_high_as_their_queries_and_ranks_within_top_k_are_told_from_deeper_ones(
