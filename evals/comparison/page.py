@@ -86,8 +86,7 @@ def conclusion(comparison: Comparison) -> str:
     if better or worse:
         ways = [f"{those[0].verdict} in {len(those)} (most: {_most(those)})" for those in (better, worse) if those]
         said = f"is {' and '.join(ways)} of {number} metrics (Holm, 5%)"
-    flipped = f"{kinds.count('lost')} queries are lost, {kinds.count('gained')} gained"
-    return f"{comparison.other.name} {said}. {flipped}."
+    return f"{comparison.other.name} {said}. {kinds.count('lost')} queries are lost, {kinds.count('gained')} gained."
 
 
 def _most(entries: Sequence[Difference]) -> str:

@@ -104,8 +104,7 @@ def head(comparison: Comparison) -> Iterator[Section]:
 
 def _row(entry: Difference) -> tuple[Styled, ...]:
     *values, counts, verdict = difference(entry)
-    n = str(entry.n or "–")
-    return row_of(*values, written_p(entry.p), written_p(entry.p_adjusted), counts, n, verdict)
+    return row_of(*values, written_p(entry.p), written_p(entry.p_adjusted), counts, str(entry.n or "–"), verdict)
 
 
 def _beside(comparison: Comparison, family: int) -> Section:

@@ -273,13 +273,10 @@ def _load(text: str, where: str) -> Any:
 
 def _types(info: FieldInfo) -> set[Any]:
     """Return every type in the annotation of a setting, generic ones by their origin."""
-
-    def opened(annotation: Any) -> Iterator[Any]:
-        yield get_origin(annotation) or annotation
-        for argument in get_args(annotation):
-            yield from opened(argument)
-
-    return {*opened(info.annotation)}
+    annotations: list[Any] = [info.annotation]
+    for annotation in annotations:
+        annotations += get_args(annotation)
+    return {get_origin(annotation) or annotation for annotation in annotations}
 
 
 def _flag(name: str, raw: str, info: FieldInfo) -> Any:
@@ -307,6 +304,9 @@ def _explain(model: type[Settings], item: dict[str, Any], layers: Sequence[Layer
         return f"{name}: unknown setting{where}{nearest(name, leaves(model))}"
     if successor := removed(name, value):
         return f"{name}: {quoted(value)} is no value any more{where}: {successor}"
+    inside = value if isinstance(value, Mapping) and "." in name else ()
+    beside = [leaf for key in inside if (leaf := f"{item['loc'][-1]}.{key}") in leaves(model)]
+    where += f"; {beside[0]} stands outside {name.partition('.')[0]}" if beside else ""
     # A whole section would bury the message, and may hold secrets.
     secret = isinstance(item.get("ctx", {}).get("error"), UnshownError)
     got = "" if secret or isinstance(value, Mapping | Settings) else f", got {redacted(quoted(value))}"

@@ -75,8 +75,7 @@ class Corpus:
         if self.unit == "documents":
             cut = "max_tokens" in named or "overlap" in named
             return {"context": "title"} | ({} if cut else {"splitter": "whole"})
-        headed = any(section.path for page in self.pages for section in page.sections)
-        return {"context": "path"} if headed else {}
+        return {"context": "path"} if any(section.path for page in self.pages for section in page.sections) else {}
 
     def cut(self, settings: IndexSettings) -> Iterator[Chunk]:
         """Cut all pages into chunks."""
