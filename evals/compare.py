@@ -21,8 +21,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.co
     """Parse and compare; return the exit code. Usage and errors call the command `prog`."""
     from retrievers.terminal.command import run
 
-    namespace = parser(prog).parse_args(arguments)
-    return run(lambda: _main(namespace))
+    return run(_main, parser(prog).parse_args(arguments))
 
 
 def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:

@@ -52,8 +52,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.ru
     """Parse and run; return the exit code. Usage and errors call the command `prog`."""
     from retrievers.terminal.command import run
 
-    namespace = parser(prog).parse_args(arguments)
-    return run(lambda: _main(namespace, prog))
+    return run(_main, parser(prog).parse_args(arguments), prog)
 
 
 def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> "ExperimentConfig":

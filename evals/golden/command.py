@@ -27,8 +27,7 @@ class ModelSettings(Settings):
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.golden") -> int:
     """Parse and run; return the exit code. Usage and errors call the command `prog`."""
-    namespace = _parser(prog).parse_args(arguments)
-    return run(lambda: _run(namespace))
+    return run(_run, _parser(prog).parse_args(arguments))
 
 
 def _run(namespace: argparse.Namespace) -> int:

@@ -22,8 +22,7 @@ from retrievers.terminal.command import (
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.tracking") -> int:
     """Write the run; return the exit code."""
-    namespace = parser(prog).parse_args(arguments)
-    return run(lambda: _main(namespace))
+    return run(_main, parser(prog).parse_args(arguments))
 
 
 def parser(prog: str) -> argparse.ArgumentParser:

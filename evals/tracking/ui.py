@@ -21,8 +21,7 @@ WAIT_S = 0.25
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals ui") -> int:
     """Start the server and wait for its end; return the exit code."""
-    namespace = parser(prog).parse_args(arguments)
-    return run(lambda: _main(namespace))
+    return run(_main, parser(prog).parse_args(arguments))
 
 
 def parser(prog: str) -> argparse.ArgumentParser:

@@ -96,12 +96,12 @@ def whole_number(least: int) -> Callable[[str], int]:
 # Exit codes
 
 
-def run(main: Callable[[], int]) -> int:
+def run(main: Callable[..., int], *arguments: object) -> int:
     """Call a command and turn its errors into an exit code: 2 for a user's fault, 130 at Ctrl-C, 143 at SIGTERM."""
     received: list[int] = []
     try:
         with _handled(received):
-            return main()
+            return main(*arguments)
     except (Exception, KeyboardInterrupt) as error:
         code, message = _ending(error, terminated=bool(received))
         if code == EXIT_INCOMPLETE:

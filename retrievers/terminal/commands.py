@@ -34,8 +34,7 @@ GENERIC_FOLDERS = {"docs", "doc", "content", "pages", "corpus", "data", "train",
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m retrievers") -> int:
     """Parse and run; return the exit code. Usage and errors call the command `prog`."""
-    namespace = parser(prog).parse_args(arguments)
-    return run(lambda: _run(namespace))
+    return run(_run, parser(prog).parse_args(arguments))
 
 
 def default_collection(folder: Path) -> str:
