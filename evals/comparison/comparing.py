@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
+from evals.collect.observations import VERDICT_METRIC
 from evals.comparison.differences import adjust, deepened, difference, metrics_named, score_of
 from evals.comparison.mismatches import changes, line, mismatches
 from evals.comparison.records import Comparison, Difference, Moved, Pairing, Regression, Run
 from evals.errors import ExperimentError, ReportError
-from evals.metrics import METRICS, VERDICT_METRIC, declared
+from evals.metrics import METRICS, declared
 from evals.metrics.criteria import TOLERANCE as ROUNDING
 from evals.report.head import deepest, headline, ranked
 from evals.report.model import QueryRow, Report

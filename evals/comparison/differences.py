@@ -13,7 +13,7 @@ from evals.collect.observations import VERDICT_METRIC, Unscored
 from evals.comparison.mismatches import other_judges
 from evals.comparison.records import Comparison, Difference, Pairing
 from evals.errors import ReportError
-from evals.metrics import METRICS, at_deepest, declared
+from evals.metrics import DEPTH, METRICS, declared
 from evals.metrics.ranking import OF_GRADES, GradedLists
 from evals.report.head import deepest
 from evals.report.model import FailedValue, QueryRow, Report, ScoreValue
@@ -40,7 +40,7 @@ def metrics_named(reports: Sequence[Report], patterns: Sequence[str]) -> list[st
     """
     found = dict.fromkeys(name for report in reports for name in report.metrics)
     places = {name: place for place, name in enumerate(METRICS)}
-    names = sorted(found, key=lambda name: places.get(name, places.get(at_deepest(name), len(places))))
+    names = sorted(found, key=lambda name: places.get(name, places.get(DEPTH.sub("_at_10", name), len(places))))
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ReportError(f"no metric {pattern!r} in these runs{nearest(pattern, names)}")

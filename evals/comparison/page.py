@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from evals.collect.observations import VERDICT_METRIC
 from evals.comparison.differences import score_of
 from evals.comparison.records import Comparison, Difference, Moved
 from evals.comparison.sections import change, head, regressions
-from evals.metrics import VERDICT_METRIC, declared
+from evals.metrics import declared
 from evals.metrics.declaration import DIGITS
 from evals.report.html.render import asset, environment
 from evals.report.section import Column, Section, escaped, markdown, row_of

@@ -162,8 +162,7 @@ class Grid:
         return self.whole[0]
 
     def _laid_out(self, start: int, end: int | None) -> tuple[Results, Integers]:
-        lists = self.pool.lists(range(len(self.variants)), start, end)
-        return lay_out(lists, self.variants, self.top_ks)
+        return lay_out(self.pool.lists(range(len(self.variants)), start, end), self.variants, self.top_ks)
 
     def blocks(self) -> Iterator[tuple[Results, Integers]]:
         """Yield `laid_out` for consecutive blocks of queries, so that memory stays bounded."""

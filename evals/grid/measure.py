@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from evals.cases.reading import GoldenSet
 from evals.cases.relevance import Relevance
 from evals.collect import passes
-from evals.collect.observations import Gate, Observed, Score, Summary, ValidationReport
+from evals.collect.observations import VERDICT_METRIC, Gate, Observed, Score, Summary, ValidationReport
 from evals.collect.pool import Grounds, Pool
 from evals.config.experiment import ExperimentConfig
 from evals.errors import ExperimentError
@@ -20,7 +20,7 @@ from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_s
 from evals.grid.thresholds import abstaining, fitted
 from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
-from evals.metrics import NEED_A_JUDGE, PASS_RATE, VERDICT_METRIC, choose, needs
+from evals.metrics import NEED_A_JUDGE, PASS_RATE, choose, needs
 from evals.metrics import criteria as gates
 from evals.metrics.declaration import Collaborators, Context, Metric, QueryMetric, RunMetric
 from evals.metrics.metadata import usual_in
@@ -178,7 +178,9 @@ def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric
     whole = dict.fromkeys(needed(config.objective) if sweep else (), "objective")
     whole |= dict.fromkeys(config.criteria, "criteria")
     judged, levels = config.judge.model is not None, config.latency.concurrency
-    metrics = choose([*config.metrics, *whole], levels, judged=judged, reach=longest, whole=whole)
+    # Deeper than 10 the cells of a grid differ in how much they return, and nDCG in what is ideal.
+    at = min(longest.top_k, 10) if sweep else longest.top_k
+    metrics = choose([*config.metrics, *whole], levels, judged=judged, reach=longest, depth=at, whole=whole)
     for name, weight in config.objective.metrics.items() if sweep else ():
         metric = metrics.get(name)
         if not isinstance(metric, QueryMetric):

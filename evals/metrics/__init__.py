@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import cache
 from importlib.resources import files
 from math import isinf
 from typing import Any, cast
@@ -35,27 +35,32 @@ SCORES: Mapping[str, Scorer] = {
 FIGURES: Mapping[str, Callable[[Observed, Context], Summary]] = {**llm.FIGURES, **scope.FIGURES, **timing.FIGURES}
 
 
+_ROWS: Mapping[str, dict[str, Any]] = yaml.load(
+    files("evals.metrics").joinpath("table.yaml").read_text(encoding="utf-8"),
+    getattr(yaml, "CSafeLoader", yaml.SafeLoader),
+)
+
+
 def _table() -> Iterator[Metric]:
-    text = files("evals.metrics").joinpath("table.yaml").read_text(encoding="utf-8")
-    for name, row in yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)).items():
+    for name, row in _ROWS.items():
         if name == "latency/*":
             yield from (metric for level in timing.DEFAULT_CONCURRENCY for metric in timing.metrics_at(level))
             continue
-        for depth in row.pop("depths", [""]):
-            about = re.sub(r"\bK\b", str(depth), row["about"])
-            yield _declared(re.sub("K$", str(depth), name), {**row, "about": about})
+        yield from (_declared(name, row, str(depth)) for depth in row.get("depths", [""]))
 
 
-def _declared(name: str, row: dict[str, Any]) -> Metric:
-    """Return a row of the table as a metric."""
-    row |= {"name": name, "needs": frozenset(row.get("needs", ()))}
+def _declared(pattern: str, row: Mapping[str, Any], depth: str) -> Metric:
+    """Return a row of the table as a metric, one that ends in `_at_K` at that depth."""
+    name = re.sub("K$", depth, pattern)
+    row = {key: value for key, value in row.items() if key != "depths"}
+    row |= {"name": name, "needs": frozenset(row.get("needs", ())), "about": re.sub(r"\bK\b", depth, row["about"])}
     if "range" in row:
         row["range"] = tuple(map(float, row["range"]))
     if name in FIGURES:
         return RunMetric(tell=FIGURES[name], **row)
-    if level := DEPTH.search(name):
-        measure, depth = ranking.MEASURES[DEPTH.sub("", name.partition("/")[2])], int(level[1])
-        return QueryMetric(score=lambda r, _: measure(r, depth), depth=depth, **row)
+    if at := DEPTH.search(name):
+        measure, level = ranking.MEASURES[DEPTH.sub("", name.partition("/")[2])], int(at[1])
+        return QueryMetric(score=lambda r, _: measure(r, level), depth=level, **row)
     return QueryMetric(score=SCORES[name], proxy=llm.PROXIES.get(name), **row)
 
 
@@ -70,24 +75,21 @@ NEED_A_JUDGE = frozenset(name for name, metric in METRICS.items() if metric.is_j
 
 
 def declared(name: str) -> Declaration:
-    """Return a metric's declaration; for an unknown name (an older report), one with default values.
-
-    `ranking/…_at_K` is declared at any depth, as runs are compared at the larger of their top_k.
-    """
+    """Return a metric's declaration; for an unknown name (an older report), one with default values."""
     metric = metric_named(name) or timing.metric_named(name) or _READ.get(name)
-    if metric is None and (deepest := METRICS.get(at_deepest(name))):
-        return replace(deepest, name=name)
     return metric or Declaration(name=name, about="", headline="never")
 
 
-def at_deepest(name: str) -> str:
-    """Return the name of a metric at the deepest K of the table, another one as it is."""
-    return DEPTH.sub("_at_10", name)
-
-
 def metric_named(name: str) -> Metric | None:
-    """Return a metric of the table, or one of the user's own; None where there is none of that name."""
-    return METRICS.get(name) or OWN.get(name)
+    """Return a metric of the table, at any K, or one of the user's own; None where there is none of that name."""
+    return METRICS.get(name) or OWN.get(name) or _at_depth(name)
+
+
+@cache
+def _at_depth(name: str) -> Metric | None:
+    stem, _, depth = name.rpartition("_at_")
+    row = _ROWS.get(f"{stem}_at_K")
+    return _declared(f"{stem}_at_K", row, depth) if row and re.fullmatch("[1-9][0-9]{0,2}", depth) else None
 
 
 def adopt(given: Sequence[Any]) -> list[str]:
@@ -125,6 +127,7 @@ def choose(
     *,
     judged: bool = False,
     reach: RetrieverConfig | None = None,
+    depth: int | None = None,
     whole: Mapping[str, str] | None = None,
 ) -> dict[str, Metric]:
     """Select metrics by names or patterns such as `ranking/*`, in the order of METRICS.
@@ -135,6 +138,7 @@ def choose(
         concurrency: The concurrencies at which latency is measured.
         judged: True if there is a judge; without one, patterns skip the metrics that need it.
         reach: The retriever; patterns skip the metrics that read further than its lists go. None for any length.
+        depth: K at which patterns choose `ranking/…_at_K` beside those of the table; any other K can be named.
         whole: Those that must be names, with the setting that has each.
 
     Raises:
@@ -143,8 +147,11 @@ def choose(
     """
     patterns = adopt(patterns)
     timed = {metric.name: metric for level in concurrency for metric in timing.metrics_at(level)}
-    selectable = {name: m for name, m in METRICS.items() if name in timed or not timing.CONCURRENT.fullmatch(name)}
-    selectable |= timed | {name: OWN[name] for name in patterns if name in OWN}
+    table = {name: m for name, m in METRICS.items() if name in timed or not timing.CONCURRENT.fullmatch(name)}
+    at_depth = [re.sub("^(ranking/.+_at_)10$", rf"\g<1>{depth}", name) if depth else name for name in table]
+    names = dict.fromkeys(name for pair in zip(table, at_depth, strict=True) for name in pair)
+    found = {name: table.get(name) or OWN.get(name) or _at_depth(name) for name in (*names, *patterns)}
+    selectable = {name: metric for name, metric in found.items() if metric} | timed
     chosen = set[str]()
     for pattern in patterns:
         setting = (whole or {}).get(pattern, "")
@@ -184,9 +191,3 @@ def values_of(metric: Declaration) -> str:
     """Return unit and range, such as `share, 0 to 1` or `ms, from 0`."""
     low, high = metric.range
     return f"{metric.unit}, from {low:g}" if isinf(high) else f"{metric.unit}, {low:g} to {high:g}"
-
-
-__all__ = [
-    "METRICS", "NEED_A_JUDGE", "OWN", "PASS_RATE", "VERDICT_METRIC", "Declaration", "Metric", "QueryMetric",
-    "RunMetric", "adopt", "choose", "declared", "listing", "metric_named", "needs", "remember", "values_of",
-]  # fmt: skip

@@ -247,8 +247,7 @@ class Results:
             k: Depth; all ranks when left out.
         """
         joined = np.bitwise_or.reduce(held[:, :k], axis=1)
-        found = np.bitwise_count(joined).sum(axis=1)
-        return np.where(counts > 0, found / np.maximum(counts, 1), np.nan)
+        return np.where(counts > 0, np.bitwise_count(joined).sum(axis=1) / np.maximum(counts, 1), np.nan)
 
     def mean_of_chunks(
         self, name: str, fact: Callable[[Chunk], float], *reasons: "tuple[Any, Issue]", none: Issue = NO_CHUNKS

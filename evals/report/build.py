@@ -6,12 +6,12 @@ from math import isfinite
 from typing import Any
 
 from evals.cases.reading import case_fingerprint
-from evals.collect.observations import Failure, Observation, Outcome, Score, Summary
+from evals.collect.observations import VERDICT_METRIC, Failure, Observation, Outcome, Score, Summary
 from evals.grid.measure import Measured
 from evals.grid.sampled import sampled_summary
 from evals.judge.trust import Trust
 from evals.judge.verdicts import Judging
-from evals.metrics import OWN, VERDICT_METRIC, metric_named
+from evals.metrics import OWN, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
 from evals.metrics.outcomes import FIRST, is_cut_by_threshold
 from evals.report.grid import grid_report

@@ -102,6 +102,22 @@ def test_any_retriever_gives_the_figures_counted_by_hand(
     assert {len(ids) for ids in result.to_pandas()["retrieved"]} <= {0, 1}
 
 
+def test_what_is_returned_is_scored_at_its_own_depth_and_at_any_other_that_is_named() -> None:
+    named = ["ranking/hit_rate_*", "ranking/ndcg_at_7", "scope/false_answer"]
+    experiment = Experiment.load(None, {"criteria": {"ranking/hit_rate_at_6": ">= 1"}}, {})
+    result = run(lambda query: TEXTS, top_k=2, metrics=named, experiment=experiment)
+    at = {name: value for name, value in figures(result).items() if name.startswith("ranking/")}
+    assert {"ranking/hit_rate_at_1": 0.5, "ranking/hit_rate_at_2": 1, "ranking/hit_rate_at_6": 1}.items() <= at.items()
+    assert (
+        "hit rate 1.000" in str(result)
+        and result.passed
+        and at.keys() - {*named} == {f"ranking/hit_rate_at_{k}" for k in (1, 2, 6)}
+    )
+    for name in "ranking/hit_rate_at_0", "ranking/hit_rate_at_07", "ranking/hit_rate_at_1000", "ranking/x_at_5":
+        with pytest.raises(evals.errors.ExperimentError, match="no metric"):
+            run(metrics=[name])
+
+
 def as_file(rows: list[dict[str, Any]]) -> Path:
     file = Path("golden.jsonl")
     file.write_text("\n".join(json.dumps({"id": f"q{n:03}", **row}) for n, row in enumerate(rows, 1)))

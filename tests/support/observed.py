@@ -11,7 +11,7 @@ from evals.cases.pages import SourcePages
 from evals.cases.relevance import Relevance
 from evals.collect.observations import Observation, Score
 from evals.collect.pool import Pool
-from evals.metrics import METRICS
+from evals.metrics import metric_named
 from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.results import Results
 from retrievers.records import Chunk, RetrievedChunk, StageTimings
@@ -130,6 +130,6 @@ def scorer(metric: str) -> Callable[..., Score]:
 
 
 def metric_of(name: QueryMetric | str) -> QueryMetric:
-    metric = METRICS[name] if isinstance(name, str) else name
+    metric = metric_named(name) if isinstance(name, str) else name
     assert isinstance(metric, QueryMetric)
     return metric

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import yaml
 
+from evals.collect.observations import VERDICT_METRIC
 from evals.grid.decision import ABSTENTION, ANY, NO_OUT_OF_SCOPE
 from evals.grid.objective import TOKENS
-from evals.metrics import VERDICT_METRIC, declared
+from evals.metrics import declared
 from evals.metrics.declaration import DIGITS
 from evals.report.grid_sections import columns, grid_sections
 from evals.report.head import criteria_line, deepest, tone

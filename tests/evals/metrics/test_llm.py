@@ -9,8 +9,8 @@ from evals.collect.observations import Failure, Observation, Observed, Score, Su
 from evals.judge.budget import Usage
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import ChunkVerdict, Judging, average_precision
-from evals.metrics import METRICS, RunMetric
-from evals.metrics.declaration import NO_VALUE, Context, QueryMetric, summarise
+from evals.metrics import METRICS
+from evals.metrics.declaration import NO_VALUE, Context, QueryMetric, RunMetric, summarise
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
 from evals.sampling.order import NOT_DRAWN, judging_order
 from tests.support.chat_server import ChatServer

@@ -25,9 +25,9 @@ from evals.collect.observations import (
     Summary,
     Unscored,
 )
-from evals.metrics import METRICS, NEED_A_JUDGE, RunMetric, choose, declared
+from evals.metrics import METRICS, NEED_A_JUDGE, choose, declared
 from evals.metrics.criteria import judge, undecided
-from evals.metrics.declaration import QueryMetric, metric, own_metric, summarise
+from evals.metrics.declaration import QueryMetric, RunMetric, metric, own_metric, summarise
 from evals.stats import intervals as stats
 from retrievers.config import RetrieverConfig
 from retrievers.records import StageTimings
@@ -166,13 +166,17 @@ RANKING = [name for name in METRICS if name.startswith("ranking/")]
         (["ranking/*"], [1], {"reach": FIVE}, [name for name in RANKING if not name.endswith("_10")]),
         (["ranking/*", "ranking/ndcg_at_10"], [1], {"reach": FOUR},
          [n for n in RANKING if n == "ranking/ndcg_at_10" or not n.endswith(("_10", "_5"))]),
-        (["candidates/recall_*"], [1], {"reach": FIVE}, ["candidates/recall_at_10"]),
+        (["ranking/recall_*"], [1], {"reach": FOUR, "depth": 4}, [f"ranking/recall_at_{k}" for k in (1, 3, 4)]),
+        (["ranking/recall_*"], [1], {"depth": 20}, [f"ranking/recall_at_{k}" for k in (1, 3, 5, 10, 20)]),
+        (["candidates/recall_*"], [1], {"reach": FIVE, "depth": 4}, ["candidates/recall_at_10"]),
     ],
 )  # fmt: skip
 def test_patterns_choose(patterns: list[str], levels: list[int], others: dict[str, Any], chosen: list[str]) -> None:
     made = choose(patterns, levels, **others)
     assert {*made} == {*chosen}
-    assert [*made] == [name for name in choose(["*"], levels, judged=True) if name in made], "in the order of the table"
+    assert [*made] == [n for n in choose(["*"], levels, judged=True, depth=others.get("depth")) if n in made], (
+        "in the order of the table"
+    )
 
 
 # Figures of a run by hand: scope, times and repetitions, criteria to pass or fail
