@@ -324,4 +324,4 @@ def _scored(function: Own, observation: Observation, limits: tuple[float, float]
         return Failure(type=type(error).__name__, message=str(error))
     if isfinite(score) and limits[0] <= score <= limits[1]:
         return score
-    return Failure(type="OutOfRange", message=f"got {score!r}; the range of the metric is {limits[0]:g} to {limits[1]:g}")
+    return Failure(type="OutOfRange", message=f"got {score!r}; the metric's range is {limits[0]:g} to {limits[1]:g}")

@@ -226,8 +226,7 @@ def _proved(result: Swept, proof: CellProof) -> str:
         outcome = f"{proved}: {describe(result.grid, result.chosen)} is{far} the best of {cells}"
         filled = f"; {proof.failed:,} that failed count as what the proxy lets expect" if proof.failed else ""
     share = proof.verdicts / max(1, proof.all_questions)
-    bought = f"{proof.verdicts:,} of {proof.all_questions:,} verdicts ({share:.0%})"
-    return f"{outcome}, with {bought}{filled}"
+    return f"{outcome}, with {proof.verdicts:,} of {proof.all_questions:,} verdicts ({share:.0%}){filled}"
 
 
 def _bands(

@@ -8,7 +8,7 @@ from typing import get_args
 from evals.collect.observations import Validation
 from evals.grid.heldout import HELD_OUT
 from evals.grid.measure import Measured
-from evals.metrics import declared
+from evals.metrics import DEPTH, declared
 from evals.report.model import Cause, Report
 from retrievers.records import UNBOUNDED
 
@@ -169,8 +169,9 @@ def most_telling(report: Report) -> list[str]:
 
 
 def ranked(names: Collection[str], further: Collection[str] = ()) -> list[str]:
-    """Return names of metrics in the one order of how much they say: `LEADING`, then `further`, then the rest."""
-    order = dict.fromkeys((*(deepest(pattern, names) for pattern in LEADING), *further, *names))
+    """Return names of metrics in the one order of how much they say: `LEADING`, at any K, and `further` come first."""
+    at_other_depths = (name for name in names if DEPTH.sub("_at_K", name) in LEADING)
+    order = dict.fromkeys((*(deepest(pattern, names) for pattern in LEADING), *further, *at_other_depths, *names))
     return [name for name in order if name in names]
 
 

@@ -96,7 +96,7 @@ ZERO = Failure(type="ZeroDivisionError", message="division by zero")
 
 
 def out_of_range(value: float) -> Failure:
-    return Failure(type="OutOfRange", message=f"got {value}; the range of the metric is 0 to 1")
+    return Failure(type="OutOfRange", message=f"got {value}; the metric's range is 0 to 1")
 
 
 @pytest.mark.parametrize(
