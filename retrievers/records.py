@@ -92,8 +92,7 @@ class Chunk:
     @property
     def breadcrumb(self) -> str:
         """Module › chapter › heading, without unknown and repeated parts."""
-        parts = [part for part in (self.module, self.chapter, self.heading) if part]
-        return " › ".join(dict.fromkeys(parts))
+        return " › ".join(dict.fromkeys(part for part in (self.module, self.chapter, self.heading) if part))
 
     def value(self, name: str) -> Any:
         """Return a field by its canonical name or an alias.

@@ -141,8 +141,7 @@ class Lists:
 
     def by_case(self, tell: Callable[[Case], Any]) -> NDArray[Any]:
         """Return a fact of each list's golden query; shape (lists,)."""
-        told = [tell(case) for case in self.pool.cases[self._start : self._end]]
-        return np.asarray(told * len(self._variants))
+        return np.asarray([tell(case) for case in self.pool.cases[self._start : self._end]] * len(self._variants))
 
     def of_table(self, name: str) -> list[Any]:
         """Return one of the facts of each search, such as `incomplete`, by list."""

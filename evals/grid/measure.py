@@ -20,7 +20,7 @@ from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_s
 from evals.grid.thresholds import abstaining, fitted
 from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
-from evals.metrics import NEED_A_JUDGE, PASS_RATE, choose, needs
+from evals.metrics import NEED_A_JUDGE, PASS_RATE, choose, needs, within
 from evals.metrics import criteria as gates
 from evals.metrics.declaration import Collaborators, Context, Metric, QueryMetric, RunMetric
 from evals.metrics.metadata import usual_in
@@ -150,7 +150,8 @@ def measure_pool(
         if config.judge.rejudge:  # not of held-out queries
             judging = judge.again(judging, metrics, results, config.seed)
         context = replace(context, judging=judging, trust=measure_trust(judging, results, config.seed))
-    run = _cell(grid, shown, config, metrics, context)
+    named = {*config.metrics, *config.criteria, *(needed(config.objective) if sweep else ())}
+    run = _cell(grid, shown, config, within(metrics, grid.settings(shown), named), context)
     run = replace(run, swept=swept, notes=[*notes, *run.notes])
     return replace(run, notes=[*run.notes, *_notes(run, swept)]) if swept else run
 
@@ -178,9 +179,7 @@ def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric
     whole = dict.fromkeys(needed(config.objective) if sweep else (), "objective")
     whole |= dict.fromkeys(config.criteria, "criteria")
     judged, levels = config.judge.model is not None, config.latency.concurrency
-    # Deeper than 10 the cells of a grid differ in how much they return, and nDCG in what is ideal.
-    at = min(longest.top_k, 10) if sweep else longest.top_k
-    metrics = choose([*config.metrics, *whole], levels, judged=judged, reach=longest, depth=at, whole=whole)
+    metrics = choose([*config.metrics, *whole], levels, judged=judged, reach=longest, whole=whole)
     for name, weight in config.objective.metrics.items() if sweep else ():
         metric = metrics.get(name)
         if not isinstance(metric, QueryMetric):
@@ -332,16 +331,15 @@ def _cell(
         grid: The grid.
         index: The cell's number.
         config: The experiment; in the result its retriever is that of the cell.
-        metrics: By name; one that reads further than the cell returns is left out unless it is named.
+        metrics: By name, at depths that the cell has.
         context: Inputs of the metrics besides the results.
     """
     own = config.model_copy(update={"retriever": grid.settings(index)})
     results, observed = grid.results(index), grid.observed[grid.cell(index).variant]
     observed = replace(observed, observations=tuple(results.observations()))
-    named = {*config.metrics, *config.criteria, *needed(config.objective)}
     scores, summaries, proxies = {}, [], {}
     for name, metric in metrics.items():
-        if name == VERDICT_METRIC or (name not in named and metric.reads_beyond(own.retriever)):
+        if name == VERDICT_METRIC:
             continue
         if not isinstance(metric, QueryMetric):
             summaries.append(metric.summarise(observed, context))

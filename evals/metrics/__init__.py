@@ -1,7 +1,7 @@
 """All metrics, by name: rows of table.yaml, each with the function that scores it; how they are listed and chosen."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
@@ -28,7 +28,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.config.layers import removed
 from retrievers.errors import nearest
 
-DEPTH = re.compile(r"_at_(\d+)$")
+DEPTH = re.compile(r"_at_([1-9]\d{0,2})$", re.ASCII)
 SCORES: Mapping[str, Scorer] = {
     **ranking.SCORES, **texts.SCORES, **llm.SCORES, **metadata.SCORES, **scope.SCORES, **outcomes.SCORES,
 }  # fmt: skip
@@ -43,10 +43,9 @@ _ROWS: Mapping[str, dict[str, Any]] = yaml.load(
 
 def _table() -> Iterator[Metric]:
     for name, row in _ROWS.items():
-        if name == "latency/*":
-            yield from (metric for level in timing.DEFAULT_CONCURRENCY for metric in timing.metrics_at(level))
-            continue
-        yield from (_declared(name, row, str(depth)) for depth in row.get("depths", [""]))
+        of_times = (metric for level in timing.DEFAULT_CONCURRENCY for metric in timing.metrics_at(level))
+        at_depths = (_declared(name, row, str(depth)) for depth in row.get("depths", [""]))
+        yield from of_times if name == "latency/*" else at_depths
 
 
 def _declared(pattern: str, row: Mapping[str, Any], depth: str) -> Metric:
@@ -87,9 +86,8 @@ def metric_named(name: str) -> Metric | None:
 
 @cache
 def _at_depth(name: str) -> Metric | None:
-    stem, _, depth = name.rpartition("_at_")
-    row = _ROWS.get(f"{stem}_at_K")
-    return _declared(f"{stem}_at_K", row, depth) if row and re.fullmatch("[1-9][0-9]{0,2}", depth) else None
+    at, pattern = DEPTH.search(name), DEPTH.sub("_at_K", name)
+    return METRICS.get(name) or _declared(pattern, _ROWS[pattern], at[1]) if at and pattern in _ROWS else None
 
 
 def adopt(given: Sequence[Any]) -> list[str]:
@@ -127,7 +125,6 @@ def choose(
     *,
     judged: bool = False,
     reach: RetrieverConfig | None = None,
-    depth: int | None = None,
     whole: Mapping[str, str] | None = None,
 ) -> dict[str, Metric]:
     """Select metrics by names or patterns such as `ranking/*`, in the order of METRICS.
@@ -138,7 +135,6 @@ def choose(
         concurrency: The concurrencies at which latency is measured.
         judged: True if there is a judge; without one, patterns skip the metrics that need it.
         reach: The retriever; patterns skip the metrics that read further than its lists go. None for any length.
-        depth: K at which patterns choose `ranking/…_at_K` beside those of the table; any other K can be named.
         whole: Those that must be names, with the setting that has each.
 
     Raises:
@@ -147,25 +143,35 @@ def choose(
     """
     patterns = adopt(patterns)
     timed = {metric.name: metric for level in concurrency for metric in timing.metrics_at(level)}
-    table = {name: m for name, m in METRICS.items() if name in timed or not timing.CONCURRENT.fullmatch(name)}
-    at_depth = [re.sub("^(ranking/.+_at_)10$", rf"\g<1>{depth}", name) if depth else name for name in table]
-    names = dict.fromkeys(name for pair in zip(table, at_depth, strict=True) for name in pair)
-    found = {name: table.get(name) or OWN.get(name) or _at_depth(name) for name in (*names, *patterns)}
-    selectable = {name: metric for name, metric in found.items() if metric} | timed
+    selectable = {name: m for name, m in METRICS.items() if name in timed or not timing.CONCURRENT.fullmatch(name)}
+    selectable |= timed | {name: m for name in patterns if (m := OWN.get(name) or _at_depth(name))}
     chosen = set[str]()
     for pattern in patterns:
         setting = (whole or {}).get(pattern, "")
         fitting = [n for n in selectable if n == pattern or (not setting and fnmatchcase(n, pattern))]
-        within = [n for n in fitting if n == pattern or not (reach and selectable[n].reads_beyond(reach))]
-        if not within:
+        named = {pattern, *(n for n in fitting if n.endswith("_at_10"))}  # these are read at top_k (`within`)
+        fitting_lists = [n for n in fitting if n in named or not (reach and selectable[n].reads_beyond(reach))]
+        if not fitting_lists:
             raise ExperimentError(f"{setting or 'metrics'}: {_nothing(pattern, fitting, reach, selectable)}")
-        if not judged and NEED_A_JUDGE.issuperset(within):
+        if not judged and NEED_A_JUDGE.issuperset(fitting_lists):
             raise ExperimentError(
                 f"metrics: {pattern!r} needs a judge, and there is none; name one, for example "
                 "--judge.model cohere:command-a-03-2025"
             )
-        chosen.update(name for name in within if judged or name not in NEED_A_JUDGE)
+        chosen.update(name for name in fitting_lists if judged or name not in NEED_A_JUDGE)
     return {name: metric for name, metric in selectable.items() if name in chosen}
+
+
+def within(metrics: Mapping[str, Metric], retriever: RetrieverConfig, named: Collection[str]) -> dict[str, Metric]:
+    """Return the named metrics, others that read no further than a retriever's lists, and these at its top_k, too."""
+    fitting = dict[str, Metric]()
+    for name, metric in metrics.items():
+        if name in named or not metric.reads_beyond(retriever):
+            fitting[name] = metric
+        if name not in named and name.endswith("_at_10"):
+            at_top_k = _at_depth(f"{name.removesuffix('10')}{retriever.top_k}")
+            fitting |= {at_top_k.name: at_top_k} if at_top_k else {}
+    return fitting
 
 
 def _nothing(pattern: str, fitting: Sequence[str], reach: RetrieverConfig | None, known: Iterable[str]) -> str:

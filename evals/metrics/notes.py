@@ -55,8 +55,7 @@ def notes(
 
 
 def _listed(names: Sequence[str], joint: str = ", ") -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return joint.join(names[:SHOWN]) + more
+    return joint.join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
 def _on_labels(observations: Sequence[Observation]) -> Iterator[str]:

@@ -123,8 +123,7 @@ def _ending(error: BaseException, *, terminated: bool) -> tuple[int, str]:
         case ImportError():
             return EXIT_USER_ERROR, f"error: {error}: install the project for this Python ({sys.executable})"
     # It must not pass for a criterion that failed, which exits with 1.
-    message = f"internal error, please report it with the lines above: {type(error).__name__}: {error}"
-    return EXIT_INCOMPLETE, message
+    return EXIT_INCOMPLETE, f"internal error, please report it with the lines above: {type(error).__name__}: {error}"
 
 
 @contextmanager

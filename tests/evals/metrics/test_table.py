@@ -25,7 +25,7 @@ from evals.collect.observations import (
     Summary,
     Unscored,
 )
-from evals.metrics import METRICS, NEED_A_JUDGE, choose, declared
+from evals.metrics import METRICS, NEED_A_JUDGE, choose, declared, within
 from evals.metrics.criteria import judge, undecided
 from evals.metrics.declaration import QueryMetric, RunMetric, metric, own_metric, summarise
 from evals.stats import intervals as stats
@@ -163,20 +163,27 @@ RANKING = [name for name in METRICS if name.startswith("ranking/")]
         (["*"], [1, 4], {}, [name for name in METRICS if name not in NEED_A_JUDGE]),
         (["scope/*", "ranking/recall_*", "ranking/recall_at_5"], [1],
          {}, [*(f"ranking/recall_at_{k}" for k in (1, 3, 5, 10)), *(n for n in METRICS if n.startswith("scope/"))]),
-        (["ranking/*"], [1], {"reach": FIVE}, [name for name in RANKING if not name.endswith("_10")]),
+        (["ranking/*"], [1], {"reach": FIVE}, RANKING),
         (["ranking/*", "ranking/ndcg_at_10"], [1], {"reach": FOUR},
-         [n for n in RANKING if n == "ranking/ndcg_at_10" or not n.endswith(("_10", "_5"))]),
-        (["ranking/recall_*"], [1], {"reach": FOUR, "depth": 4}, [f"ranking/recall_at_{k}" for k in (1, 3, 4)]),
-        (["ranking/recall_*"], [1], {"depth": 20}, [f"ranking/recall_at_{k}" for k in (1, 3, 5, 10, 20)]),
-        (["candidates/recall_*"], [1], {"reach": FIVE, "depth": 4}, ["candidates/recall_at_10"]),
+         [n for n in RANKING if not n.endswith("_5")]),
+        (["candidates/recall_*"], [1], {"reach": FIVE}, ["candidates/recall_at_10"]),
     ],
 )  # fmt: skip
 def test_patterns_choose(patterns: list[str], levels: list[int], others: dict[str, Any], chosen: list[str]) -> None:
     made = choose(patterns, levels, **others)
     assert {*made} == {*chosen}
-    assert [*made] == [n for n in choose(["*"], levels, judged=True, depth=others.get("depth")) if n in made], (
-        "in the order of the table"
-    )
+    assert [*made] == [name for name in choose(["*"], levels, judged=True) if name in made], "in the order of the table"
+
+
+def test_what_is_returned_is_read_at_top_k_and_no_further_unless_it_is_named() -> None:
+    metrics = choose(["ranking/*", "candidates/*"], [1])
+    for top_k, depths in {4: (1, 3, 4), 10: (1, 3, 5, 10), 20: (1, 3, 5, 10, 20)}.items():
+        found = within(metrics, RetrieverConfig(top_k=top_k, candidates=50), ["ranking/map_at_10"])
+        assert {n for n in found if n.startswith("ranking/recall_at")} == {f"ranking/recall_at_{k}" for k in depths}
+        assert "ranking/map_at_10" in found and ("ranking/expected_top3_in_5" in found) == (top_k > 4)
+        assert {n for n in metrics if n.startswith("candidates")} - found.keys() == {
+            "candidates/recall_at_100", "candidates/hit_rate_at_100"
+        }  # fmt: skip
 
 
 # Figures of a run by hand: scope, times and repetitions, criteria to pass or fail
