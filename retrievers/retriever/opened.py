@@ -171,7 +171,7 @@ def _foreign(
     if is_class or not callable(getattr(target, "invoke", target)):
         kind = f"the class {target.__name__}" if is_class else f"an object of {type(target).__name__}"
         remedy = "; return its as_retriever()" if isinstance(target, VectorStore) else ""
-        raise ConfigError(f"{name}: expected a LangChain retriever, a QdrantVectorStore or a function, got {kind}{remedy}")
+        raise ConfigError(f"{name}: expected a LangChain retriever, QdrantVectorStore or function, got {kind}{remedy}")
     idle = [field for field in type(settings).model_fields if field in settings.model_fields_set - {*FOREIGN_SETTINGS}]
     if idle:
         raise ConfigError(f"{', '.join(idle)}: settled by {name} itself; leave out that, or python")

@@ -175,7 +175,7 @@ def test_what_cannot_be_is_an_error_of_its_kind() -> None:
         (
             lambda: run(42),
             ConfigError,
-            "expected a LangChain retriever, a QdrantVectorStore or a function, got an object of int",
+            "expected a LangChain retriever, QdrantVectorStore or function, got an object of int",
         ),
         (lambda: run(lambda query: [3]), ForeignRetrieverError, "returned int 3 at place 1"),
         (lambda: run(golden=[{"query": "x"}]), DatasetError, "1 of 1 in-scope cases have no labels .*--judge.model"),
