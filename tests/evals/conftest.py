@@ -1,18 +1,17 @@
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 
 from evals.cases.pages import SourcePages
 from evals.golden.command import main as golden_command
-from evals.grid.measure import Measured
 from retrievers.records import Chunk
-from tests.support.cohere_server import KEY
 from tests.support.command import Done, call, shared_folder
-from tests.support.experiment import Experiment, index_once, make_experiment, settings
-from tests.support.grid_world import Bench, make_grid, make_world
+from tests.support.experiment import Experiment, index_once, make_experiment
+from tests.support.grid_world import SIDE, make_grid, make_world
 from tests.support.indexing import read_pages, true_chunks
 from tests.support.judged_experiment import JudgedRounds
 
@@ -43,9 +42,9 @@ def judged_world(tmp_path_factory: pytest.TempPathFactory) -> JudgedRounds:
 
 
 @pytest.fixture(scope="session")
-def grid(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Any:
     constraints = {"scope/false_abstention": "<= 0.5"}
-    return make_grid(tmp_path_factory.mktemp("grid"), objective={"constraints": constraints})
+    return make_grid(tmp_path_factory.mktemp("grid"), objective={**SIDE, "constraints": constraints})
 
 
 @pytest.fixture(scope="session")
@@ -63,11 +62,6 @@ def chunk(sources: SourcePages) -> Chunk:
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     return make_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="session")
-def bench(world: Experiment) -> Bench:
-    return Bench(settings(world), {"COHERE_API_KEY": KEY})
 
 
 @pytest.fixture

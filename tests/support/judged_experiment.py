@@ -1,7 +1,8 @@
 """The small experiment, and the world of grids, with reference answers and a judge that knows their golden labels."""
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ import pytest
 from evals.cases.case import Case
 from evals.cases.reading import load_golden
 from evals.config.experiment import ExperimentConfig
-from evals.grid.measure import Measured
+from evals.experiment.bench import index_if_stale
 from evals.run import main
 from retrievers import QdrantRetriever
 from retrievers.records import Chunk
-from tests.support.chat_server import MODEL, ChatServer, CohereChatServer
+from tests.support.chat_server import MODEL, ChatServer, CohereChatServer, OpenAIChatServer
 from tests.support.command import Done, call
 from tests.support.experiment import (
     CASES,
@@ -26,9 +27,10 @@ from tests.support.experiment import (
     load_report,
     make_experiment,
     settings,
+    silent,
 )
-from tests.support.grid_world import Bench, make_world
-from tests.support.judged import judge_of
+from tests.support.grid_world import make_world, measured
+from tests.support.judged import settings as judge_settings
 from tests.support.judging import NONE, Flaws, Oracle, golden_labels, sentences
 
 PRECISION, RECALL = "ragas/llm_context_precision", "ragas/llm_context_recall"
@@ -189,37 +191,24 @@ class JudgedRounds:
     """A world of sixty queries and thirty cells, and grids over it."""
 
     def __init__(self, folder: Path) -> None:
-        made = make_world(folder, QUERIES)
+        self.folder = folder
         self.config: ExperimentConfig = settings(
-            made,
+            make_world(folder, QUERIES),
             metrics=[PRECISION],
-            objective__metrics={PRECISION: 1.0},
+            objective={"metrics": {PRECISION: 1.0}, "out_of_scope": 0},
             retriever__candidates=8,
-            sweep__mode=["semantic", "keyword", "hybrid"],
-            sweep__top_k=[1, 2, 3, 5, 8],
-            sweep__threshold=[0.0, 0.3],
-            tracking__enabled=False,
-            judge__model="cohere:command-a-03-2025",
+            sweep={"mode": ["semantic", "keyword", "hybrid"], "top_k": [1, 2, 3, 5, 8], "threshold": [0.0, 0.3]},
         )
-        self.bench = Bench(self.config, {})
-        with self.bench.opened([self.config.retriever]) as (retrievers, _):
-            self.labels = golden_labels(self.bench.golden.cases, retrievers[0].chunks())
+        index_if_stale(self.config, {}, silent)
+        self.cases, _, oracle = known_of(self.config)
+        self.labels = oracle.labels
 
     def server(self) -> CohereChatServer:
         return CohereChatServer(Oracle(self.labels, flaws=Flaws(false_useful=0.05, false_useless=0.1)))
 
-    def grid(
-        self,
-        server: CohereChatServer,
-        config: ExperimentConfig | None = None,
-        cases: Sequence[Case] | None = None,
-        **changes: Any,
-    ) -> Measured:
-        """Return the sweep, with other settings of the judge, over other golden queries where some are given."""
-        whole = self.bench.golden
-        self.bench.golden = whole if cases is None else replace(whole, cases=tuple(cases))
-        try:
-            with judge_of(server, **changes) as judge:
-                return self.bench.grid(config or self.config, judge)
-        finally:
-            self.bench.golden = whole
+    def grid(self, server: CohereChatServer, config: ExperimentConfig | None = None, **changes: Any) -> Any:
+        """Return the sweep, with other settings of the judge."""
+        env = {"COHERE_API_KEY": CohereChatServer.key, "OPENAI_API_KEY": OpenAIChatServer.key}
+        with tempfile.TemporaryDirectory() as folder:
+            judge = judge_settings(server, cache_path=Path(folder) / "verdicts.sqlite", **changes)
+            return measured((config or self.config).model_copy(update={"judge": judge}), env)

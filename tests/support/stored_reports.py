@@ -19,7 +19,7 @@ from evals.report.model import Report
 from evals.report.parsing import parse
 from retrievers.text.shown import json_text
 from tests.support.experiment import make_experiment, settings
-from tests.support.grid_world import make_grid
+from tests.support.grid_world import SIDE, make_grid
 from tests.support.judged import judging
 from tests.support.results import FACTS, UNLISTED, report, result, sampled_result, without_scores
 
@@ -53,7 +53,7 @@ def _made(folder: Path) -> Mapping[str, Report]:
     constraints = {"scope/false_abstention": "<= 0.5"}
     return {
         "run": run_experiment(config.model_copy(update=beside), **flow).report,
-        "grid": report(make_grid(folder / "grid", objective={"constraints": constraints})),
+        "grid": report(make_grid(folder / "grid", objective={**SIDE, "constraints": constraints})),
         "judged": report(replace(judged, scores={**judged.scores, **scores})),
         "sampled": report(sampled_result(criteria={"ragas/llm_context_precision": ">= 0.5"})),
         "unlisted": report(without_scores(), UNLISTED),

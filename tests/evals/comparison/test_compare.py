@@ -26,7 +26,7 @@ from evals.report.parsing import cell_report, parse
 from evals.report.section import escaped
 from evals.stats import paired
 from tests.support.command import Done, call
-from tests.support.grid_world import make_grid
+from tests.support.grid_world import SIDE, make_grid
 from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, TOKENS, Score, document, hit, judge, report, row
 from tests.support.results import report as report_of
 from tests.support.results import sampled_result
@@ -196,7 +196,7 @@ SWEEP = {"mode": ["semantic", "hybrid"], "fusion": ["weighted", "rrf"], "top_k":
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    return report_of(make_grid(tmp_path_factory.mktemp("grid"), objective={"metrics": BOTH}, sweep=SWEEP))
+    return report_of(make_grid(tmp_path_factory.mktemp("grid"), objective={**SIDE, "metrics": BOTH}, sweep=SWEEP))
 
 
 def test_a_cell_is_found_by_its_numbers_and_the_part_that_one_retrieval_alone_has(made: Report) -> None:

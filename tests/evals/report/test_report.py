@@ -29,7 +29,6 @@ from evals.report.sections import worst
 from evals.run import load_config, parser
 from retrievers.records import StageTimings
 from tests.support import reports
-from tests.support.grid_world import choice_of, swept_of
 from tests.support.judged import judging
 from tests.support.recipes import follow, run
 from tests.support.reports import closed
@@ -76,7 +75,7 @@ def test_what_a_report_has_of_a_run(
     assert {part: plain[part] for part in parts} == snapshot
 
 
-def test_every_report_follows_the_schema_and_is_read_back_the_same(grid: Measured) -> None:
+def test_every_report_follows_the_schema_and_is_read_back_the_same(grid: Any) -> None:
     runs = (report(), report(judged_run()), report(without_scores(), UNLISTED), report(sampled_result()))
     for made in (*runs, report(grid)):
         plain = made.plain()
@@ -127,27 +126,27 @@ def test_every_suggestion_is_a_command_that_is_taken(flags: str) -> None:
     assert load_config(parser().parse_args(flags.split()), {})
 
 
-def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_recommended_cell(grid: Measured) -> None:
+def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_recommended_cell(grid: Any) -> None:
     failing: Counter[Cause] = Counter({"not a candidate": 1, "ranked too low": 2})
     assert "main cause of failure: ranked too low (2 of 3)" in conclusion(result(), failing)
     assert next_flags(result(), "ranked too low") == FLAGS["ranked too low"]
     assert next_flags(result(), "ranked too low", sparse_vectors=()) == "--sweep.top-k 3,5,10"
     own = result(config=config(python="mine:make"))
     assert next_flags(own, "ranked too low") == next_flags(result(), None) == "--html report.html"
-    chosen = swept_of(grid).grid.cell(choice_of(grid).recommended.cell)
+    chosen = grid.swept.grid.cell(grid.swept.choice.recommended.cell)
     assert f"--retriever.top-k {chosen.top_k}" in next_flags(grid, "ranked too low")
     assert set(FLAGS) <= set(get_args(Cause))
 
 
-def section_of(made: Measured) -> tuple[GridSection, ResultsByCell]:
+def section_of(made: Any) -> tuple[GridSection, ResultsByCell]:
     """Return what the report of a grid has of its cells, and of their results."""
     section = report(made).grid
     assert section is not None and section.results is not None
     return section, section.results
 
 
-def test_a_cell_of_a_saved_grid_is_a_run_of_its_own(grid: Measured) -> None:
-    made, (section, _), cells = report(grid), section_of(grid), swept_of(grid).grid
+def test_a_cell_of_a_saved_grid_is_a_run_of_its_own(grid: Any) -> None:
+    made, (section, _), cells = report(grid), section_of(grid), grid.swept.grid
     names = section.addresses
     assert len({*names}) == len(names) == len(section.cells)
     for name, scores in cells.metrics.items():
@@ -166,14 +165,14 @@ def test_a_cell_of_a_saved_grid_is_a_run_of_its_own(grid: Measured) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "k99-t0.3", "semantic"])
-def test_a_cell_that_is_not_there_is_refused_with_one_that_is(grid: Measured, name: str) -> None:
+def test_a_cell_that_is_not_there_is_refused_with_one_that_is(grid: Any, name: str) -> None:
     with pytest.raises(ReportError, match="expected one such as"):
         cell_report(report(grid), name)
     with pytest.raises(ReportError, match="no results by cell"):
         cell_report(report(), name)
 
 
-def test_bands_hold_the_figures_and_open_with_fewer_queries(grid: Measured) -> None:
+def test_bands_hold_the_figures_and_open_with_fewer_queries(grid: Any) -> None:
     section, found = section_of(grid)
     shown = {"found": found.gain} | {
         name: section.metrics[name].mean for name in ("scope/false_answer", "scope/false_abstention")

@@ -25,7 +25,6 @@ from evals.comparison.comparing import ComparisonOptions, compare
 from evals.comparison.records import Run
 from evals.comparison.sections import render as render_comparison
 from evals.grid.decision import NO_OUT_OF_SCOPE
-from evals.grid.measure import Measured
 from evals.judge.trust import Differing
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.grid_sections import best_cells, columns
@@ -37,7 +36,6 @@ from evals.report.parsing import parse
 from evals.report.sections import disagreements
 from evals.report.terminal import description, render
 from retrievers.text.shown import json_text, printable
-from tests.support.grid_world import with_swept
 from tests.support.judged import judging
 from tests.support.results import (
     UNLISTED,
@@ -232,7 +230,7 @@ def hostile() -> Report:
 
 
 @pytest.fixture(scope="module")
-def grid_page(grid: Measured) -> str:
+def grid_page(grid: Any) -> str:
     return render_page(report(grid))
 
 
@@ -270,7 +268,7 @@ def test_the_policy_lets_its_own_script_run_and_nothing_be_loaded(grid_page: str
     ]  # fmt: skip
 
 
-def test_what_is_known_query_by_query_is_zipped_and_is_missed_aloud(grid: Measured) -> None:
+def test_what_is_known_query_by_query_is_zipped_and_is_missed_aloud(grid: Any) -> None:
     made = report(replace(grid, notes=(NO_OUT_OF_SCOPE,)))
     page, told = render_page(made), figure_data(made)["grid"]["explored"]
     data = json.loads(page.partition('id="figures-data">')[2].partition("</script>")[0])
@@ -281,15 +279,15 @@ def test_what_is_known_query_by_query_is_zipped_and_is_missed_aloud(grid: Measur
     assert [text in page for text in (left_out, marks)] == [False, True]
     assert [text in without for text in (left_out, marks)] == [True, False]
     assert page.casefold().count(NO_OUT_OF_SCOPE.casefold()) == 1
-    assert figure_data(report(with_swept(grid, choice=None)))["grid"] is None
+    assert drawn(grid, choice=None) is None
 
 
 # Figures; what they draw of it is tested in a browser
 
 
-def drawn(made: Measured, **changes: Any) -> Any:
+def drawn(made: Any, **changes: Any) -> Any:
     """Return the columns of the cells of a grid, with another choice or ranking."""
-    return figure_data(report(with_swept(made, **changes)))["grid"]
+    return figure_data(report(replace(made, swept=replace(made.swept, **changes))))["grid"]
 
 
 def test_best_scores_are_those_before_the_threshold_and_ranks_those_of_labelled_queries() -> None:
