@@ -13,7 +13,6 @@ from tests.support.command import Done, call, shared_folder
 from tests.support.experiment import Experiment, index_once, make_experiment
 from tests.support.grid_world import SIDE, make_grid, make_world
 from tests.support.indexing import read_pages, true_chunks
-from tests.support.judged_experiment import JudgedRounds
 
 
 @pytest.fixture(scope="session")
@@ -34,11 +33,6 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     made = make_experiment(tmp_path_factory.mktemp("small"))
     index_once(made)
     return made
-
-
-@pytest.fixture(scope="session")
-def judged_world(tmp_path_factory: pytest.TempPathFactory) -> JudgedRounds:
-    return JudgedRounds(tmp_path_factory.mktemp("judged_world"))
 
 
 @pytest.fixture(scope="session")

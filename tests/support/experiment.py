@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ class Experiment:
         self.folder, self.config, self.golden = folder, folder / "experiment.yaml", folder / "golden.jsonl"
         self.docs, self.store = folder / "docs", folder / "store"
 
-    def write_golden(self, cases: Sequence[Mapping[str, Any]]) -> None:
+    def write_golden(self, cases: Iterable[Mapping[str, Any]]) -> None:
         self.golden.write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
 
     def write_config(self, settings: Mapping[str, Any]) -> None:

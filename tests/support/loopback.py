@@ -115,6 +115,9 @@ class LoopbackServer:
             self.fault = None
             self.release()
 
+    def wait(self) -> None:
+        self._released.wait(30)
+
     def release(self) -> None:
         """Let go of the clients that are kept waiting."""
         self._released.set()
@@ -127,7 +130,7 @@ class LoopbackServer:
         if fault is None:
             return self.answer(request)
         if fault.slow:
-            self._released.wait(30)
+            self.wait()
         if fault.reset or fault.torn:
             return replace(self.answer(request), sent=0.5 if fault.torn else -1.0)
         return fault.reply or Reply(status=503)

@@ -34,7 +34,7 @@ from retrievers.config import Fusion, Mode, RerankerName, RetrieverConfig
 from retrievers.records import Chunk, RetrievedChunk
 from retrievers.search.candidates import ChunkList, joined
 from retrievers.search.selection import select
-from tests.support.chat_server import MODEL, CohereChatServer
+from tests.support.chat_server import KEYS, MODEL, CohereChatServer
 from tests.support.experiment import Experiment, make_experiment, settings
 from tests.support.grid_world import SIDE, SWEEP, alone, measured
 from tests.support.judging import Oracle
@@ -47,12 +47,12 @@ EVERY_WAY = {
     "fusion": ["weighted", "rrf", "dbsf"],
     "rerank": ["none", "mmr", "cross-encoder"],
 }
-VARIANTS, KEYS = 15, {"COHERE_API_KEY": CohereChatServer.key}
+VARIANTS = 15
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[CohereChatServer]:
-    with CohereChatServer(Oracle({})) as started:
+    with CohereChatServer(Oracle()) as started:
         yield started
 
 

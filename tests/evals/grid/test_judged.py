@@ -1,39 +1,74 @@
 """Judged grids, a judge on the loopback that errs: what a proof asks and says, and what a sample of queries tells."""
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from evals.collect.observations import Failure, Score, Summary, Unscored
-from evals.config.experiment import ObjectiveConfig
+from evals.config.experiment import ExperimentConfig, ObjectiveConfig
+from evals.experiment.bench import index_if_stale
 from evals.grid.sampled import sampled_summary
 from evals.report.grid import grid_section
 from evals.sampling.corrected import corrected
 from evals.sampling.order import NOT_DRAWN, judging_order
-from tests.support.chat_server import MODEL, CohereChatServer, OpenAIChatServer
-from tests.support.judged_experiment import PRECISION, QUERIES, JudgedRounds
-from tests.support.judging import Flaws, Oracle
+from tests.support.chat_server import KEYS, MODEL, CohereChatServer, OpenAIChatServer
+from tests.support.experiment import settings, silent
+from tests.support.grid_world import make_world, measured
+from tests.support.judged import settings as judge_settings
+from tests.support.judged_experiment import PRECISION, known_of
+from tests.support.judging import Oracle
 from tests.support.observed import metric_of
 
 SMALL, LARGE = f"cohere:{MODEL}", f"openai:{MODEL}"
 Servers = tuple[CohereChatServer, OpenAIChatServer]
+QUERIES = 60
 # The judges agree with each other, and less with the labels.
-STRONG = Flaws(false_useful=0.1, false_useless=0.35, seed=3)
+STRONG: Any = {"false_useful": 0.1, "false_useless": 0.35, "seed": 3}
+
+
+class JudgedRounds:
+    """A world of sixty queries and thirty cells, and grids over it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config: ExperimentConfig = settings(
+            make_world(folder, QUERIES),
+            metrics=[PRECISION],
+            objective={"metrics": {PRECISION: 1.0}, "out_of_scope": 0},
+            retriever__candidates=8,
+            sweep={"mode": ["semantic", "keyword", "hybrid"], "top_k": [1, 2, 3, 5, 8], "threshold": [0.0, 0.3]},
+        )
+        index_if_stale(self.config, {}, silent)
+        self.cases, _, oracle = known_of(self.config)
+        self.labels = oracle.labels
+
+    def grid(self, server: CohereChatServer, config: ExperimentConfig | None = None, **changes: Any) -> Any:
+        """Return the sweep, with other settings of the judge."""
+        with tempfile.TemporaryDirectory() as folder:
+            judge = judge_settings(server, cache_path=Path(folder) / "verdicts.sqlite", **changes)
+            return measured((config or self.config).model_copy(update={"judge": judge}), KEYS)
+
+
+@pytest.fixture(scope="module")
+def judged_world(tmp_path_factory: pytest.TempPathFactory) -> JudgedRounds:
+    return JudgedRounds(tmp_path_factory.mktemp("judged_world"))
 
 
 @pytest.fixture
 def server(judged_world: JudgedRounds) -> Iterator[CohereChatServer]:
-    with judged_world.server() as running:
+    with CohereChatServer(Oracle(judged_world.labels, false_useful=0.05, false_useless=0.1)) as running:
         yield running
 
 
 @pytest.fixture
 def servers(judged_world: JudgedRounds, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
     with (
-        CohereChatServer(Oracle(judged_world.labels, flaws=STRONG)) as small,
-        OpenAIChatServer(Oracle(judged_world.labels, flaws=STRONG)) as large,
+        CohereChatServer(Oracle(judged_world.labels, **STRONG)) as small,
+        OpenAIChatServer(Oracle(judged_world.labels, **STRONG)) as large,
     ):
         monkeypatch.setenv("OPENAI_BASE_URL", large.base_url)
         yield small, large
