@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from syrupy.assertion import SnapshotAssertion
 
-from evals.collect.observations import Failure, Gate, LatencyPass, Summary, Unscored
+from evals.collect.observations import Failure, Gate, LatencyPass, Score, Summary, Unscored
 from evals.errors import ReportError
 from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict, Claim
@@ -30,9 +30,10 @@ from evals.run import load_config, parser
 from retrievers.records import StageTimings
 from tests.support import reports
 from tests.support.judged import judging
+from tests.support.observed import candidates_of
 from tests.support.recipes import follow, run
 from tests.support.reports import closed
-from tests.support.results import FACTS, UNLISTED, config, report, result, sampled_result, without_scores
+from tests.support.results import EMPTY, FACTS, RIGHT, WRONG, config, report, result, sampled_result
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED: dict[str, Any] = json.loads((ROOT / "evals" / "report" / "schema.json").read_text(encoding="utf-8"))
@@ -51,20 +52,37 @@ def judged_run() -> Measured:
         },
         claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="so"),)},
     )
-    observations = tuple(
-        replace(one, case=one.case.model_copy(update={"query_type": kind, "tags": ("all", kind)}))
-        for one, kind in zip(result().observed.observations, ("a", "b", "a"), strict=True)
+    made = result(
+        *(
+            replace(one, case=one.case.model_copy(update={"query_type": kind, "tags": ("all", kind)}))
+            for one, kind in ((RIGHT, "a"), (WRONG, "b"), (EMPTY, "a"))
+        ),
+        judging=said,
     )
+    failed: dict[str, Score] = {"right": 0.5, "empty": Failure(type="ValueError", message="no contexts")}
     timings = (StageTimings(embed_ms=0.25, search_ms=1.5, total_ms=4.0),) * 2
     latency = tuple(LatencyPass(concurrency=n, query_ids=("right", "right"), timings=timings) for n in (4, 1))
-    return result(judging=said, observed=replace(result().observed, observations=observations, latency=latency))
+    observed, scores = replace(made.observed, latency=latency), {**made.scores, "ragas/id_context_recall": failed}
+    return replace(made, observed=observed, scores=scores)
+
+
+UNLISTED = {"retriever": "Bm25", "relevance": "returned", "embedding": None, "collection": None}
+
+
+def unlisted_run() -> Measured:
+    """The run of a retriever that gives no scores and whose chunks cannot be listed."""
+    bare = [replace(one, score=None, score_scale="none", scores={}) for one in RIGHT.candidates]
+    known = candidates_of(bare, no_cosine="it gives no scores")
+    relevance = replace(RIGHT.relevance, incomplete="cannot be listed")
+    observed = replace(RIGHT, candidates=known, selection=known.at(range(2)), relevance=relevance)
+    return result(observed, config=config(python="mine:make"))
 
 
 @pytest.mark.parametrize(
     ("make", "known", "parts"),
     [
         pytest.param(judged_run, FACTS, ("queries", "scores", "slices", "judge"), id="judged"),
-        pytest.param(without_scores, UNLISTED, ("facts", "settings"), id="without scores"),
+        pytest.param(unlisted_run, FACTS.model_copy(update=UNLISTED), ("facts", "settings"), id="without scores"),
         pytest.param(sampled_result, FACTS, ("slices", "metrics"), id="sampled"),
     ],
 )
@@ -76,7 +94,8 @@ def test_what_a_report_has_of_a_run(
 
 
 def test_every_report_follows_the_schema_and_is_read_back_the_same(grid: Any) -> None:
-    runs = (report(), report(judged_run()), report(without_scores(), UNLISTED), report(sampled_result()))
+    unlisted = report(unlisted_run(), FACTS.model_copy(update=UNLISTED))
+    runs = (report(), report(judged_run()), unlisted, report(sampled_result()))
     for made in (*runs, report(grid)):
         plain = made.plain()
         VALIDATOR.validate(plain)
@@ -86,14 +105,15 @@ def test_every_report_follows_the_schema_and_is_read_back_the_same(grid: Any) ->
 def test_the_worst_are_failures_first_then_by_what_was_right_then_the_most_confident() -> None:
     unlabelled = {"outcome": "UNLABELLED", "content_relevance": None}
     rows = [
-        reports.row("fine by the judge", {LLM: 0.75}, **unlabelled),
-        reports.row("poor by the judge", {LLM: 0.25}, **unlabelled),
-        reports.row("half right", {}, outcome="FAILURE", content_relevance=0.5),
-        reports.row("nothing", {}, outcome="FAILURE", content_relevance=0.0, retrieved=[]),
-        reports.row("confident", {}, outcome="FAILURE", content_relevance=0.0),
-        reports.row("right", {}),
+        {"id": "fine by the judge", **unlabelled},
+        {"id": "poor by the judge", **unlabelled},
+        {"id": "half right", "content_relevance": 0.5},
+        {"id": "nothing", "content_relevance": 0.0, "retrieved": []},
+        {"id": "confident", "content_relevance": 0.0},
+        {"id": "right", "outcome": "SUCCESS"},
     ]
-    found = [row.id for row in worst(reports.report({LLM: []}, rows=rows).queries)]
+    scores = [0.75, 0.25, None, None, None, None]
+    found = [row.id for row in worst(reports.report({LLM: scores}, rows=rows).queries)]
     assert found == ["confident", "nothing", "half right", "poor by the judge"]
 
 

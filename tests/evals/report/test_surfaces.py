@@ -37,18 +37,7 @@ from evals.report.sections import disagreements
 from evals.report.terminal import description, render
 from retrievers.text.shown import json_text, printable
 from tests.support.judged import judging
-from tests.support.results import (
-    UNLISTED,
-    config,
-    facts,
-    hit,
-    observation,
-    report,
-    report_of,
-    result,
-    verdict,
-    without_scores,
-)
+from tests.support.results import FACTS, config, hit, observation, report, result
 from tests.support.stored_reports import NAMES, stored
 
 JUNIT = xmlschema.XMLSchema(Path(__file__).parents[2] / "support" / "junit.xsd")
@@ -177,9 +166,8 @@ def test_text_from_outside_steers_nothing_and_no_line_is_too_wide(name: str) -> 
 @example(("two\nlines\tand a tab", "two\nlines\tand a tab"))
 def test_whatever_a_reason_holds_the_junit_file_is_valid_utf_8_xml(case: tuple[str, str | None]) -> None:
     reason, shown = case
-    made = result(validation=report_of([verdict("FAILURE", reason)]))
-    observed = replace(made.observed, observations=(observation("q", [], 0, {"a": 1}),))
-    text = junit(report(replace(made, observed=observed)))
+    made = result(observation("q", [], 0, {"a": 1}))
+    text = junit(report(replace(made, validation=replace(made.validation, reasons=((reason,),)))))
     JUNIT.validate(text)
     found = fromstring(text.encode("utf-8")).find("testsuite[@name='queries']/testcase/skipped")
     assert found is not None and (shown is None or found.get("message") == f"FAILURE: {shown}")
@@ -213,20 +201,13 @@ class Tags(HTMLParser):
 def hostile() -> Report:
     """Everything that users and models write is an attack."""
     asked = observation("evil", [hit(1, 0.9, "a", heading=HALF, text=HALF)], 1, {"b": 1}, query=HOSTILE)
-    base = result(
-        judging=judging(
-            verdicts={("evil", "a"): ChunkVerdict(verdict=0, reason=HALF)},
-            claims={("evil", ("a",)): (Claim(statement=HOSTILE, attributed=0, reason=HOSTILE),)},
-        )
+    said = judging(
+        verdicts={("evil", "a"): ChunkVerdict(verdict=0, reason=HALF)},
+        claims={("evil", ("a",)): (Claim(statement=HOSTILE, attributed=0, reason=HOSTILE),)},
     )
-    made = replace(
-        base,
-        config=config(HOSTILE, mode="semantic"),
-        notes=(HOSTILE,),
-        observed=replace(base.observed, observations=(asked,)),
-        validation=report_of([verdict("FAILURE", HOSTILE)]),
-    )
-    return report(made, facts(dataset=HOSTILE))
+    made = result(asked, config=config(HOSTILE, mode="semantic"), notes=(HOSTILE,), judging=said)
+    wrong = replace(made.validation, outcomes=("FAILURE",), reasons=((HOSTILE,),))
+    return report(replace(made, validation=wrong), FACTS.model_copy(update={"dataset": HOSTILE}))
 
 
 @pytest.fixture(scope="module")
@@ -298,7 +279,7 @@ def test_best_scores_are_those_before_the_threshold_and_ranks_those_of_labelled_
     assert found == {**scores, "threshold": 0.3}
     final = config(mode="hybrid", fusion="weighted", threshold=0.3, threshold_on="final")
     assert figure_data(report(result(config=final)))["scores"] == {**scores, "threshold": None}
-    assert figure_data(report(without_scores(), UNLISTED))["scores"] is None
+    assert figure_data(stored("unlisted"))["scores"] is None
     assert figure_data(made)["ranks"] == {"ranks": [1, 5], "top_k": 3, "depth": 5}
     unlabelled = [row.model_copy(update={"relevant": {}}) for row in made.queries]
     assert figure_data(made.model_copy(update={"queries": unlabelled}))["ranks"] is None
