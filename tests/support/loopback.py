@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
+from socketserver import BaseRequestHandler
 from threading import Event, Lock, Thread
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
@@ -217,10 +218,17 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 @contextmanager
 def raw_server(answer: Callable[[bytes], Iterable[bytes]]) -> Iterator[str]:
     """Answer each connection's first bytes with others, until the client leaves; yields host and port."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        Thread(target=_serve, args=(listening, answer), daemon=True).start()
-        yield f"127.0.0.1:{listening.getsockname()[1]}"
-        listening.shutdown(socket.SHUT_RDWR)
+
+    class Answering(BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                for part in answer(self.request.recv(65_536)):
+                    self.request.sendall(part)
+
+    with _Http(("127.0.0.1", 0), Answering) as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
 def drip(head: bytes, every_s: float = 0.05) -> Iterator[bytes]:
@@ -232,19 +240,6 @@ def drip(head: bytes, every_s: float = 0.05) -> Iterator[bytes]:
 
 def flood(head: bytes) -> Iterator[bytes]:
     return itertools.chain([head], itertools.repeat(b" " * 1_000_000, 10_000))
-
-
-def _serve(listening: socket.socket, answer: Callable[[bytes], Iterable[bytes]]) -> None:
-    with suppress(OSError):
-        while True:
-            connection, _ = listening.accept()
-            Thread(target=_answer, args=(connection, answer), daemon=True).start()
-
-
-def _answer(connection: socket.socket, answer: Callable[[bytes], Iterable[bytes]]) -> None:
-    with connection, suppress(OSError):
-        for part in answer(connection.recv(65_536)):
-            connection.sendall(part)
 
 
 # TLS

@@ -251,10 +251,8 @@ def test_queries_are_paired_by_id_and_of_other_golden_data_those_whose_case_is_t
     def of_data(digit: str, *rows: dict[str, Any]) -> Report:
         return report({HIT: [1.0] * len(rows)}, rows=rows, dataset_fingerprint=digit * 64)
 
-    first, rows = (
-        of_data("1", *({"id": name} for name in "abc")),
-        ({"id": "c"}, {"id": "b", "fingerprint": "other"}, {"id": "x"}),
-    )
+    first = of_data("1", *({"id": name} for name in "abc"))
+    rows = {"id": "c"}, {"id": "b", "fingerprint": "other"}, {"id": "x"}
     second = of_data("2", *rows)
     pairing = pair(first, second)
     assert [(a.id, b.id) for a, b in pairing.rows] == [("c", "c")]
