@@ -8,11 +8,12 @@ from mlflow import MlflowClient
 
 from evals.cases.pages import SourcePages
 from evals.golden.command import main as golden_command
+from retrievers.indexing.chunking import chunk_page
 from retrievers.records import Chunk
 from tests.support.command import Done, call, shared_folder
 from tests.support.experiment import Experiment, index_once, make_experiment
 from tests.support.grid_world import SIDE, make_grid, make_world
-from tests.support.indexing import read_pages, true_chunks
+from tests.support.indexing import FILES, write_pages
 
 
 @pytest.fixture(scope="session")
@@ -44,13 +45,15 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> SourcePages:
     """Three small pages."""
-    return read_pages(tmp_path_factory.mktemp("docs"))
+    return SourcePages.read(write_pages(tmp_path_factory.mktemp("docs"), FILES), "/docs")
 
 
 @pytest.fixture(scope="session")
 def chunk(sources: SourcePages) -> Chunk:
-    """What indexing makes of `A publisher sends messages. …`."""
-    return next(c for c in true_chunks(sources, "module-1/topics.md") if "publisher sends" in c.text)
+    """What indexing makes of `A publisher sends messages. …`, a chunk a block or so (words stand for tokens)."""
+    page: Any = sources.pages["module-1/topics.md"]
+    chunks = chunk_page(page.page, 8, lambda text: len(text.split()))
+    return next(one for one in chunks if "publisher sends" in one.text)
 
 
 @pytest.fixture(scope="session")

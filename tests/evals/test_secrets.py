@@ -107,8 +107,8 @@ def test_errors_of_servers_and_of_a_users_retriever(run: Run, server: CohereChat
         done.append(run("embedding", *cohere, f"--retriever.embedding.base-url={server.url}", PLAIN))
         rerank = ["--retriever.rerank=cross-encoder", f"--retriever.cross-encoder.base-url={server.url}"]
         done.append(run("rerank", *rerank, PLAIN))
-    with MlflowServer() as mlflow:
-        mlflow.errors["runs/create"] = (400, {"error_code": "BAD_REQUEST", "message": f"{TOKEN} of {PASSWORD}"})
+    bad = Reply.json({"error_code": "BAD_REQUEST", "message": f"{TOKEN} of {PASSWORD}"}, 400)
+    with MlflowServer() as mlflow, mlflow.failing(Fault(reply=bad, on="runs/create")):
         uri = mlflow.url.replace("http://", f"http://me:{PASSWORD}@")
         done.append(run("mlflow", f"--tracking.uri={uri}", PLAIN))
     assert [(one.code, "***" in one.err) for one in done] == [(2, True)] * 4 + [(3, True)]

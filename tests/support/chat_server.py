@@ -10,7 +10,7 @@ from itertools import count
 from time import sleep
 from typing import Any
 
-from tests.support.cohere_server import KEY, RerankServer
+from tests.support.cohere_server import KEY, CohereServer
 from tests.support.judging import Oracle, Question, drawn, read_prompt
 from tests.support.loopback import LoopbackServer, Reply, Request
 
@@ -184,7 +184,7 @@ class ChatServer(LoopbackServer):
     def error(self, status: int, message: str, headers: Mapping[str, str]) -> Reply: ...
 
 
-class CohereChatServer(ChatServer, RerankServer):
+class CohereChatServer(ChatServer, CohereServer):
     """Cohere's `POST /v2/chat`, beside `/v1/embed` and `/v2/rerank`."""
 
     path = "/v2/chat"

@@ -26,10 +26,6 @@ FORWARD = "Forward kinematics multiplies the transforms of all joints, from the 
 TOPIC = "A topic is a named channel; publishers write messages to it and subscribers read them."
 
 
-def evidence(page: str, quote: str, grade: int = 1) -> dict[str, Any]:
-    return {"source_url": f"/docs/{page}", "quote": quote, "grade": grade}
-
-
 class Experiment:
     """An experiment's files."""
 

@@ -11,7 +11,7 @@ from evals.experiment.flow import run_experiment
 from evals.experiment.outputs import Outputs
 from evals.grid.objective import needed
 from retrievers.config import RetrieverConfig
-from tests.support.experiment import SETTINGS, Experiment, evidence, make_experiment, settings
+from tests.support.experiment import SETTINGS, Experiment, make_experiment, settings
 
 WORDS = (
     "arm base joint link motor gear torque sensor camera depth wheel track leg gait plan path map pose frame topic "
@@ -19,6 +19,7 @@ WORDS = (
 ).split()
 SAME = "See the glossary for the words that are used here, and the index for where they are explained."
 PAGES, SECTIONS = 6, 4
+OUTSIDE = {"soup": "onion soup", "france": "capital of France", "close": "glossary of joint and motor"}
 
 
 def make_world(folder: Path, queries: int = 8) -> Experiment:
@@ -31,7 +32,8 @@ def make_world(folder: Path, queries: int = 8) -> Experiment:
     }
     made = make_experiment(folder)
     made.write_pages({f"p{page}.md": _page(page, texts) for page in range(PAGES)})
-    made.write_golden([*_inside(texts, rng, queries), *_outside()])
+    outside = ({"id": name, "query": query, "in_scope": False} for name, query in OUTSIDE.items())
+    made.write_golden([*_inside(texts, rng, queries), *outside])
     # The shared section is one text, and of one score, on all pages.
     made.write_config({**SETTINGS, "index": {**SETTINGS["index"], "context": "none"}})
     return made
@@ -50,22 +52,13 @@ def _inside(texts: Mapping[tuple[int, int], str], rng: random.Random, queries: i
             "id": f"in{number}",
             "query": f"{words} glossary" if number == 3 else words,
             "evidence": [
-                evidence(f"p{page}", texts[page, section], grade=1 + at % 2)
+                {"source_url": f"/docs/p{page}", "quote": texts[page, section], "grade": 1 + at % 2}
                 for at, (page, section) in enumerate(places)
             ],
             "reference_answer": f"It is said that {texts[places[0]]}",
             "expected_topics": words.split()[:2],
             "source_url_pattern": f"p{places[0][0]}$",
         }
-
-
-def _outside() -> Iterator[dict[str, Any]]:
-    for name, query in (
-        ("soup", "onion soup"),
-        ("france", "capital of France"),
-        ("close", "glossary of joint and motor"),
-    ):
-        yield {"id": name, "query": query, "in_scope": False}
 
 
 def measured(config: ExperimentConfig, env: Mapping[str, str] | None = None, golden: GoldenSet | None = None) -> Any:
@@ -88,7 +81,10 @@ SIDE = {"out_of_scope": 0}
 """An objective of queries in scope alone."""
 
 
+def swept(world: Experiment, **changes: Any) -> ExperimentConfig:
+    """Return the settings of 100 cells: two modes, ten thresholds, five cuts."""
+    return settings(world, **{"metrics": METRICS, "sweep": SWEEP, "retriever__candidates": 20, **changes})
+
+
 def make_grid(folder: Path, **changes: Any) -> Any:
-    """Return 100 cells: two modes, ten thresholds, five cuts."""
-    values = {"metrics": METRICS, "sweep": SWEEP, "retriever__candidates": 20, **changes}
-    return measured(settings(make_world(folder), **values))
+    return measured(swept(make_world(folder), **changes))

@@ -12,20 +12,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_address
 from pathlib import Path
 from socketserver import BaseRequestHandler
 from threading import Event, Lock, Thread
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
+from werkzeug.serving import make_ssl_devcert
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,21 +239,9 @@ def flood(head: bytes) -> Iterator[bytes]:
 # TLS
 
 
-def certified(folder: Path, address: str = "127.0.0.1") -> tuple[Path, ssl.SSLContext]:
-    """Return a certificate that is an authority of its own, and the context of a server that has it."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=True)
-        .sign(key, SHA256())
-    )
-    ca, pair = folder / "ca.pem", folder / "server.pem"
-    ca.write_bytes(certificate.public_bytes(Encoding.PEM))
-    pair.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + ca.read_bytes())
+def certified(folder: Path, host: str = "localhost") -> tuple[str, ssl.SSLContext]:
+    """Return the file of a certificate that is an authority of its own, and the context of a server that has it."""
+    file, key = make_ssl_devcert(str(folder / host), host=host)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pair)
-    return ca, context
+    context.load_cert_chain(file, key)
+    return file, context

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from evals.cases.case import Case
-from evals.cases.relevance import Relevance
 from evals.collect.observations import Observation, Score
 from evals.config.experiment import ExperimentConfig
 from evals.grid.measure import Measured, measure_pool
@@ -18,7 +16,7 @@ from evals.report.model import CollectionFacts, Facts, Report
 from evals.sampling.order import NOT_DRAWN
 from retrievers.records import RetrievedChunk
 from tests.support.experiment import silent
-from tests.support.observed import candidates_of, make_chunk, results_of
+from tests.support.observed import make_case, make_chunk, observe, results_of
 
 
 def hit(rank: int, score: float, chunk_id: str, **values: Any) -> RetrievedChunk:
@@ -31,13 +29,8 @@ def hit(rank: int, score: float, chunk_id: str, **values: Any) -> RetrievedChunk
 def observation(
     name: str, candidates: Sequence[RetrievedChunk], kept: int, grades: dict[str, int] | None = None, **values: Any
 ) -> Observation:
-    row: dict[str, Any] = {"id": name, "query": f"query {name}", "relevant_ids": grades or {}, "in_scope": bool(grades)}
-    return Observation(
-        case=Case.model_validate(row | values),
-        relevance=Relevance(grades=grades or {}, items=tuple(frozenset([key]) for key in grades or {})),
-        candidates=(known := candidates_of(candidates, row["query"])),
-        selection=known.at(range(kept)),
-    )
+    case = make_case(name, **{"relevant_ids": grades or {}, "in_scope": bool(grades), **values})
+    return observe(candidates[:kept], grades, candidates=candidates, case=case)
 
 
 RIGHT = observation("right", [hit(1, 0.9, "a"), hit(2, 0.5, "b"), hit(3, 0.2, "c")], 2, {"a": 2, "c": 1})

@@ -36,7 +36,7 @@ from retrievers.search.candidates import ChunkList, joined
 from retrievers.search.selection import select
 from tests.support.chat_server import KEYS, MODEL, CohereChatServer
 from tests.support.experiment import Experiment, make_experiment, settings
-from tests.support.grid_world import SIDE, SWEEP, alone, measured
+from tests.support.grid_world import SIDE, alone, measured, swept
 from tests.support.judging import Oracle
 from tests.support.observed import found_candidates, make_case, make_chunk, make_context, metric_of
 
@@ -293,8 +293,7 @@ def test_every_declared_axis_changes_the_key_of_a_variant_wherever_it_applies(na
 
 
 def small(world: Experiment, **changes: Any) -> ExperimentConfig:
-    known = {"metrics": RANKED_METRICS, "sweep": SWEEP, "retriever__candidates": 20, "objective": SIDE}
-    return settings(world, **{**known, **changes})
+    return swept(world, **{"metrics": RANKED_METRICS, "objective": SIDE, **changes})
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from evals.report.html.render import figure_data
 from evals.report.terminal import render
 from evals.stats.intervals import wilson
 from tests.support.experiment import Experiment, settings
-from tests.support.grid_world import METRICS, SWEEP, alone, make_world, measured
+from tests.support.grid_world import SWEEP, alone, make_world, measured, swept
 from tests.support.stored_reports import stored
 
 NDCG, RECALL, TOKENS = "ranking/ndcg_at_10", "ranking/recall_at_5", "cost/context_tokens"
@@ -32,8 +32,7 @@ NDCG, RECALL, TOKENS = "ranking/ndcg_at_10", "ranking/recall_at_5", "cost/contex
 
 @pytest.fixture(scope="module")
 def grid_of(world: Experiment) -> Callable[..., Any]:
-    known = {"metrics": METRICS, "sweep": SWEEP, "retriever__candidates": 20}
-    return lambda **changes: measured(settings(world, **{**known, **changes}))
+    return lambda **changes: measured(swept(world, **changes))
 
 
 @pytest.fixture(scope="module")
@@ -133,20 +132,16 @@ def test_criteria_that_cells_can_meet_restrict_the_choice(grid_of: Callable[...,
 def test_data_of_one_kind_have_no_decision_and_say_what_they_lack(
     world: Experiment, ids: tuple[str, ...], is_told: bool
 ) -> None:
-    config = settings(world, metrics=METRICS, sweep=SWEEP, retriever__candidates=20, dataset__ids=ids)
-    made = measured(config)
-    swept = made.swept
-    assert (swept.decision, swept.promised, swept.signals) == (None, (), ())
+    made = measured(swept(world, dataset__ids=ids))
+    assert (made.swept.decision, made.swept.promised, made.swept.signals) == (None, (), ())
     assert (NO_OUT_OF_SCOPE in made.notes) == is_told
 
 
 def test_without_out_of_scope_queries_tokens_alone_recommend_no_threshold(tmp_path: Path) -> None:
     """Every cell is within a margin of 1, so that the cheapest is taken of those no stricter than the best."""
     world, ids = make_world(tmp_path, queries=12), tuple(f"in{number}" for number in range(12))
-    changes = {"metrics": METRICS, "sweep": SWEEP, "retriever__candidates": 20, "objective__margin": 1}
     for lacks_a_kind in (True, False):
-        config = settings(world, **changes, **({"dataset__ids": ids} if lacks_a_kind else {}))
-        made = measured(config)
+        made = measured(swept(world, objective__margin=1, **({"dataset__ids": ids} if lacks_a_kind else {})))
         choice = made.swept.choice
         chosen = made.swept.grid.cell(choice.recommended.cell)
         assert choice.recommended.is_within(choice.margin) and (chosen.threshold == 0) == lacks_a_kind
@@ -207,13 +202,7 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 def experiment(world: Experiment, **changes: Any) -> ExperimentConfig:
-    known = {
-        "metrics": ["ranking/*", "scope/*"],
-        "sweep": SWEEP,
-        "retriever__candidates": 20,
-        "dataset__split": "dev",
-    }
-    return settings(world, **{**known, **changes})
+    return swept(world, **{"metrics": ["ranking/*", "scope/*"], "dataset__split": "dev", **changes})
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,6 @@ class JudgedRounds:
     """A world of sixty queries and thirty cells, and grids over it."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
         self.config: ExperimentConfig = settings(
             make_world(folder, QUERIES),
             metrics=[PRECISION],
