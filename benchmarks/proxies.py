@@ -81,14 +81,14 @@ def handbook(mode: str, top_k: int) -> Iterator[tuple[str, Floats, dict[str, Flo
     from evals.config.experiment import ExperimentConfig
     from evals.judge.verdicts import average_precision
     from evals.metrics.proxies import PRECISION_PROXY, RECALL_PROXY
-    from tests.support.judging import Flaws, Oracle, golden_labels
+    from tests.support.judging import Oracle, golden_labels
 
     with tempfile.TemporaryDirectory() as folder:
         own = {"mode": mode, "top_k": top_k, "threshold": 0, "threshold_on": "each", "store.path": folder}
         config = ExperimentConfig.load(DEFAULT, {f"retriever.{key}": value for key, value in own.items()})
         golden = load_golden(config.dataset.model_copy(update={"split": None}))
         labelled, chunks = retrieved(config, golden)
-    oracle = Oracle(golden_labels(golden.cases, chunks), flaws=Flaws(false_useful=ERRS, false_useless=ERRS))
+    oracle = Oracle(golden_labels(golden.cases, chunks), false_useful=ERRS, false_useless=ERRS)
     precision, recall = [], []
     for result in labelled:
         query, texts = result.case.query, [chunk.text for chunk in result.selection.chunks]

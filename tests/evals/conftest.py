@@ -1,20 +1,19 @@
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 
 from evals.cases.pages import SourcePages
 from evals.golden.command import main as golden_command
-from evals.grid.measure import Measured
+from retrievers.indexing.chunking import chunk_page
 from retrievers.records import Chunk
-from tests.support.cohere_server import KEY
 from tests.support.command import Done, call, shared_folder
-from tests.support.experiment import Experiment, index_once, make_experiment, settings
-from tests.support.grid_world import Bench, make_grid, make_world
-from tests.support.indexing import read_pages, true_chunks
-from tests.support.judged_experiment import JudgedRounds
+from tests.support.experiment import Experiment, index_once, make_experiment
+from tests.support.grid_world import SIDE, make_grid, make_world
+from tests.support.indexing import FILES, write_pages
 
 
 @pytest.fixture(scope="session")
@@ -38,36 +37,28 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 @pytest.fixture(scope="session")
-def judged_world(tmp_path_factory: pytest.TempPathFactory) -> JudgedRounds:
-    return JudgedRounds(tmp_path_factory.mktemp("judged_world"))
-
-
-@pytest.fixture(scope="session")
-def grid(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Any:
     constraints = {"scope/false_abstention": "<= 0.5"}
-    return make_grid(tmp_path_factory.mktemp("grid"), objective={"constraints": constraints})
+    return make_grid(tmp_path_factory.mktemp("grid"), objective={**SIDE, "constraints": constraints})
 
 
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> SourcePages:
     """Three small pages."""
-    return read_pages(tmp_path_factory.mktemp("docs"))
+    return SourcePages.read(write_pages(tmp_path_factory.mktemp("docs"), FILES), "/docs")
 
 
 @pytest.fixture(scope="session")
 def chunk(sources: SourcePages) -> Chunk:
-    """What indexing makes of `A publisher sends messages. …`."""
-    return next(c for c in true_chunks(sources, "module-1/topics.md") if "publisher sends" in c.text)
+    """What indexing makes of `A publisher sends messages. …`, a chunk a block or so (words stand for tokens)."""
+    page: Any = sources.pages["module-1/topics.md"]
+    chunks = chunk_page(page.page, 8, lambda text: len(text.split()))
+    return next(one for one in chunks if "publisher sends" in one.text)
 
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     return make_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="session")
-def bench(world: Experiment) -> Bench:
-    return Bench(settings(world), {"COHERE_API_KEY": KEY})
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evals.run import main
-from tests.support.chat_server import ChatFault, CohereChatServer, Output, When
+from tests.support.chat_server import CohereChatServer, Output, fails, says
 from tests.support.cohere_server import KEY as COHERE
 from tests.support.command import Done, call
 from tests.support.experiment import Experiment, load_report, settings
@@ -76,21 +76,15 @@ def test_answers_and_errors_of_a_judge(run: Run, server: CohereChatServer, tmp_p
     def tells(right: Output) -> Output:
         return Output(text=right.text.replace('"reason": "', f'"reason": "{COHERE}, or {ESCAPED}: '))
 
-    def says(text: str) -> ChatFault:
-        return ChatFault(says=lambda right: Output(text=text))
-
-    def some(seed: int) -> When:
-        return When(share=0.15, by_prompt=True, seed=seed)
-
     wrong = json.dumps({"verdict": COHERE, "reason": COHERE})
     with (
-        server.faulty(ChatFault(says=tells)),
-        server.faulty(says(f"My key is {COHERE}."), some(1)) as malformed,
-        server.faulty(says(wrong), some(2)) as outside_the_schema,
-        server.faulty(ChatFault(status=400, message=f"no: {COHERE}"), some(3)) as refused,
+        server.faulty(says(tells)),
+        server.faulty(says(lambda _: Output(text=f"My key is {COHERE}.")), share=0.15, seed=1) as malformed,
+        server.faulty(says(lambda _: Output(text=wrong)), share=0.15, seed=2) as outside_the_schema,
+        server.faulty(fails(400, f"no: {COHERE}"), share=0.15, seed=3) as refused,
     ):
         done = run("judged", *judge_flags(server, tmp_path))
-    assert malformed.hits and outside_the_schema.hits and refused.hits and done.code == 3
+    assert malformed and outside_the_schema and refused and done.code == 3
     rows = load_report(tmp_path / "judged.json")["queries"]
     verdicts = [(hit.get("judge") or {}).get("reason") or "" for row in rows for hit in row["retrieved"]]
     assert any(reason.startswith("***, or ***: ") for reason in verdicts)
@@ -113,8 +107,8 @@ def test_errors_of_servers_and_of_a_users_retriever(run: Run, server: CohereChat
         done.append(run("embedding", *cohere, f"--retriever.embedding.base-url={server.url}", PLAIN))
         rerank = ["--retriever.rerank=cross-encoder", f"--retriever.cross-encoder.base-url={server.url}"]
         done.append(run("rerank", *rerank, PLAIN))
-    with MlflowServer() as mlflow:
-        mlflow.errors["runs/create"] = (400, {"error_code": "BAD_REQUEST", "message": f"{TOKEN} of {PASSWORD}"})
+    bad = Reply.json({"error_code": "BAD_REQUEST", "message": f"{TOKEN} of {PASSWORD}"}, 400)
+    with MlflowServer() as mlflow, mlflow.failing(Fault(reply=bad, on="runs/create")):
         uri = mlflow.url.replace("http://", f"http://me:{PASSWORD}@")
         done.append(run("mlflow", f"--tracking.uri={uri}", PLAIN))
     assert [(one.code, "***" in one.err) for one in done] == [(2, True)] * 4 + [(3, True)]

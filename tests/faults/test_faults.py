@@ -47,11 +47,12 @@ from retrievers.text import shown
 from tests.support import cohere_server, openai_embedding_server, qdrant_server
 from tests.support.chat_server import CohereChatServer, OpenAIChatServer
 from tests.support.clock import ATTEMPTS, TRIED, Clock
-from tests.support.cohere_server import RerankServer
-from tests.support.collections import index_pages, settings, write_pages
+from tests.support.cohere_server import CohereServer
+from tests.support.collections import PAGES, index_pages, settings
+from tests.support.indexing import write_pages
 from tests.support.judged import judge_of, observe, oracle
 from tests.support.loopback import HEAD, Fault, LoopbackServer, Reply, free_port, raw_server
-from tests.support.openai_embedding_server import OpenAIEmbeddingServer
+from tests.support.openai_embedding_server import EmbeddingServer
 from tests.support.qdrant_server import QdrantServer
 
 ENV = {
@@ -170,8 +171,8 @@ COHERE, OPENAI = "cohere:embed-english-v3.0", "openai:text-embedding-3-small"
 
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Client]]:
-    pages = write_pages(tmp_path_factory.mktemp("pages"))
-    with QdrantServer(api_key=qdrant_server.KEY) as qdrant, RerankServer() as cohere, OpenAIEmbeddingServer() as openai:
+    pages = write_pages(tmp_path_factory.mktemp("pages"), PAGES)
+    with QdrantServer(api_key=qdrant_server.KEY) as qdrant, CohereServer() as cohere, EmbeddingServer() as openai:
 
         def opened(model: str, url: str) -> QdrantRetriever:
             config = settings(

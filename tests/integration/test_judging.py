@@ -2,45 +2,80 @@
 
 import json
 import random
+import re
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.chat_server import CohereChatServer
-from tests.support.experiment import Experiment
-from tests.support.judged_experiment import (
-    IN_EVERY_MODE,
-    PRECISION,
-    RECALL,
-    SWEEP,
-    Commands,
-    asked_of,
-    make_judged_world,
-    oracle_of,
-    planned_calls,
-)
-from tests.support.judging import Flaws
+from evals.cases.reading import load_golden
+from evals.run import main
+from retrievers import QdrantRetriever
+from tests.support.chat_server import ChatServer, CohereChatServer
+from tests.support.command import Done, call
+from tests.support.experiment import SETTINGS, Experiment, index_once, load_report, settings
+from tests.support.grid_world import make_world
+from tests.support.judged_experiment import PRECISION, RECALL, judge_flags, known_of
 
 pytestmark = pytest.mark.integration
 OF_BOTH = ("--metrics", f"{PRECISION},ranking/hit_rate_at_5")
+REFERENCE = "The first thing about {0} is this. The second thing about {0} is that. Another one of {0} is known."
+SWEEP = ("--sweep.top-k", "1:8", "--sweep.threshold", "0,0.3")
+IN_EVERY_MODE = ("--sweep.mode", "semantic,hybrid", "--sweep.rerank", "none,mmr")
+HELD_OUT = ("in3", "in6", "soup")
+"""The cases of the split `test`; the others are `dev`."""
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    return make_judged_world(tmp_path_factory.mktemp("world"))
+    """The world, indexed, with three statements in every reference answer, each supported by other chunks."""
+    made = make_world(tmp_path_factory.mktemp("world"))
+    cases = load_golden(settings(made).dataset).cases
+    made.write_golden(
+        {
+            **case.model_dump(mode="json", exclude_defaults=True),
+            "in_scope": case.in_scope,
+            "query_type": ("factual", "keyword")[number % 2],
+            "reference_answer": REFERENCE.format(case.id) if case.in_scope else None,
+            "split": "test" if case.id in HELD_OUT else "dev",
+        }
+        for number, case in enumerate(cases)
+    )
+    retriever = {**SETTINGS["retriever"], "candidates": 8}
+    made.write_config({**SETTINGS, "metrics": [PRECISION, RECALL, "ranking/ndcg_at_10"], "retriever": retriever})
+    index_once(made)
+    return made
 
 
 @pytest.fixture
 def server(made: Experiment, request: pytest.FixtureRequest) -> Iterator[CohereChatServer]:
     """A judge that knows; with flaws where a test is given some."""
-    with CohereChatServer(oracle_of(made, getattr(request, "param", Flaws()))) as running:
+    with CohereChatServer(known_of(settings(made), **getattr(request, "param", {}))[2]) as running:
         yield running
 
 
-ERRING = pytest.mark.parametrize("server", [Flaws(false_useful=0.1, false_useless=0.1)], indirect=True, ids=["erring"])
+ERRING = pytest.mark.parametrize("server", [{"false_useful": 0.1, "false_useless": 0.1}], indirect=True, ids=["erring"])
+
+
+@dataclass(frozen=True)
+class Commands:
+    """`python -m evals.run` on the world, each call with a report; the verdict store is the folder's."""
+
+    made: Experiment
+    server: ChatServer
+    folder: Path
+    capsys: pytest.CaptureFixture[str]
+
+    def run(self, *arguments: str, name: str = "report") -> Done:
+        files = ["--config", self.made.config, "--output", self.folder / f"{name}.json"]
+        return call(main, [*files, *judge_flags(self.server, self.folder), *arguments], self.capsys)
+
+    def report(self, name: str = "report") -> dict[str, Any]:
+        return load_report(self.folder / f"{name}.json")
 
 
 @pytest.fixture
@@ -64,12 +99,31 @@ def cell_flags(grid: Mapping[str, Any], place: int) -> list[str]:
     return [f"--retriever.{name.replace('_', '-')}={value}" for name, value in named.items()]
 
 
+def asked_of(made: Experiment) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """Return what the cells of every mode ask: (query, text) and (query, non-empty selection), by definition."""
+    texts, selections = set[tuple[str, str]](), set[tuple[str, str]]()
+    queries = [case.query for case in load_golden(settings(made).dataset).cases if case.in_scope]
+    for mode, rerank in product(("semantic", "hybrid"), ("none", "mmr")):
+        config = settings(made, retriever__mode=mode, retriever__rerank=rerank).retriever
+        with QdrantRetriever.open(config, env={}) as retriever:
+            found = zip(queries, retriever.candidates(queries), strict=True)
+        for (query, chunks), threshold in product(found, (0.0, 0.3)):
+            kept = [hit.chunk.text for hit in chunks if hit.scores["semantic"] >= threshold]
+            texts |= {(query, text) for text in kept[:8]}
+            selections |= {(query, "\n".join(kept[:top_k])) for top_k in range(1, 9) if kept}
+    return texts, selections
+
+
 @pytest.mark.slow
 def test_exact_recall_buys_the_minimum_in_every_mode_and_a_cell_is_worth_what_its_run_is(
     commands: Commands, server: CohereChatServer
 ) -> None:
     flags = (*SWEEP, *IN_EVERY_MODE)
-    planned = planned_calls(commands.plan(*flags))
+    plan = commands.run("--plan", *flags)
+    assert (plan.code, plan.err, server.chats) == (0, "", [])
+    [planned] = (
+        int(calls.replace(",", "")) for calls in re.findall(r"^ *all +\S+ +\S+ +(\S+)", plan.out, re.MULTILINE)
+    )
     done = commands.run(*flags)
     assert (done.code, done.err) == (0, "")
     texts, selections = asked_of(commands.made)

@@ -43,7 +43,6 @@ from tests.support.judged_experiment import (
     labelled_precision,
     make_judged,
 )
-from tests.support.judging import Metric
 from tests.support.loopback import free_port
 from tests.support.tracking import traces_of
 from tests.support.writing_model import WritingModel
@@ -53,7 +52,7 @@ KILLS, AT_ONCE = 50, 4
 ANSWERS: tuple[type[BaseModel], ...] = (
     ContextPrecisionOutput, ContextRecallOutput, ContextRelevanceOutput, EntitiesList
 )  # fmt: skip
-SCHEMAS = {Metric(schema.__name__): schema for schema in ANSWERS}
+SCHEMAS = {schema.__name__: schema for schema in ANSWERS}
 LIBRARIES = (
     "cohere.client", "evals.collect.passes", "evals.grid.measure", "evals.report.building", "evals.report.terminal",
     "evals.experiment.flow", "httpcore", "langchain.chat_models", "langchain_cohere", "ragas.metrics.collections",
@@ -176,7 +175,7 @@ def test_of_fifty_kills_none_loses_a_verdict_or_buys_one_again(
     chat = make_chat(load_config(parser().parse_args(laps[0].flags), {}).judge, env)
 
     def keys(chats: list[ChatRequest]) -> list[bytes]:
-        return [chat.key(one.prompt, SCHEMAS[one.question.metric]) for one in chats if one.question]
+        return [chat.key(one.prompt, SCHEMAS[one.question.schema]) for one in chats if one.question]
 
     while kills < KILLS:
         lap = laps[-1]

@@ -23,10 +23,11 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, StoreError
 from retrievers.net import patient
 from retrievers.records import Distance
-from tests.support.collections import PAGES, index_pages, settings, write_pages
+from tests.support.collections import PAGES, index_pages, settings
 from tests.support.distances import DISTANCES, EMBEDDINGS, chunk_id, make, semantic
 from tests.support.distances import QUERIES as DISTANT
 from tests.support.distances import ranked as by_brute_force
+from tests.support.indexing import write_pages
 from tests.support.qdrant_server import QdrantServer
 
 URL = os.environ.get("QDRANT_TEST_URL", "")
@@ -55,7 +56,7 @@ def plain() -> Iterator[QdrantClient]:
 
 def indexed(store: dict[str, Any], collection: str, folder: Path) -> RetrieverConfig:
     made = settings(store=store, collection=collection, candidates=8, threshold=0)
-    index_pages(made, write_pages(folder), ENV)
+    index_pages(made, write_pages(folder, PAGES), ENV)
     return made
 
 
@@ -124,7 +125,7 @@ def test_a_server_gives_what_an_embedded_store_gives_whatever_the_search_paramet
 
 def test_the_pages_indexed_again_change_nothing(config: RetrieverConfig, tmp_path: Path) -> None:
     before = ranked(config)
-    index_pages(config, write_pages(tmp_path), ENV)
+    index_pages(config, write_pages(tmp_path, PAGES), ENV)
     assert ranked(config) == before
 
 

@@ -24,9 +24,9 @@ from retrievers.retriever.opened import search_settings
 from retrievers.store.opening import open_client
 from retrievers.terminal.command import print_out, progress_bar, run, set_up_logging
 from retrievers.terminal.commands import default_collection
-from tests.support.collections import indexed, mark, write_pages
+from tests.support.collections import indexed, mark
 from tests.support.command import call, environment
-from tests.support.indexing import content, manifest, pdf
+from tests.support.indexing import content, manifest, pdf, write_pages
 from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import QdrantServer
 

@@ -4,21 +4,19 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from time import sleep
 from typing import Any
 
-from tests.support.cohere_server import KEY, RerankServer
+from tests.support.cohere_server import KEY, CohereServer
 from tests.support.judging import Oracle, Question, drawn, read_prompt
 from tests.support.loopback import LoopbackServer, Reply, Request
 
 MODEL = "command-a-03-2025"
 SMALL_TALK = "I judge passages. You have not given me one."
 """The answer to a prompt that is none of ragas' context metrics."""
-PATIENCE_S = 30.0
-
-# What is asked
 
 
 class ChatRequest:
@@ -48,7 +46,7 @@ def tokens(text: str) -> int:
     return max(1, len(text) // 4)
 
 
-# How it fails: at the protocol (429, torn, slow, …) or in what the model says; and when
+# How it fails: at the protocol (429, torn, slow, …) or in what the model says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,64 +59,21 @@ class Output:
     filtered: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChatFault:
-    """One way to fail: by an HTTP status with an error as the provider words it, or with `message`; a part of the right
-    answer alone; a client that is kept waiting until the fault is over; or something else that the model says.
-    """
-
-    status: int | None = None
-    message: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    sent: float = 1.0
-    stall: bool = False
-    says: Callable[[Output], Output] | None = None
+ChatFault = Callable[["ChatServer", ChatRequest, Output], Reply]
+"""The reply in place of that with the right output."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class When:
-    """Which chat requests a fault befalls: of `calls`, counted from 1 since it was set (None: of all), that share.
-
-    It is drawn by what is asked, so that the same request fails whenever it is repeated, or else by number.
-    """
-
-    calls: Container[int] | None = None
-    share: float = 1.0
-    by_prompt: bool = False
-    seed: int = 0
-
-    def due(self, number: int, prompt: str) -> bool:
-        if self.calls is not None and number not in self.calls:
-            return False
-        return drawn(self.seed, "fault", prompt if self.by_prompt else str(number)) < self.share
+def says(change: Callable[[Output], Output]) -> ChatFault:
+    return lambda server, asked, right: server.said(asked, change(right))
 
 
-ALWAYS = When()
+def fails(status: int, message: str, **headers: str) -> ChatFault:
+    return lambda server, asked, right: server.error(status, message, headers)
 
 
-@dataclass(kw_only=True)
-class Planned:
-    """A fault with its time; `requests` are those that came since it was set, `hits` those that it befell."""
-
-    fault: ChatFault
-    when: When
-    requests: int = 0
-    hits: list[int] = field(default_factory=list)
-
-    def falls_due(self, prompt: str) -> bool:
-        self.requests += 1
-        due = self.when.due(self.requests, prompt)
-        if due:
-            self.hits.append(self.requests)
-        return due
-
-
-def says(text: str, *, refused: bool = False) -> ChatFault:
-    return ChatFault(says=lambda _: Output(text=text, refused=refused))
-
-
-def _cut(right: Output) -> Output:
-    return Output(text=right.text[: len(right.text) // 2], cut=True)
+def _late(server: "ChatServer", asked: ChatRequest, right: Output) -> Reply:
+    server.wait()
+    return server.said(asked, right)
 
 
 def _wrong_verdict(right: Output) -> Output:
@@ -129,31 +84,24 @@ def _wrong_verdict(right: Output) -> Output:
 
 
 FAULTS: Mapping[str, ChatFault] = {
-    "401": ChatFault(status=401),
-    "429": ChatFault(status=429),
-    "500": ChatFault(status=500),
-    "torn": ChatFault(sent=0.5),
-    "slow": ChatFault(stall=True),
-    "cut": ChatFault(says=_cut),
-    "verdict 7": ChatFault(says=_wrong_verdict),
-    "refusal": says("I'm sorry, but I can't help with judging that passage.", refused=True),
-    "prose": says("The passage looks rather useful to me."),
-}
-MESSAGES = {
-    400: "bad request",
-    401: "invalid api token",
-    404: "model 'nope' not found",
-    429: "rate limited",
-    500: "internal error",
+    "401": fails(401, "invalid api token"),
+    "429": fails(429, "rate limited"),
+    "500": fails(500, "internal error"),
+    "torn": lambda server, asked, right: replace(server.said(asked, right), sent=0.5),
+    "slow": _late,
+    "cut": says(lambda right: Output(text=right.text[: len(right.text) // 2], cut=True)),
+    "verdict 7": says(_wrong_verdict),
+    "refusal": says(lambda _: Output(text="I'm sorry, but I can't help with judging that passage.", refused=True)),
+    "prose": says(lambda _: Output(text="The passage looks rather useful to me.")),
 }
 
 # The servers
 
 
 class ChatServer(LoopbackServer):
-    """A chat model behind HTTP, whose answers take `latency` seconds; an error is told at once.
+    """A chat model behind HTTP, whose answers take `latency` seconds.
 
-    `peak` are the most chat requests that were in flight at once.
+    `peak` are the most requests that were in flight at once.
     """
 
     path: str
@@ -163,32 +111,47 @@ class ChatServer(LoopbackServer):
     def __init__(self, oracle: Oracle, *, latency: float = 0.0, models: Collection[str] = (MODEL,)) -> None:
         super().__init__()
         self.oracle, self.latency, self.models = oracle, latency, models
-        self.json_mode = True
         self.peak = self.in_flight = 0
-        self._planned: list[Planned] = []
+        self._faults: list[tuple[Callable[[str], bool], ChatFault]] = []
 
     @property
     def base_url(self) -> str:
         return self.url
 
     @property
+    def flags(self) -> list[str]:
+        return ["--judge.model", f"{self.provider}:{next(iter(self.models))}", "--judge.base-url", self.base_url]
+
+    @property
     def chats(self) -> list[ChatRequest]:
         return [ChatRequest(request) for request in self.requests if request.path == self.path]
 
     @contextmanager
-    def faulty(self, fault: ChatFault | str, when: When = ALWAYS) -> Iterator[Planned]:
-        """Fail inside the block, by a fault or its name in `FAULTS`; the innermost of several applies."""
-        planned = Planned(fault=FAULTS[fault] if isinstance(fault, str) else fault, when=when)
-        self._planned.insert(0, planned)
+    def faulty(
+        self, fault: ChatFault | str, calls: Container[int] | None = None, share: float = 1.0, seed: int = 0
+    ) -> Iterator[list[int]]:
+        """Fail inside the block, by a fault or its name in `FAULTS`; the innermost of several applies.
+
+        It befalls of `calls`, counted from 1 since it was set (None: of all), a share, the same prompts whenever they
+        are asked. Yields the numbers of those that it befell.
+        """
+        numbers, hits = count(1), list[int]()
+
+        def is_due(prompt: str) -> bool:
+            number = next(numbers)
+            due = (calls is None or number in calls) and drawn(seed, "fault", prompt) < share
+            hits.extend([number] * due)
+            return due
+
+        planned = is_due, FAULTS[fault] if isinstance(fault, str) else fault
+        self._faults.insert(0, planned)
         try:
-            yield planned
+            yield hits
         finally:
-            self._planned.remove(planned)
+            self._faults.remove(planned)
             self.release()
 
     def handle(self, request: Request) -> Reply:
-        if request.path != self.path:
-            return super().handle(request)
         with self._lock:
             self.in_flight += 1
             self.peak = max(self.peak, self.in_flight)
@@ -205,19 +168,14 @@ class ChatServer(LoopbackServer):
             return super().answer(request)
         asked = ChatRequest(request)
         with self._lock:
-            due = [one.fault for one in self._planned if one.falls_due(asked.prompt)]
-            released = self._released
-        fault = due[0] if due else ChatFault()
-        if fault.status is not None:
-            said = fault.message or MESSAGES.get(fault.status, "service unavailable")
-            return self.error(fault.status, said, fault.headers)
-        if refused := self._refused(asked):
-            return refused
-        if fault.stall:
-            released.wait(PATIENCE_S)
+            due = [fault for is_due, fault in self._faults if is_due(asked.prompt)]
+        if asked.key != f"Bearer {self.key}":
+            return self.error(401, "invalid api token", {})
+        if asked.model not in self.models:
+            return self.error(404, f"model '{asked.model}' not found", {})
         sleep(self.latency)
         right = Output(text=self.oracle.answer(asked.prompt) or SMALL_TALK)
-        return replace(self.said(asked, fault.says(right) if fault.says else right), sent=fault.sent)
+        return due[0](self, asked, right) if due else self.said(asked, right)
 
     @abstractmethod
     def said(self, asked: ChatRequest, output: Output) -> Reply: ...
@@ -225,17 +183,8 @@ class ChatServer(LoopbackServer):
     @abstractmethod
     def error(self, status: int, message: str, headers: Mapping[str, str]) -> Reply: ...
 
-    def _refused(self, asked: ChatRequest) -> Reply | None:
-        if asked.key != f"Bearer {self.key}":
-            return self.error(401, MESSAGES[401], {})
-        if asked.model not in self.models:
-            return self.error(404, f"model '{asked.model}' not found", {})
-        if not self.json_mode and asked.response_format:
-            return self.error(400, f"response_format is not supported by model '{asked.model}'", {})
-        return None
 
-
-class CohereChatServer(ChatServer, RerankServer):
+class CohereChatServer(ChatServer, CohereServer):
     """Cohere's `POST /v2/chat`, beside `/v1/embed` and `/v2/rerank`."""
 
     path = "/v2/chat"
@@ -251,10 +200,6 @@ class CohereChatServer(ChatServer, RerankServer):
 
     def error(self, status: int, message: str, headers: Mapping[str, str]) -> Reply:
         return Reply.json({"message": message}, status, **headers)
-
-
-TYPES = {401: "authentication_error", 429: "rate_limit_error"}
-CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}
 
 
 class OpenAIChatServer(ChatServer):
@@ -274,20 +219,15 @@ class OpenAIChatServer(ChatServer):
         apart = output.refused and (asked.response_format or {}).get("type") == "json_schema"
         content, refusal = (None, output.text) if apart else (output.text, None)
         message = {"role": "assistant", "content": content, "refusal": refusal}
+        choices = [{"index": 0, "message": message, "logprobs": None, "finish_reason": reason}]
         read, written = tokens(asked.prompt), tokens(output.text)
-        return Reply.json(
-            {
-                "id": "chatcmpl-0",
-                "object": "chat.completion",
-                "created": 0,
-                "model": asked.model,
-                "system_fingerprint": "fp_0",
-                "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reason}],
-                "usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written},
-            }
-        )
+        usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+        about = {"id": "chatcmpl-0", "object": "chat.completion", "created": 0, "model": asked.model}
+        return Reply.json({**about, "choices": choices, "usage": usage})
 
     def error(self, status: int, message: str, headers: Mapping[str, str]) -> Reply:
-        kind = TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
-        body = {"error": {"message": message, "type": kind, "param": None, "code": CODES.get(status)}}
-        return Reply.json(body, status, **headers)
+        kind = "server_error" if status >= 500 else "invalid_request_error"
+        return Reply.json({"error": {"message": message, "type": kind, "param": None, "code": None}}, status, **headers)
+
+
+KEYS = {"COHERE_API_KEY": CohereChatServer.key, "OPENAI_API_KEY": OpenAIChatServer.key}

@@ -8,7 +8,6 @@ from tests.support.loopback import LoopbackServer, Reply, Request
 
 DIMENSION = 32
 KEY = "co-SECRET-0123456789"
-REFUSED = {"message": "invalid api token"}
 
 
 def vector(text: str) -> list[float]:
@@ -28,28 +27,21 @@ def relevance(query: str, text: str) -> float:
 
 
 class CohereServer(LoopbackServer):
-    """`POST /v1/embed` as api.cohere.com answers it, to anyone who sends `KEY`."""
+    """`POST /v1/embed` and `/v2/rerank` as api.cohere.com answers them, to anyone who sends `KEY`."""
 
     def answer(self, request: Request) -> Reply:
-        if (request.method, request.path) != ("POST", "/v1/embed"):
+        if request.method != "POST" or request.path not in ("/v1/embed", "/v2/rerank"):
             return super().answer(request)
         if request.headers.get("authorization") != f"Bearer {KEY}":
-            return Reply.json(REFUSED, 401)
-        return embedded(request.body["texts"])
+            return Reply.json({"message": "invalid api token"}, 401)
+        if request.path == "/v1/embed":
+            return embedded(request.body["texts"])
+        query, texts = request.body["query"], request.body["documents"]
+        return reranked([(place, relevance(query, text)) for place, text in enumerate(texts)])
 
     @property
     def inputs(self) -> list[tuple[str, list[str]]]:
         return [(request.body["input_type"], request.body["texts"]) for request in self.requests]
-
-
-class RerankServer(CohereServer):
-    def answer(self, request: Request) -> Reply:
-        if (request.method, request.path) != ("POST", "/v2/rerank"):
-            return super().answer(request)
-        if request.headers.get("authorization") != f"Bearer {KEY}":
-            return Reply.json(REFUSED, 401)
-        query, texts = request.body["query"], request.body["documents"]
-        return reranked([(place, relevance(query, text)) for place, text in enumerate(texts)])
 
 
 def embedded(texts: Sequence[str]) -> Reply:

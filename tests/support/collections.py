@@ -17,13 +17,7 @@ from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store.embedded import EmbeddedClient
 from retrievers.store.opening import embedded_folder, open_client
-from tests.support.indexing import read_texts
-from tests.support.indexing import write_pages as write_texts
-
-
-def writable(store: StoreConfig) -> Any:
-    """Open the folder of some settings, and make it where there is none."""
-    return EmbeddedClient(embedded_folder(store, create=True), create=True)
+from tests.support.indexing import read_texts, write_pages
 
 
 def mark(store: StoreConfig, name: str, **manifest: Any) -> None:
@@ -43,10 +37,6 @@ def settings(**values: Any) -> RetrieverConfig:
     return RetrieverConfig.model_validate(values)
 
 
-def write_pages(folder: Path, pages: Mapping[str, str] = PAGES) -> Path:
-    return write_texts(folder, pages)
-
-
 def index_pages(config: RetrieverConfig, folder: Path, env: Mapping[str, str] | None = None) -> None:
     """Index a folder as `python -m retrievers index --context none` does: chunks are embedded as they stand."""
     env = env or {}
@@ -58,7 +48,7 @@ def index_pages(config: RetrieverConfig, folder: Path, env: Mapping[str, str] | 
 def indexed(folder: Path, **values: Any) -> RetrieverConfig:
     """Return settings of a new embedded store below `folder` that holds `PAGES`."""
     config = settings(**{"store": {"path": str(folder / "store")}, "collection": "pages", **values})
-    index_pages(config, write_pages(folder / "pages"))
+    index_pages(config, write_pages(folder / "pages", PAGES))
     return config
 
 
@@ -100,7 +90,7 @@ def widen(client: QdrantClient, name: str) -> None:
 
 @contextmanager
 def embedded(folder: Path) -> Iterator[Any]:
-    with closing(writable(StoreConfig(path=folder))) as client:
+    with closing(open_client(StoreConfig(path=folder), {}, create=True)) as client:
         yield client
 
 

@@ -1,7 +1,7 @@
 """Made collections of every distance, and what brute force finds in them."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +37,15 @@ def chunk_id(number: int) -> str:
 @contextmanager
 def collection(store: str, distance: str, folder: Path) -> Iterator[dict[str, Any]]:
     """Make the collection in a store of that kind; yield the `store` settings of who reads it."""
+    path = folder / distance
     if store == "server":
         with QdrantServer() as server:
             make(server.client, distance)
             yield {"url": server.url}
-    elif store == "edge":
-        with embedded(folder / distance) as client:
-            make(client, distance)
-        yield {"path": str(folder / distance)}
-    else:
-        local = QdrantClient(path=str(folder / distance))
-        make(local, distance)
-        local.close()
-        yield {"path": f"local:{folder / distance}"}
+        return
+    with embedded(path) if store == "edge" else closing(QdrantClient(path=str(path))) as client:
+        make(client, distance)
+    yield {"path": str(path) if store == "edge" else f"local:{path}"}
 
 
 def make(client: QdrantClient | EmbeddedClient, distance: str, name: str = "mine") -> None:

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,6 @@ FORWARD = "Forward kinematics multiplies the transforms of all joints, from the 
 TOPIC = "A topic is a named channel; publishers write messages to it and subscribers read them."
 
 
-def evidence(page: str, quote: str, grade: int = 1) -> dict[str, Any]:
-    return {"source_url": f"/docs/{page}", "quote": quote, "grade": grade}
-
-
 class Experiment:
     """An experiment's files."""
 
@@ -37,7 +33,7 @@ class Experiment:
         self.folder, self.config, self.golden = folder, folder / "experiment.yaml", folder / "golden.jsonl"
         self.docs, self.store = folder / "docs", folder / "store"
 
-    def write_golden(self, cases: Sequence[Mapping[str, Any]]) -> None:
+    def write_golden(self, cases: Iterable[Mapping[str, Any]]) -> None:
         self.golden.write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
 
     def write_config(self, settings: Mapping[str, Any]) -> None:

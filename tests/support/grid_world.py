@@ -1,27 +1,17 @@
 """A collection small enough for many runs and rich enough to tell them apart: ties, equal texts, all kinds of query."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from evals.cases.reading import GoldenSet, load_golden
-from evals.collect.pool import Grounds, ground
-from evals.config.experiment import ExperimentConfig
-from evals.experiment.bench import index_if_stale
-from evals.grid.axes import plan
-from evals.grid.choice import Choice
-from evals.grid.judging import CellProof
-from evals.grid.measure import Measured, Swept, alone, measure_pool, retrieve
+from evals.cases.reading import GoldenSet
+from evals.config.experiment import ExperimentConfig, SweepConfig
+from evals.experiment.flow import run_experiment
+from evals.experiment.outputs import Outputs
 from evals.grid.objective import needed
-from evals.judge.judge import Judge
-from evals.metrics.declaration import Collaborators
 from retrievers.config import RetrieverConfig
-from retrievers.retriever.opened import open_retriever
-from retrievers.retriever.protocol import Retriever
-from tests.support.experiment import Experiment, evidence, make_experiment, settings, silent
+from tests.support.experiment import SETTINGS, Experiment, make_experiment, settings
 
 WORDS = (
     "arm base joint link motor gear torque sensor camera depth wheel track leg gait plan path map pose frame topic "
@@ -29,6 +19,7 @@ WORDS = (
 ).split()
 SAME = "See the glossary for the words that are used here, and the index for where they are explained."
 PAGES, SECTIONS = 6, 4
+OUTSIDE = {"soup": "onion soup", "france": "capital of France", "close": "glossary of joint and motor"}
 
 
 def make_world(folder: Path, queries: int = 8) -> Experiment:
@@ -41,7 +32,10 @@ def make_world(folder: Path, queries: int = 8) -> Experiment:
     }
     made = make_experiment(folder)
     made.write_pages({f"p{page}.md": _page(page, texts) for page in range(PAGES)})
-    made.write_golden([*_inside(texts, rng, queries), *_outside()])
+    outside = ({"id": name, "query": query, "in_scope": False} for name, query in OUTSIDE.items())
+    made.write_golden([*_inside(texts, rng, queries), *outside])
+    # The shared section is one text, and of one score, on all pages.
+    made.write_config({**SETTINGS, "index": {**SETTINGS["index"], "context": "none"}})
     return made
 
 
@@ -58,7 +52,7 @@ def _inside(texts: Mapping[tuple[int, int], str], rng: random.Random, queries: i
             "id": f"in{number}",
             "query": f"{words} glossary" if number == 3 else words,
             "evidence": [
-                evidence(f"p{page}", texts[page, section], grade=1 + at % 2)
+                {"source_url": f"/docs/p{page}", "quote": texts[page, section], "grade": 1 + at % 2}
                 for at, (page, section) in enumerate(places)
             ],
             "reference_answer": f"It is said that {texts[places[0]]}",
@@ -67,73 +61,30 @@ def _inside(texts: Mapping[tuple[int, int], str], rng: random.Random, queries: i
         }
 
 
-def _outside() -> Iterator[dict[str, Any]]:
-    for name, query in (
-        ("soup", "onion soup"),
-        ("france", "capital of France"),
-        ("close", "glossary of joint and motor"),
-    ):
-        yield {"id": name, "query": query, "in_scope": False}
+def measured(config: ExperimentConfig, env: Mapping[str, str] | None = None, golden: GoldenSet | None = None) -> Any:
+    """Run an experiment; returns what its report is built from."""
+    return run_experiment(config, Outputs(), env or {}, shown=False, golden=golden).result
 
 
-class Bench:
-    def __init__(self, config: ExperimentConfig, env: Mapping[str, str]) -> None:
-        # The shared section is one text, and of one score, on all pages.
-        index = config.index.model_copy(update={"context": "none"})
-        index_if_stale(config.model_copy(update={"index": index}), env, silent)
-        self.env = env
-        self.golden: GoldenSet = load_golden(config.dataset)
-
-    def grid(self, config: ExperimentConfig, judge: Judge | None = None) -> Measured:
-        planned = plan(config.retriever, config.sweep)
-        with self.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
-            collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=judge)
-            return measure_pool(config, retrieve(planned, self.golden, grounds, collaborators), collaborators, planned)
-
-    def run(self, config: ExperimentConfig, settings: RetrieverConfig, judge: Judge | None = None) -> Measured:
-        metrics = (*config.metrics, *needed(config.objective))
-        none = type(config.sweep).model_validate({})
-        own = config.model_copy(update={"retriever": settings, "sweep": none, "metrics": metrics})
-        with self.opened([settings]) as (retrievers, grounds):
-            collaborators = Collaborators(retrievers=retrievers, progress=silent, judge=judge)
-            return measure_pool(own, retrieve(alone(own), self.golden, grounds, collaborators), collaborators)
-
-    @contextmanager
-    def opened(self, settings: Sequence[RetrieverConfig]) -> Iterator[tuple[list[Retriever], Grounds]]:
-        with ExitStack() as stack:
-            retrievers = [stack.enter_context(open_retriever(one, env=self.env)) for one in settings]
-            yield retrievers, ground(self.golden, retrievers[0])
+def alone(config: ExperimentConfig, retriever: RetrieverConfig, **given: Any) -> Any:
+    """Run the cell of a grid that has these settings, with the metrics of the grid's objective."""
+    metrics = (*config.metrics, *needed(config.objective))
+    own = {"retriever": retriever, "sweep": SweepConfig(), "metrics": metrics}
+    return measured(config.model_copy(update=own), **given)
 
 
 # A finished grid of it
 
 SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}
 METRICS = ["ranking/*", "ragas/id_*", "scope/*", "latency/total_p50_ms", "queries/*"]
+SIDE = {"out_of_scope": 0}
+"""An objective of queries in scope alone."""
 
 
-def make_grid(folder: Path, **changes: Any) -> Measured:
-    """Return 100 cells: two modes, ten thresholds, five cuts."""
-    world = make_world(folder)
-    values = {"metrics": METRICS, "sweep": SWEEP, "retriever__candidates": 20, **changes}
-    return Bench(settings(world), {}).grid(settings(world, **values))
+def swept(world: Experiment, **changes: Any) -> ExperimentConfig:
+    """Return the settings of 100 cells: two modes, ten thresholds, five cuts."""
+    return settings(world, **{"metrics": METRICS, "sweep": SWEEP, "retriever__candidates": 20, **changes})
 
 
-def swept_of(made: Measured) -> Swept:
-    assert made.swept is not None
-    return made.swept
-
-
-def with_swept(made: Measured, **changes: Any) -> Measured:
-    return replace(made, swept=replace(swept_of(made), **changes))
-
-
-def choice_of(made: Measured) -> Choice:
-    choice = swept_of(made).choice
-    assert choice is not None
-    return choice
-
-
-def proof_of(made: Measured) -> CellProof:
-    proof = swept_of(made).proof
-    assert proof is not None
-    return proof
+def make_grid(folder: Path, **changes: Any) -> Any:
+    return measured(swept(make_world(folder), **changes))

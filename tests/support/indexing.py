@@ -10,10 +10,7 @@ from typing import Any
 from langchain_core.embeddings import Embeddings
 from qdrant_client import QdrantClient
 
-from evals.cases.pages import SourcePage, SourcePages
 from retrievers.config import RetrieverConfig
-from retrievers.indexing.chunking import chunk_page
-from retrievers.records import Chunk
 
 DIMENSION = 8
 
@@ -36,8 +33,7 @@ class HashEmbeddings(Embeddings):
         return self.embed_documents([text])[0]
 
 
-def make_embeddings() -> Embeddings:
-    return HashEmbeddings()
+make_embeddings = HashEmbeddings
 
 
 def make_other_length() -> Embeddings:
@@ -88,18 +84,6 @@ def manifest(client: QdrantClient, name: str = "pages") -> Any:
 
 FILES = read_texts(Path(__file__).parent / "pages" / "topics")
 TOPICS = FILES["module-1/topics.md"]
-
-
-def read_pages(folder: Path) -> SourcePages:
-    """Write the pages below a folder and read them as sources, with addresses below `/docs`."""
-    return SourcePages.read(write_pages(folder, FILES), "/docs")
-
-
-def true_chunks(sources: SourcePages, file_path: str) -> tuple[Chunk, ...]:
-    """Return the chunks of a page as indexing makes them, one a block or so (words stand for tokens)."""
-    page = sources.pages[file_path]
-    assert isinstance(page, SourcePage)
-    return chunk_page(page.page, 8, lambda text: len(text.split()))
 
 
 def pdf(texts: Sequence[str], title: str = "") -> bytes:

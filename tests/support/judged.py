@@ -1,13 +1,12 @@
 """Judges against the loopback: one question, an engine, a world whose judge knows everything, and ragas' own say."""
 
 import asyncio
-import random
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -28,8 +27,8 @@ from evals.judge.judge import Judge
 from evals.judge.store import VerdictStore
 from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import Judging
-from tests.support.chat_server import MODEL, ChatServer, CohereChatServer, OpenAIChatServer
-from tests.support.judging import Flaws, Labels, Oracle
+from tests.support.chat_server import KEYS, MODEL, ChatServer, CohereChatServer, OpenAIChatServer
+from tests.support.judging import Labels, Oracle
 from tests.support.results import hit, observation
 
 PROTOCOLS = [
@@ -64,26 +63,23 @@ def settings(server: ChatServer | None, **changes: Any) -> JudgeConfig:
     return JudgeConfig.model_validate({**where, "timeout_s": 10, **changes})
 
 
-def keys(server: ChatServer) -> dict[str, str]:
-    return {"COHERE_API_KEY": server.key, "OPENAI_API_KEY": server.key}
-
-
 @contextmanager
-def engine(server: ChatServer, store: Path | VerdictStore | None = None, **changes: Any) -> Iterator[Engine]:
-    """Yield an engine that asks the server; a store that is given open stays open, and without one it has its own."""
+def engine(
+    server: ChatServer, store: Path | VerdictStore | None = None, later: bool = False, **changes: Any
+) -> Iterator[Engine]:
+    """Yield an engine that asks the server, `later` in a run that has had answers before.
+
+    A store that is given open stays open, and without one it has its own.
+    """
     config = settings(server, **changes)
+    account = Account(config, Budget(config.budget))
+    if later:
+        account.count(tokens_in=1, tokens_out=1)
     with ExitStack() as stack:
         if not isinstance(store, VerdictStore):
             file = store or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "verdicts.sqlite"
             store = stack.enter_context(closing(VerdictStore(file)))
-        yield Engine(make_chat(config, keys(server)), config, store, Account(config, Budget(config.budget)))
-
-
-@contextmanager
-def later_engine(server: ChatServer, **changes: Any) -> Iterator[Engine]:
-    with engine(server, **changes) as first:
-        first.account.count(tokens_in=1, tokens_out=1)
-        yield Engine(first._chat, first._config, first._store, first.account)
+        yield Engine(make_chat(config, KEYS), config, store, account)
 
 
 Said = BaseModel | Failure | Unscored
@@ -111,7 +107,6 @@ def verdicts(said: Sequence[Said]) -> list[int | str]:
 
 # A small world
 
-Schema = TypeVar("Schema", bound=BaseModel)
 ALL = (PRECISION, RECALL, RELEVANCE, ENTITY_RECALL)
 FORWARD = "Forward kinematics multiplies the transforms of Denavit and Hartenberg."
 INVERSE = "Inverse kinematics searches joint angles; near a singularity they jump, as Jacobi says."
@@ -132,8 +127,8 @@ LABELS = {
 }
 
 
-def oracle(**flaws: float) -> Oracle:
-    return Oracle(LABELS, entities=ENTITIES, flaws=Flaws(**flaws))  # type: ignore[arg-type]
+def oracle(**flaws: Any) -> Oracle:
+    return Oracle(LABELS, ENTITIES, **flaws)
 
 
 def observe(case: str, chunk_ids: Sequence[str], **values: Any) -> Observation:
@@ -143,68 +138,40 @@ def observe(case: str, chunk_ids: Sequence[str], **values: Any) -> Observation:
     return observation(case, hits, len(hits), {"forward": 1}, **(given | values))
 
 
-def random_observations(count: int, seed: int) -> Iterator[Observation]:
-    """Yield selections of one to six chunks, with repeats."""
-    draw = random.Random(seed)
-    for _ in range(count):
-        chunk_ids = draw.choices([*CHUNKS], k=draw.randint(1, 6))
-        yield observe(draw.choice([*QUERIES]), chunk_ids)
-
-
-class PlainJudge(InstructorBaseRagasLLM):  # type: ignore[misc]
-    """The least that can stand between ragas' metrics and an oracle: prompts and answers pass through as they are."""
-
-    def __init__(self, known: Oracle) -> None:
-        self._known = known
-
-    def generate(self, prompt: str, response_model: type[BaseModel]) -> BaseModel:
-        return response_model.model_validate_json(self._known.answer(prompt) or "")
-
-    async def agenerate(self, prompt: str, response_model: type[BaseModel]) -> BaseModel:
-        return self.generate(prompt, response_model)
-
-
-def by_ragas(metric: str, one: Observation, known: Oracle) -> float:
-    """Return the value of ragas' metric for the whole selection, computed by ragas alone."""
-    how, texts = JUDGED[metric], [found.chunk.text for found in one.selection]
-    inputs = how.inputs(one.case.query, one.case.reference_answer or "", texts)
-    return float(asyncio.run(getattr(collections, how.class_name)(llm=PlainJudge(known)).ascore(**inputs)).value)
-
-
-class Known:
+class Known(InstructorBaseRagasLLM):  # type: ignore[misc]
     """Answers prompts from the oracle without a model; `fails` is what becomes of the n-th prompt, from 1."""
 
     def __init__(self, known: Oracle, fails: Mapping[int, Failure | Unscored | Exception] | None = None) -> None:
         self.prompts: list[str] = []
         self._known, self._fails = known, fails or {}
 
-    async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
+    async def agenerate(self, prompt: str, response_model: type[BaseModel]) -> Any:
         self.prompts.append(prompt)
-        await asyncio.sleep(0)
         fault = self._fails.get(len(self.prompts))
         if isinstance(fault, Exception):
             raise fault
         if fault:
             raise UnansweredError(fault)
-        return schema.model_validate_json(self._known.answer(prompt) or "")
+        return response_model.model_validate_json(self._known.answer(prompt) or "")
+
+    ask = agenerate
+    generate = None
+
+
+def by_ragas(metric: str, one: Observation, known: Oracle) -> float:
+    """Return the value of ragas' metric for the whole selection, computed by ragas alone."""
+    how, texts = JUDGED[metric], [found.chunk.text for found in one.selection]
+    inputs = how.inputs(one.case.query, one.case.reference_answer or "", texts)
+    return float(asyncio.run(getattr(collections, how.class_name)(llm=Known(known)).ascore(**inputs)).value)
 
 
 @contextmanager
-def judge_of(
-    server: ChatServer,
-    store: Path | None = None,
-    told: Any = None,
-    env: Mapping[str, str] | None = None,
-    **changes: Any,
-) -> Iterator[Judge]:
+def judge_of(server: ChatServer, store: Path | None = None, told: Any = None, **changes: Any) -> Iterator[Judge]:
     """Yield a judge that asks the server; without a file its verdicts are in one of their own."""
     with tempfile.TemporaryDirectory() as folder:
-        changes["cache_path"] = store or Path(folder) / "verdicts.sqlite"
-        made = Judge.open(settings(server, **changes), env or keys(server), told or (lambda done, total, usage: None))
-        try:
+        config = settings(server, cache_path=store or Path(folder) / "verdicts.sqlite", **changes)
+        with closing(Judge.open(config, KEYS, told)) as made:
             yield made
-        finally:
-            made.close()
 
 
 def judging(**values: Any) -> Judging:

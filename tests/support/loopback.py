@@ -12,19 +12,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_address
 from pathlib import Path
+from socketserver import BaseRequestHandler
 from threading import Event, Lock, Thread
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
+from werkzeug.serving import make_ssl_devcert
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +110,9 @@ class LoopbackServer:
             self.fault = None
             self.release()
 
+    def wait(self) -> None:
+        self._released.wait(30)
+
     def release(self) -> None:
         """Let go of the clients that are kept waiting."""
         self._released.set()
@@ -127,7 +125,7 @@ class LoopbackServer:
         if fault is None:
             return self.answer(request)
         if fault.slow:
-            self._released.wait(30)
+            self.wait()
         if fault.reset or fault.torn:
             return replace(self.answer(request), sent=0.5 if fault.torn else -1.0)
         return fault.reply or Reply(status=503)
@@ -214,10 +212,17 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 @contextmanager
 def raw_server(answer: Callable[[bytes], Iterable[bytes]]) -> Iterator[str]:
     """Answer each connection's first bytes with others, until the client leaves; yields host and port."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        Thread(target=_serve, args=(listening, answer), daemon=True).start()
-        yield f"127.0.0.1:{listening.getsockname()[1]}"
-        listening.shutdown(socket.SHUT_RDWR)
+
+    class Answering(BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                for part in answer(self.request.recv(65_536)):
+                    self.request.sendall(part)
+
+    with _Http(("127.0.0.1", 0), Answering) as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
 def drip(head: bytes, every_s: float = 0.05) -> Iterator[bytes]:
@@ -231,37 +236,12 @@ def flood(head: bytes) -> Iterator[bytes]:
     return itertools.chain([head], itertools.repeat(b" " * 1_000_000, 10_000))
 
 
-def _serve(listening: socket.socket, answer: Callable[[bytes], Iterable[bytes]]) -> None:
-    with suppress(OSError):
-        while True:
-            connection, _ = listening.accept()
-            Thread(target=_answer, args=(connection, answer), daemon=True).start()
-
-
-def _answer(connection: socket.socket, answer: Callable[[bytes], Iterable[bytes]]) -> None:
-    with connection, suppress(OSError):
-        for part in answer(connection.recv(65_536)):
-            connection.sendall(part)
-
-
 # TLS
 
 
-def certified(folder: Path, address: str = "127.0.0.1") -> tuple[Path, ssl.SSLContext]:
-    """Return a certificate that is an authority of its own, and the context of a server that has it."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=True)
-        .sign(key, SHA256())
-    )
-    ca, pair = folder / "ca.pem", folder / "server.pem"
-    ca.write_bytes(certificate.public_bytes(Encoding.PEM))
-    pair.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + ca.read_bytes())
+def certified(folder: Path, host: str = "localhost") -> tuple[str, ssl.SSLContext]:
+    """Return the file of a certificate that is an authority of its own, and the context of a server that has it."""
+    file, key = make_ssl_devcert(str(folder / host), host=host)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pair)
-    return ca, context
+    context.load_cert_chain(file, key)
+    return file, context

@@ -103,11 +103,10 @@ def results_of(observations: Sequence[Observation]) -> Results:
     places = np.full((len(observations), max((len(o.selection) for o in observations), default=0) or 1), -1)
     for row, observation in enumerate(observations):
         table = found_candidates(observation.candidates, chunks)
-        left = list(enumerate(table.codes[0].tolist()))
-        for rank, code in enumerate(chunks.code(chunk) for chunk in observation.selection.chunks):
-            place = next(pair for pair in left if pair[1] == code)
-            left.remove(place)
-            places[row, rank] = place[0]
+        left = table.codes[0].tolist()
+        for rank, chunk in enumerate(observation.selection.chunks):
+            places[row, rank] = place = left.index(chunks.code(chunk))
+            left[place] = -1  # a chunk may be found twice
         tables.append(replace(table, facts=(observation.candidates.facts,)))
     pool = Pool(
         cases=tuple(o.case for o in observations),

@@ -9,24 +9,17 @@ KEY_HEADERS = ("authorization", "api-key", "x-goog-api-key")
 REFUSED = {"error": {"message": "Incorrect API key provided: sk-SECRET*****", "type": "t", "code": "c"}}
 
 
-class OpenAIEmbeddingServer(LoopbackServer):
-    """`POST /v1/embeddings` as api.openai.com answers it, to anyone who sends `KEY`."""
+class EmbeddingServer(LoopbackServer):
+    """Answers anyone who sends `KEY`."""
 
-    def answer(self, request: Request) -> Reply:
-        if request.headers.get("authorization") != f"Bearer {KEY}":
-            return Reply.json(REFUSED, 401)
-        return answered([vector(text)[: request.body.get("dimensions")] for text in request.body["input"]])
-
-
-class ProviderServer(LoopbackServer):
     def answer(self, request: Request) -> Reply:
         body, path = request.body, request.path
         if path == "/api/embed":
             return Reply.json({"model": body["model"], "embeddings": [vector(text) for text in body["input"]]})
         if not any(KEY in request.headers.get(name, "") for name in KEY_HEADERS):
-            return Reply.json({"message": "unauthorized"}, 401)
+            return Reply.json(REFUSED, 401)
         if path.endswith("/embeddings"):
-            return answered([vector(text) for text in body["input"]])
+            return answered([vector(text)[: body.get("dimensions")] for text in body["input"]])
         if path.endswith(":batchEmbedContents"):
             texts = [one["content"]["parts"][0]["text"] for one in body["requests"]]
             return Reply.json({"embeddings": [{"values": vector(text)} for text in texts]})

@@ -110,7 +110,17 @@ def _keys(condition: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
 # The server
 
 KEY = "qdrant-SECRET-0123456789"
-Action = Callable[[str, Mapping[str, Any]], Any]
+REQUESTS: Mapping[str, type[BaseModel]] = {
+    "PUT ": models.CreateCollection,
+    "PATCH ": models.UpdateCollection,
+    "PUT points": models.PointsList,
+    "POST points": models.PointRequest,
+    "POST points/delete": models.PointIdsList,
+    "POST points/scroll": models.ScrollRequest,
+    "POST points/query": models.QueryRequest,
+    "POST points/query/batch": models.QueryRequestBatch,
+    "POST points/count": models.CountRequest,
+}
 
 
 class QdrantServer(LoopbackServer):
@@ -154,89 +164,67 @@ class QdrantServer(LoopbackServer):
         client = self.client
         if action not in ("LIST", "PUT ", "GET exists") and not client.collection_exists(name):
             return reply("info-missing", nope=name)
-        actions: Mapping[str, Action] = {
-            "LIST": lambda _, __: {"collections": [{"name": c} for c in self._listed()]},
-            "GET exists": lambda name, _: {"exists": client.collection_exists(name)},
-            "GET ": self._info,
-            "PUT ": self._create,
-            "PATCH ": self._update,
-            "DELETE ": lambda name, _: client.delete_collection(name),
-            "PUT points": self._upsert,
-            "POST points/delete": self._delete,
-            "POST points/scroll": self._scroll,
-            "POST points/query": self._query,
-            "POST points/query/batch": self._query_batch,
-            "POST points": self._retrieve,
-            "POST points/count": self._count,
-            "PUT index": self._index,
+        wanted: Any = REQUESTS[action].model_validate(body) if action in REQUESTS else None
+        actions: Mapping[str, Callable[[], Any]] = {
+            "LIST": lambda: {"collections": [{"name": c} for c in self._listed()]},
+            "GET exists": lambda: {"exists": client.collection_exists(name)},
+            "GET ": lambda: self._info(name),
+            "PUT ": lambda: client.create_collection(
+                name, wanted.vectors, wanted.sparse_vectors, metadata=self._kept(wanted)
+            ),
+            "PATCH ": lambda: self._update(name, wanted),
+            "PUT index": lambda: self._index(**body),
+            "DELETE ": lambda: client.delete_collection(name),
+            "PUT points": lambda: client.upsert(name, wanted.points),
+            "POST points/delete": lambda: client.delete(name, wanted.points),
+            "POST points/scroll": lambda: self._scroll(name, wanted),
+            "POST points/query": lambda: self._query(name, wanted),
+            "POST points/query/batch": lambda: [self._query(name, search) for search in wanted.searches],
+            "POST points": lambda: client.retrieve(
+                name, wanted.ids, wanted.with_payload or False, wanted.with_vector or False
+            ),
+            "POST points/count": lambda: client.count(name, wanted.filter, exact=wanted.exact is not False),
         }
         try:
-            return Reply.json({"result": plain(actions[action](name, body)), "status": "ok", "time": 0.0})
+            result = plain(actions[action]())
         except (ValueError, UnexpectedResponse) as error:
             return Reply.json({"status": {"error": str(error)}, "time": 0.0}, 400)
+        if action == "PUT points":
+            widen(client, name)
+        return Reply.json({"result": result, "status": "ok", "time": 0.0})
 
     def _listed(self) -> list[str]:
         return [c.name for c in self.client.get_collections().collections if self.rules.scope in (None, c.name)]
 
-    def _info(self, name: str, _: Mapping[str, Any]) -> Any:
+    def _kept(self, wanted: models.CreateCollection | models.UpdateCollection) -> Any:
+        return wanted.metadata if self.keeps_metadata else None
+
+    def _info(self, name: str) -> Any:
         known = plain(self.client.get_collection(name))
         schema = {key: {"data_type": kind, "points": 0} for key, kind in self.rules.indexed.items()}
         strict = {"strict_mode_config": {"enabled": True, **self.rules.strict}} if self.rules.strict else {}
         return {**known, "config": {**known["config"], **strict}, "payload_schema": schema}
 
-    def _index(self, _: str, body: Mapping[str, Any]) -> Any:
-        self.rules.indexed[body["field_name"]] = body["field_schema"]
+    def _index(self, field_name: str, field_schema: str) -> Any:
+        self.rules.indexed[field_name] = field_schema
         return {"operation_id": 0, "status": "completed"}
 
-    def _create(self, name: str, body: Mapping[str, Any]) -> bool:
-        wanted = models.CreateCollection.model_validate(body)
-        return self.client.create_collection(
-            name,
-            vectors_config=wanted.vectors,
-            sparse_vectors_config=wanted.sparse_vectors,
-            metadata=wanted.metadata if self.keeps_metadata else None,
-        )
-
-    def _update(self, name: str, body: Mapping[str, Any]) -> bool:
-        wanted = models.UpdateCollection.model_validate(body)
-        if wanted.strict_mode_config:
-            on = wanted.strict_mode_config.enabled
-            self.rules.strict = plain(wanted.strict_mode_config, exclude_none=True) if on else None
+    def _update(self, name: str, wanted: models.UpdateCollection) -> bool:
+        if strict := wanted.strict_mode_config:
+            self.rules.strict = strict.model_dump(mode="json", exclude_none=True) if strict.enabled else None
             return True
-        return self.client.update_collection(name, metadata=wanted.metadata if self.keeps_metadata else None)
+        return self.client.update_collection(name, metadata=self._kept(wanted))
 
-    def _upsert(self, name: str, body: Mapping[str, Any]) -> Any:
-        points: Any = models.PointsList.model_validate(body).points
-        done = self.client.upsert(name, points)
-        widen(self.client, name)
-        return done
-
-    def _delete(self, name: str, body: Mapping[str, Any]) -> Any:
-        return self.client.delete(name, models.PointIdsList.model_validate(body).points)
-
-    def _scroll(self, name: str, body: Mapping[str, Any]) -> Any:
-        wanted = models.ScrollRequest.model_validate(body)
+    def _scroll(self, name: str, wanted: models.ScrollRequest) -> Any:
         points, offset = self.client.scroll(name, wanted.filter, **_page(wanted, payload=True))
         return {"points": plain(points), "next_page_offset": offset}
 
-    def _query_batch(self, name: str, body: Mapping[str, Any]) -> Any:
-        return [self._query(name, search) for search in body["searches"]]
-
-    def _retrieve(self, name: str, body: Mapping[str, Any]) -> Any:
-        wanted = models.PointRequest.model_validate(body)
-        return self.client.retrieve(name, wanted.ids, wanted.with_payload or False, wanted.with_vector or False)
-
-    def _query(self, name: str, body: Mapping[str, Any]) -> Any:
-        wanted = models.QueryRequest.model_validate(body)
+    def _query(self, name: str, wanted: models.QueryRequest) -> Any:
         asked = wanted.query.nearest if isinstance(wanted.query, models.NearestQuery) else wanted.query
         found = self.client.query_points(
             name, asked, using=wanted.using, query_filter=wanted.filter, **_page(wanted, payload=False)
         )
         return {"points": [{**plain(point), "score": float(np.float32(point.score))} for point in found.points]}
-
-    def _count(self, name: str, body: Mapping[str, Any]) -> Any:
-        wanted = models.CountRequest.model_validate(body)
-        return self.client.count(name, wanted.filter, exact=wanted.exact is not False)
 
 
 def _page(wanted: models.ScrollRequest | models.QueryRequest, *, payload: bool) -> dict[str, Any]:
@@ -244,9 +232,9 @@ def _page(wanted: models.ScrollRequest | models.QueryRequest, *, payload: bool) 
     return {"limit": wanted.limit or 10, "offset": wanted.offset, "with_vectors": wanted.with_vector or False, **shown}
 
 
-def plain(value: Any, *, exclude_none: bool = False) -> Any:
+def plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", exclude_none=exclude_none)
+        return value.model_dump(mode="json")
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 

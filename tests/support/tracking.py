@@ -38,14 +38,8 @@ def cells_of(run: Run, uri: str | None = None) -> list[Run]:
 
 
 def traces_of(run: Run, uri: str | None = None) -> list[Trace]:
-    return list(
-        client(uri).search_traces(
-            locations=[run.info.experiment_id],
-            run_id=run.info.run_id,
-            max_results=100,
-            order_by=["timestamp_ms DESC"],
-        )
-    )
+    asked: dict[str, Any] = {"locations": [run.info.experiment_id], "order_by": ["timestamp_ms DESC"]}
+    return list(client(uri).search_traces(run_id=run.info.run_id, max_results=100, **asked))
 
 
 def artifact(run: Run, name: str) -> Path:
@@ -53,15 +47,7 @@ def artifact(run: Run, name: str) -> Path:
 
 
 class MlflowServer(LoopbackServer):
-    """The part of MLflow's REST interface that a run uses.
-
-    `refuse` names the ends of the paths that are answered with 400, `errors` maps other ends to their answers.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.refuse: tuple[str, ...] = ()
-        self.errors: dict[str, tuple[int, object]] = {}
+    """The part of MLflow's REST interface that a run uses."""
 
     @property
     def statuses(self) -> list[str]:
@@ -69,12 +55,6 @@ class MlflowServer(LoopbackServer):
         return [body["status"] for body in updates if "status" in body]
 
     def answer(self, request: Request) -> Reply:
-        if request.path.endswith(self.refuse or ("nothing",)):
-            said = {"error_code": "INVALID_PARAMETER_VALUE", "message": "refused as the test wants it"}
-            return Reply.json(said, 400)
-        for end, (status, body) in self.errors.items():
-            if request.path.endswith(end):
-                return Reply.json(body, status)
         experiment = {"experiment_id": "1", "name": "x", "artifact_location": "mlflow-artifacts:/1"}
         info = {"run_id": "r1", "run_uuid": "r1", "experiment_id": "1", "status": "RUNNING", "start_time": 1}
         if request.path.endswith("runs/update"):

@@ -44,10 +44,6 @@ def well(schema: str, prompt: str) -> Any:
     return {"reason": "", "standalone": 1, "answering": []}
 
 
-def writes(**changes: Any) -> Manner:
-    return lambda schema, prompt: {**well(schema, prompt), **(changes if schema == "DraftCase" else {})}
-
-
 def copies(schema: str, prompt: str) -> Any:
     answer = well(schema, prompt)
     return {**answer, "query": " ".join(answer["quotes"][0].split()[:50])} if schema == "DraftCase" else answer
@@ -57,20 +53,12 @@ def judges(schema: str, **verdict: Any) -> Manner:
     return lambda asked, prompt: {**well(asked, prompt), **(verdict if asked == schema else {})}
 
 
-def says(text: str) -> Manner:
-    return lambda schema, prompt: text
-
-
 class WritingModel(OpenAIChatServer):
     def __init__(self, manner: Manner = well, **settings: Any) -> None:
-        super().__init__(Oracle({}), **settings)
+        super().__init__(Oracle(), **settings)
         self.manner = manner
 
     def said(self, asked: ChatRequest, output: Output) -> Reply:
         described: Mapping[str, Any] = (asked.response_format or {}).get("json_schema", {})
         answer = self.manner(described.get("name", ""), asked.prompt)
         return super().said(asked, Output(text=answer if isinstance(answer, str) else json.dumps(answer)))
-
-    @property
-    def flags(self) -> list[str]:
-        return ["--judge.model", f"openai:{next(iter(self.models))}", "--judge.base-url", self.base_url]

@@ -26,8 +26,8 @@ from evals.report.parsing import cell_report, parse
 from evals.report.section import escaped
 from evals.stats import paired
 from tests.support.command import Done, call
-from tests.support.grid_world import make_grid
-from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, TOKENS, Score, document, hit, judge, report, row
+from tests.support.grid_world import SIDE, make_grid
+from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, TOKENS, Score, document, hit, report
 from tests.support.results import report as report_of
 from tests.support.results import sampled_result
 
@@ -105,8 +105,8 @@ def test_bad_input(compare: Compare, folder: Path, snapshot: SnapshotAssertion) 
     (folder / "broken.json").write_text('{"a"')
     (folder / "later.json").write_text('{"schema_version": 3}')
     (folder / "queries.json").write_text('{"columns": []}')
-    rows = [row("q0", {NDCG: 0.5}), row("new", {NDCG: 0.5})]
-    write(folder / "d.json", document({NDCG: [0.5]}, rows=rows, dataset_fingerprint="other", commit="def"))
+    made = document({NDCG: [0.5, 0.5]}, rows=[{}, {"id": "new"}], dataset_fingerprint="other", commit="def")
+    write(folder / "d.json", made)
     before, told = everything(folder), {}
     for arguments in BAD:
         done = compare(*arguments.split())
@@ -165,8 +165,8 @@ def test_a_comment_has_the_tolerances_and_queries_that_moved_by_another_metric_t
     compare: Compare, folder: Path, snapshot: SnapshotAssertion
 ) -> None:
     for name, hits in {"old": 1.0, "new": 0.0}.items():
-        rows = [row(f"q{n}", {HIT: hits if n < 4 else 1.0}, query_type="factual") for n in range(12)]
-        write(folder / f"{name}.json", document({HIT: [hits]}, rows=rows, name=name))
+        scores = {HIT: [hits] * 4 + [1.0] * 8}
+        write(folder / f"{name}.json", document(scores, rows=[{"query_type": "factual"}] * 12, name=name))
     done = compare("old.json", "new.json", "--fail-on-regression", f"{NDCG}:0.02", "--markdown", "c.md")
     assert done.code == 1 and "Queries that moved, 4 of 4, by ranking/hit_rate_at_5" in done.out
     assert (folder / "c.md").read_text(encoding="utf-8") == snapshot
@@ -196,7 +196,7 @@ SWEEP = {"mode": ["semantic", "hybrid"], "fusion": ["weighted", "rrf"], "top_k":
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    return report_of(make_grid(tmp_path_factory.mktemp("grid"), objective={"metrics": BOTH}, sweep=SWEEP))
+    return report_of(make_grid(tmp_path_factory.mktemp("grid"), objective={**SIDE, "metrics": BOTH}, sweep=SWEEP))
 
 
 def test_a_cell_is_found_by_its_numbers_and_the_part_that_one_retrieval_alone_has(made: Report) -> None:
@@ -226,6 +226,7 @@ def test_a_comment_mentions_nobody_and_holds_no_formula() -> None:
 VERDICT = "queries/pass_rate"
 SCORES: dict[str, Sequence[Score]] = {HIT: [1.0, 0.0]}
 NONE: list[Score] = ["unscored"]
+JUDGE = {"provider": "cohere", "model": "x", "parameters": {"temperature": 0.0}, "fingerprint": "1"}
 
 
 def compared(first: Report, second: Report, **options: Any) -> Comparison:
@@ -247,16 +248,17 @@ def mismatches(first: Report, second: Report) -> dict[str, tuple[str, str]]:
 
 
 def test_queries_are_paired_by_id_and_of_other_golden_data_those_whose_case_is_the_same() -> None:
-    first = report({HIT: []}, rows=[row(name, {HIT: 1.0}) for name in "abc"], dataset_fingerprint="1" * 64)
-    rows = [row("c", {HIT: 1.0}), row("b", {HIT: 1.0}, fingerprint="other"), row("x", {HIT: 1.0})]
-    second = report({HIT: []}, rows=rows, dataset_fingerprint="2" * 64)
+    def of_data(digit: str, *rows: dict[str, Any]) -> Report:
+        return report({HIT: [1.0] * len(rows)}, rows=rows, dataset_fingerprint=digit * 64)
+
+    first = of_data("1", *({"id": name} for name in "abc"))
+    rows = {"id": "c"}, {"id": "b", "fingerprint": "other"}, {"id": "x"}
+    second = of_data("2", *rows)
     pairing = pair(first, second)
     assert [(a.id, b.id) for a, b in pairing.rows] == [("c", "c")]
     assert (pairing.only_baseline, pairing.only_other, pairing.changed) == (("a",), ("x",), ("b",))
-    same = report({HIT: []}, rows=rows, dataset_fingerprint="1" * 64)
-    assert [a.id for a, _ in pair(first, same).rows] == ["b", "c"]
-    nameless = [row("c", {HIT: 1.0}, fingerprint=None)]
-    unknown, again = (report({HIT: []}, rows=nameless, dataset_fingerprint=digit * 64) for digit in "34")
+    assert [a.id for a, _ in pair(first, of_data("1", *rows)).rows] == ["b", "c"]
+    unknown, again = (of_data(digit, {"id": "c", "fingerprint": None}) for digit in "34")
     assert pair(first, unknown).changed == pair(unknown, again).changed == ("c",)
     with pytest.raises(ReportError, match="nothing to compare"):
         compared(first, unknown, common=True)
@@ -336,14 +338,14 @@ def test_what_differs_besides_is_named_and_runs_of_one_kind_have_no_mismatch(sna
     assert mismatches(report(SCORES), report(SCORES, started_at="later", duration_s=9.0)) == {}
     versions = {"python": "3.12", "ragas": "0.4.3", "new": "1"}
     changes = {"dataset_fingerprint": "2", "commit": "b", "seed": 1, "embedding": None, "versions": versions}
-    rows = [row("q0", {HIT: 1.0}), row("q1", {HIT: 0.0}, relevant={"a": 1, "b": 2})]
+    rows = [{}, {"relevant": {"a": 1, "b": 2}}]
     for other in (changes, {"relevance": "returned"}, {"rows": rows}):
         assert mismatches(report(SCORES), report(SCORES, **other)) == snapshot
 
 
 def test_verdicts_of_two_judges_are_not_compared_and_fail_a_tolerance() -> None:
-    first = report({PRECISION: [1.0, 0.0]}, judge=judge())
-    second = report({PRECISION: [0.0, 0.0]}, judge=judge(fingerprint="2", parameters={"temperature": 0.5}))
+    first = report({PRECISION: [1.0, 0.0]}, judge=JUDGE)
+    second = report({PRECISION: [0.0, 0.0]}, judge=JUDGE | {"fingerprint": "2", "parameters": {"temperature": 0.5}})
     made = compared(first, second, tolerances={PRECISION: 1})
     assert {one.what: one.baseline for one in made.mismatches} == {"judge: temperature": "0.0"}
     assert made.differences[0].note == made.regressions[0].reason == "given by different judges, so not compared"
@@ -374,16 +376,16 @@ def test_most_moved_first_each_query_once_by_the_metric_that_moved_it_most() -> 
     assert [one.baseline.id for one in compared(first, second).moved] == ["q1", "q0"]  # ndcg and abstention
     moved = compared(first, second, tolerances={FALSE_ANSWER: 1}).moved
     assert [one.metric for one in moved] == [FALSE_ANSWER, FALSE_ANSWER, NDCG]
-    right, wrong = (report({VERDICT: []}, rows=[row("a", {HIT: score})]) for score in (1.0, 0.0))
+    right, wrong = (report({}, rows=[{"outcome": outcome}]) for outcome in ("SUCCESS", "FAILURE"))
     assert [(one.kind, one.metric) for one in compared(right, wrong).moved] == [("lost", VERDICT)]
     assert compared(first, first).moved == []
 
 
 def test_a_moved_query_shows_both_results_and_what_was_best_below_the_threshold() -> None:
     long = f"{'folder/' * 20}page.md:10-20"
-    rows = [row("a", {NDCG: 1.0}, retrieved=[hit(1, 0.9, long, 1)])]
-    lost = [row("a", {NDCG: 0.0}, retrieved=[], best_below_threshold=[hit(1, 0.2, "b.md:1-2")])]
-    made = compared(report({NDCG: []}, rows=rows), report({NDCG: []}, rows=lost))
+    lost = {"retrieved": [], "best_below_threshold": [hit(1, 0.2, "b.md:1-2")]}
+    first = report({NDCG: [1.0]}, rows=[{"retrieved": [hit(1, 0.9, long, 1)]}])
+    made = compared(first, report({NDCG: [0.0]}, rows=[lost]))
     shown = render([made], width=100, color=False, queries=1)
     assert "page.md:10-20" in shown and "nothing returned" in shown and "below the threshold 1. b.md" in shown
     assert long in render([made], width=100, color=False, queries=1, whole=True)

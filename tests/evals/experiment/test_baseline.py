@@ -27,10 +27,11 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import ConfigError
 from retrievers.retriever.opened import adopt_given
 from tests.support import distances
-from tests.support.collections import index_pages, write_pages
+from tests.support.collections import index_pages
 from tests.support.collections import settings as retriever_settings
 from tests.support.command import call
 from tests.support.experiment import CASES, Experiment, load_report, make_experiment, settings
+from tests.support.indexing import write_pages
 from tests.support.loopback import Reply, Request
 from tests.support.qdrant_server import KEY, QdrantServer, Rules
 

@@ -15,7 +15,7 @@ from evals.golden.writing import NO_QUERY, NO_QUOTE, UNSUPPORTED, text_objection
 from retrievers.__main__ import main as retrievers
 from retrievers.records import Chunk
 from tests.support.command import Done
-from tests.support.writing_model import PASSAGE, Manner, WritingModel, copies, judges, says, well, writes
+from tests.support.writing_model import PASSAGE, Manner, WritingModel, copies, judges, well
 
 COUNTS = "factual=6,comparison=3,near_domain=3,general=1"
 Synthesize = Callable[..., Done]
@@ -69,7 +69,7 @@ def test_a_model_that_writes_well_gives_a_valid_file_at_the_planned_price_and_on
 @pytest.mark.parametrize(
     ("manner", "kept", "reason"),
     [
-        (writes(query="How hot may a drive run at most?"), 5, "the query nearly repeats another one"),
+        (judges("DraftCase", query="How hot may a drive run at most?"), 5, "the query nearly repeats another one"),
         (judges("Review", follows=0), 4, "dropped 9: the reference answer does not follow from the quotes"),
         (judges("Review", standalone=0), 4, "dropped 9: the query cannot be understood without the passage"),
         (judges("Review", follows=7), 4, "dropped 9: the model gave no usable answer"),
@@ -128,7 +128,7 @@ def test_more_of_a_type_leave_the_first_as_they_are_and_begin_at_other_passages(
 def test_a_model_without_a_usable_answer_or_refusing_its_key_writes_no_file(
     synthesize: Synthesize, tmp_path: Path, text: str
 ) -> None:
-    with WritingModel(says(text)) as model:
+    with WritingModel(lambda *_: text) as model:
         done = synthesize(model, "--per-type", "factual=4")
         assert done.code == 2 and "dropped 4: the model gave no usable answer" in done.out
         assert "not written: none of the 4 queries passed its checks" in done.err

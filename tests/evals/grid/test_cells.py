@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pydantic import PositiveInt
 
 from evals.cases.case import Case
+from evals.cases.reading import load_golden
 from evals.cases.relevance import Relevance
 from evals.collect.observations import Failure, Unscored
 from evals.collect.pool import Pool
@@ -24,7 +25,6 @@ from evals.config.experiment import ExperimentConfig, ObjectiveConfig, SweepConf
 from evals.grid import cells
 from evals.grid.axes import VARIANT_AXES, Plan, Variant, effective, plan
 from evals.grid.cells import Grid, lay_out, score_cells
-from evals.grid.measure import Measured
 from evals.grid.objective import Ranking, figures, rank
 from evals.metrics import METRICS as METRICS_THERE_ARE
 from evals.metrics import NEED_A_JUDGE
@@ -34,10 +34,9 @@ from retrievers.config import Fusion, Mode, RerankerName, RetrieverConfig
 from retrievers.records import Chunk, RetrievedChunk
 from retrievers.search.candidates import ChunkList, joined
 from retrievers.search.selection import select
-from tests.support.chat_server import CohereChatServer
-from tests.support.cohere_server import KEY
+from tests.support.chat_server import KEYS, MODEL, CohereChatServer
 from tests.support.experiment import Experiment, make_experiment, settings
-from tests.support.grid_world import SWEEP, Bench, swept_of
+from tests.support.grid_world import SIDE, alone, measured, swept
 from tests.support.judging import Oracle
 from tests.support.observed import found_candidates, make_case, make_chunk, make_context, metric_of
 
@@ -53,29 +52,29 @@ VARIANTS = 15
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[CohereChatServer]:
-    with CohereChatServer(Oracle({})) as started:
+    with CohereChatServer(Oracle()) as started:
         yield started
 
 
 def experiment(world: Experiment, server: CohereChatServer, **changes: Any) -> ExperimentConfig:
     reranker = {"retriever__cross_encoder": {"base_url": server.url}}
-    return settings(world, metrics=METRICS, retriever__candidates=20, **reranker, **changes)
+    return settings(world, **{"metrics": METRICS, "retriever__candidates": 20, **reranker, **changes})
 
 
-def differing(found: Measured, bench: Bench, config: ExperimentConfig, cells: int, seed: int) -> list[Any]:
+def differing(found: Any, config: ExperimentConfig, cells: int, seed: int, **given: Any) -> list[Any]:
     """Return the differences between a random sample of the cells of every configuration and runs of their own."""
     rng = random.Random(seed)
-    grid, made = swept_of(found).grid, list[Any]()
+    grid, made = found.swept.grid, list[Any]()
     for number in range(len(grid.variants)):
         cells_of = range(number * grid.size, (number + 1) * grid.size)
         for index in rng.sample(cells_of, k=min(cells, len(cells_of))):
-            made += differences(found, index, bench.run(config, grid.settings(index)))
+            made += differences(found, index, alone(config, grid.settings(index), **given))
     return made
 
 
-def differences(found: Measured, index: int, alone: Measured) -> list[Any]:
+def differences(found: Any, index: int, alone: Any) -> list[Any]:
     """In what a cell is not as in a run of its own: scores of every query, their mean and counts."""
-    grid = swept_of(found).grid
+    grid = found.swept.grid
     cell, own = grid.cell(index), {summary.metric: summary for summary in alone.summaries}
     made: list[Any] = []
     for name, known in grid.metrics.items():
@@ -99,24 +98,24 @@ def differences(found: Measured, index: int, alone: Measured) -> list[Any]:
 
 
 @pytest.mark.parametrize(("cells", "seed"), [(1, 1), pytest.param(6, 2, marks=pytest.mark.slow)])
-def test_in_every_mode_and_reranker(
-    bench: Bench, world: Experiment, server: CohereChatServer, cells: int, seed: int
-) -> None:
+def test_in_every_mode_and_reranker(world: Experiment, server: CohereChatServer, cells: int, seed: int) -> None:
     config = experiment(world, server, sweep={**EVERY_WAY, "top_k": "1:8", "threshold": "0:0.9:0.1"})
-    found = bench.grid(config)
-    assert len(swept_of(found).grid.variants) == VARIANTS
-    assert len(swept_of(found).grid) == VARIANTS * 8 * 10
-    assert differing(found, bench, config, cells, seed) == []
+    found = measured(config, env=KEYS)
+    assert len(found.swept.grid.variants) == VARIANTS
+    assert len(found.swept.grid) == VARIANTS * 8 * 10
+    assert differing(found, config, cells, seed, env=KEYS) == []
 
 
-def test_with_queries_that_have_no_labels(world: Experiment, server: CohereChatServer) -> None:
-    config = experiment(world, server, sweep={"mode": ["semantic", "hybrid"], "top_k": "1:4", "threshold": "0,0.3"})
-    bench = Bench(config, {"COHERE_API_KEY": KEY})
-    bench.golden = replace(bench.golden, cases=tuple(map(_unlabelled, bench.golden.cases)))
-    found = bench.grid(config)
-    assert differing(found, bench, config, cells=4, seed=6) == []
+def test_with_queries_that_have_no_labels(world: Experiment, server: CohereChatServer, tmp_path: Path) -> None:
+    sweep = {"mode": ["semantic", "hybrid"], "top_k": "1:4", "threshold": "0,0.3"}
+    judge = {"model": f"cohere:{MODEL}", "base_url": server.url, "cache_path": tmp_path / "verdicts.sqlite"}
+    config = experiment(world, server, metrics=[*METRICS, "ragas/llm_context_precision"], judge=judge, sweep=sweep)
+    golden = load_golden(config.dataset)
+    given: Any = {"env": KEYS, "golden": replace(golden, cases=tuple(map(_unlabelled, golden.cases)))}
+    found = measured(config, **given)
+    assert differing(found, config, cells=4, seed=6, **given) == []
     for name in ("ranking/ndcg_at_3", "candidates/recall_at_10", "ragas/nonllm_context_recall", "queries/pass_rate"):
-        assert swept_of(found).grid.metrics[name].n_dropped == 0
+        assert found.swept.grid.metrics[name].n_dropped == 0
     scores = found.scores["ranking/ndcg_at_3"]
     assert {key for key, score in scores.items() if score == NO_LABELS} == {"in0", "in1", "in2"}
     assert NO_LABELS not in found.scores["scope/false_abstention"].values()
@@ -139,8 +138,7 @@ def test_of_retrievers_that_are_not_ours(tmp_path: Path, python: str, sweep: dic
     """Without scores, with ids that repeat, without a list of chunks, with cosines of their own."""
     own = {"python": f"tests.support.foreign:{python}", "candidates": 6}
     config = settings(make_experiment(tmp_path), metrics=METRICS, retriever=own, index={}, sweep=sweep)
-    bench = Bench(config, {})
-    assert differing(bench.grid(config), bench, config, cells=3, seed=5) == []
+    assert differing(measured(config), config, cells=3, seed=5) == []
 
 
 SCORES = [0.0, 0.25, 0.3, 0.5, 0.75, 1.0]
@@ -295,31 +293,29 @@ def test_every_declared_axis_changes_the_key_of_a_variant_wherever_it_applies(na
 
 
 def small(world: Experiment, **changes: Any) -> ExperimentConfig:
-    return settings(world, **{"metrics": RANKED_METRICS, "sweep": SWEEP, "retriever__candidates": 20, **changes})
+    return swept(world, **{"metrics": RANKED_METRICS, "objective": SIDE, **changes})
 
 
 @pytest.fixture(scope="module")
-def found(bench: Bench, world: Experiment) -> Measured:
-    return bench.grid(small(world, criteria={NDCG: ">= 0.1"}))
+def found(world: Experiment) -> Any:
+    return measured(small(world, criteria={NDCG: ">= 0.1"}))
 
 
 @pytest.fixture
-def grid(found: Measured) -> Grid:
-    return swept_of(found).grid
+def grid(found: Any) -> Any:
+    return found.swept.grid
 
 
 def ranked(grid: Grid, incomplete: str = "", remaining: Any = None, **objective: Any) -> Ranking:
     return rank(grid, ObjectiveConfig.model_validate(objective), incomplete, remaining)
 
 
-def test_cells_are_ranked_by_the_objective_then_by_threshold_then_by_what_they_cost(
-    found: Measured, grid: Grid
-) -> None:
+def test_cells_are_ranked_by_the_objective_then_by_threshold_then_by_what_they_cost(found: Any, grid: Grid) -> None:
     known, tokens = grid.metrics[NDCG].mean, grid.metrics["cost/context_tokens"].mean
     allowed = [cell for cell in range(100) if known[cell] >= 0.1]
     expected = sorted(allowed, key=lambda cell: (-known[cell], grid.cell(cell).threshold, tokens[cell], cell))
-    ranking = swept_of(found).ranking
-    assert [*ranking.order] == expected and swept_of(found).chosen == expected[0]
+    ranking = found.swept.ranking
+    assert [*ranking.order] == expected and found.swept.chosen == expected[0]
     assert (ranking.n, ranking.dropped, (~ranking.allowed).sum()) == ({NDCG: 8}, {NDCG: 0}, 100 - len(allowed))
     # Cells that were proved worse while they were judged are out, unless no other meets the constraints.
     remaining = np.arange(100) % 2 == 0

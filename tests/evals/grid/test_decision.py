@@ -3,25 +3,19 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from evals.cases.reading import GoldenSet, golden_set, load_golden
-from evals.collect.pool import ground
+from evals.cases.reading import golden_set, load_golden
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
 from evals.experiment.inputs import load_inputs
-from evals.grid.axes import plan
-from evals.grid.decision import ABSTENTION, FALSE_ANSWER, NO_OUT_OF_SCOPE, Decision
+from evals.grid.decision import ABSTENTION, FALSE_ANSWER, NO_OUT_OF_SCOPE
 from evals.grid.decision import with_utility as both_sides
-from evals.grid.heldout import load_held_out, with_held_out
-from evals.grid.measure import Measured, measure_pool, retrieve
 from evals.grid.objective import describe, range_of
-from evals.metrics.declaration import Collaborators
 from evals.report.grid import results_by_cell
 from evals.report.grid_sections import UNSCORED
 from evals.report.head import next_flags
@@ -29,37 +23,26 @@ from evals.report.html import render_page
 from evals.report.html.render import figure_data
 from evals.report.terminal import render
 from evals.stats.intervals import wilson
-from tests.support.experiment import Experiment, settings, silent
-from tests.support.grid_world import METRICS, SWEEP, Bench, choice_of, make_world, swept_of
+from tests.support.experiment import Experiment, settings
+from tests.support.grid_world import SWEEP, alone, make_world, measured, swept
 from tests.support.stored_reports import stored
 
 NDCG, RECALL, TOKENS = "ranking/ndcg_at_10", "ranking/recall_at_5", "cost/context_tokens"
 
 
 @pytest.fixture(scope="module")
-def grid_of(world: Experiment, bench: Bench) -> Callable[..., Measured]:
-    def make(**changes: Any) -> Measured:
-        config = settings(world, **{"metrics": METRICS, "sweep": SWEEP, "retriever__candidates": 20, **changes})
-        objective = both_sides(config.objective, config.sweep.threshold, bench.golden.cases)
-        return bench.grid(config.model_copy(update={"objective": objective}))
-
-    return make
+def grid_of(world: Experiment) -> Callable[..., Any]:
+    return lambda **changes: measured(swept(world, **changes))
 
 
 @pytest.fixture(scope="module")
-def made(grid_of: Callable[..., Measured]) -> Measured:
+def made(grid_of: Callable[..., Any]) -> Any:
     return grid_of()
 
 
-def decision_of(made: Measured) -> Decision:
-    decision = swept_of(made).decision
-    assert decision is not None
-    return decision
-
-
-def columns(made: Measured) -> tuple[Any, Any, Any]:
+def columns(made: Any) -> tuple[Any, Any, Any]:
     """Return nDCG, abstention and false abstention of every cell, which other tests hold against single runs."""
-    found = swept_of(made).grid.metrics
+    found = made.swept.grid.metrics
     return found[NDCG].mean, 1 - found[FALSE_ANSWER].mean, found["scope/false_abstention"].mean
 
 
@@ -69,17 +52,17 @@ def columns(made: Measured) -> tuple[Any, Any, Any]:
 )
 @pytest.mark.parametrize("weight", [0, 0.2, 1])
 def test_utility_is_one_number_at_the_weight_that_was_set(
-    grid_of: Callable[..., Measured], metrics: dict[str, float], price: float, weight: float
+    grid_of: Callable[..., Any], metrics: dict[str, float], price: float, weight: float
 ) -> None:
     made = grid_of(objective__metrics=metrics, objective__out_of_scope=weight)
-    swept, results, decision = swept_of(made), results_by_cell(made), decision_of(made)
+    swept, results, decision = made.swept, results_by_cell(made), made.swept.decision
     assert results is not None and decision.weight == pytest.approx(weight)
     silent, tokens = (swept.grid.metrics[name].mean for name in (ABSTENTION, TOKENS))
     gains = {name: own for name, own in metrics.items() if name != TOKENS}
     found = sum(own * swept.grid.metrics[name].mean for name, own in gains.items()) / sum(gains.values())
     utility = (1 - weight) * found + weight * silent - price * tokens
     assert swept.ranking.values == pytest.approx(utility)
-    assert choice_of(made).best.value == pytest.approx(utility.max())
+    assert made.swept.choice.best.value == pytest.approx(utility.max())
     # What the page shows as found is only told apart where something found has a weight.
     assert weight == 1 or np.array(results.gain, dtype=float) == pytest.approx(found)
 
@@ -99,18 +82,18 @@ def test_utility_is_one_number_at_the_weight_that_was_set(
     ],
 )
 def test_both_sides_count_where_a_threshold_is_chosen_and_the_data_can_tell(
-    world: Experiment, bench: Bench, changes: dict[str, Any], expected: dict[str, float]
+    world: Experiment, changes: dict[str, Any], expected: dict[str, float]
 ) -> None:
     config = settings(world, **{"sweep": SWEEP, **changes})
-    cases = [case for case in bench.golden.cases if case.id in config.dataset.ids or not config.dataset.ids]
+    cases = load_golden(config.dataset).cases
     objective = both_sides(config.objective, config.sweep.threshold, cases)
     assert dict(objective.metrics) == pytest.approx(expected)
     assert both_sides(objective, config.sweep.threshold, cases) == objective
 
 
-def test_of_each_level_the_best_cell_within_it_is_taken(made: Measured) -> None:
+def test_of_each_level_the_best_cell_within_it_is_taken(made: Any) -> None:
     gain, silent, given_up = columns(made)
-    decision, grid = decision_of(made), swept_of(made).grid
+    decision, grid = made.swept.decision, made.swept.grid
     tokens = grid.metrics[TOKENS].mean
     assert [level.limit for level in decision.levels] == [1.0, 0.5, 0.25, 0.1]
     for level in decision.levels:
@@ -127,20 +110,20 @@ def test_of_each_level_the_best_cell_within_it_is_taken(made: Measured) -> None:
         ends = wilson(round((1 - silent[level.cell]) * 3), 3)
         assert (false_answer.ci_low, false_answer.ci_high) == pytest.approx((ends.low, ends.high))
     own = decision.recommended
-    assert (own.cell, decision.weight) == (swept_of(made).chosen, 0.2)
+    assert (own.cell, decision.weight) == (made.swept.chosen, 0.2)
     assert own.limit == pytest.approx(1 - silent[own.cell])
-    assert [promise.rate for promise in swept_of(made).promised] == [0.5, 0.25, 0.1]
+    assert [promise.rate for promise in made.swept.promised] == [0.5, 0.25, 0.1]
 
 
-def test_criteria_that_cells_can_meet_restrict_the_choice(grid_of: Callable[..., Measured]) -> None:
+def test_criteria_that_cells_can_meet_restrict_the_choice(grid_of: Callable[..., Any]) -> None:
     made = grid_of(criteria={FALSE_ANSWER: "<= 0", "determinism/rate": "== 1"})
-    swept = swept_of(made)
+    swept = made.swept
     assert swept.ranking.constraints == {FALSE_ANSWER: "<= 0"}
     assert swept.grid.metrics[FALSE_ANSWER].mean[swept.chosen or 0] == 0
     never = grid_of(criteria={FALSE_ANSWER: "<= 0", RECALL: ">= 2"})
-    assert swept_of(never).ranking.constraints == {}
+    assert never.swept.ranking.constraints == {}
     either = grid_of(criteria={FALSE_ANSWER: "<= 0"}, objective__constraints={"scope/abstention": "< 1"})
-    assert swept_of(either).ranking.constraints == {"scope/abstention": "< 1"}
+    assert either.swept.ranking.constraints == {"scope/abstention": "< 1"}
     said = f"no cell has {FALSE_ANSWER} <= 0 and scope/abstention < 1, so that the criteria had no part"
     assert any(said in note for note in either.notes)
 
@@ -149,27 +132,24 @@ def test_criteria_that_cells_can_meet_restrict_the_choice(grid_of: Callable[...,
 def test_data_of_one_kind_have_no_decision_and_say_what_they_lack(
     world: Experiment, ids: tuple[str, ...], is_told: bool
 ) -> None:
-    config = settings(world, metrics=METRICS, sweep=SWEEP, retriever__candidates=20, dataset__ids=ids)
-    made = Bench(config, {}).grid(config)
-    swept = swept_of(made)
-    assert (swept.decision, swept.promised, swept.signals) == (None, (), ())
+    made = measured(swept(world, dataset__ids=ids))
+    assert (made.swept.decision, made.swept.promised, made.swept.signals) == (None, (), ())
     assert (NO_OUT_OF_SCOPE in made.notes) == is_told
 
 
 def test_without_out_of_scope_queries_tokens_alone_recommend_no_threshold(tmp_path: Path) -> None:
     """Every cell is within a margin of 1, so that the cheapest is taken of those no stricter than the best."""
     world, ids = make_world(tmp_path, queries=12), tuple(f"in{number}" for number in range(12))
-    changes = {"metrics": METRICS, "sweep": SWEEP, "retriever__candidates": 20, "objective__margin": 1}
     for lacks_a_kind in (True, False):
-        config = settings(world, **changes, **({"dataset__ids": ids} if lacks_a_kind else {}))
-        choice = choice_of(made := Bench(config, {}).grid(config))
-        chosen = swept_of(made).grid.cell(choice.recommended.cell)
+        made = measured(swept(world, objective__margin=1, **({"dataset__ids": ids} if lacks_a_kind else {})))
+        choice = made.swept.choice
+        chosen = made.swept.grid.cell(choice.recommended.cell)
         assert choice.recommended.is_within(choice.margin) and (chosen.threshold == 0) == lacks_a_kind
         assert choice.recommended is not choice.best
 
 
-def test_cells_are_named_by_the_range_of_their_settings(made: Measured) -> None:
-    grid = swept_of(made).grid
+def test_cells_are_named_by_the_range_of_their_settings(made: Any) -> None:
+    grid = made.swept.grid
     assert describe(grid, 7) == "semantic, top_k 3, threshold 0.1"
     assert range_of(grid, [0, 7]) == "semantic, top_k 1 … 3, threshold 0 … 0.1"
     assert range_of(grid, [0, 99]) == "2 retrievals, top_k 1 … 5, threshold 0 … 0.9"
@@ -188,18 +168,18 @@ def test_what_no_threshold_can_be_chosen_for_is_said_first() -> None:
 
 
 @pytest.mark.parametrize(("weight", "which"), [(0, "out-of-scope"), (1, "in-scope")])
-def test_a_weight_that_leaves_a_side_out_is_said(grid_of: Callable[..., Measured], weight: int, which: str) -> None:
+def test_a_weight_that_leaves_a_side_out_is_said(grid_of: Callable[..., Any], weight: int, which: str) -> None:
     made = grid_of(objective__out_of_scope=weight)
     assert f"objective.out_of_scope is {weight}: {which} queries have no part in the choice" in made.notes
     gain, *_ = columns(made)
-    first = decision_of(made).levels[0]
-    assert decision_of(made).weight == weight and first.cell is not None
+    first = made.swept.decision.levels[0]
+    assert made.swept.decision.weight == weight and first.cell is not None
     assert gain[first.cell] == pytest.approx(gain.max()), "what is found is shown nevertheless"
 
 
-def test_the_cell_of_every_weight_is_the_best_at_that_weight(made: Measured) -> None:
+def test_the_cell_of_every_weight_is_the_best_at_that_weight(made: Any) -> None:
     gain, silent, _ = columns(made)
-    by_weight = decision_of(made).by_weight
+    by_weight = made.swept.decision.by_weight
     starts = [turn.weight for turn in by_weight]
     assert starts[0] == 0 and starts == sorted(set(starts)) and len(starts) > 1
     for weight in np.linspace(0, 1, 101):
@@ -222,13 +202,7 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 def experiment(world: Experiment, **changes: Any) -> ExperimentConfig:
-    known = {
-        "metrics": ["ranking/*", "scope/*"],
-        "sweep": SWEEP,
-        "retriever__candidates": 20,
-        "dataset__split": "dev",
-    }
-    return settings(world, **{**known, **changes})
+    return swept(world, **{"metrics": ["ranking/*", "scope/*"], "dataset__split": "dev", **changes})
 
 
 @pytest.mark.parametrize(
@@ -266,18 +240,10 @@ def test_a_split_without_queries_of_its_own_is_refused_where_it_was_named(tmp_pa
             load_inputs(experiment(made, dataset__split=split, objective__held_out="dev"))
 
 
-def grid_and_held_out(config: ExperimentConfig) -> tuple[Bench, Measured, GoldenSet, Measured]:
-    """The bench, a grid without its held-out figure, the held-out queries, and the grid with it."""
-    bench = Bench(config, {})
-    unseen = load_held_out(config, bench.golden, load=load_golden)
-    assert unseen is not None
-    planned = plan(config.retriever, config.sweep)
-    with bench.opened([variant.settings for variant in planned.variants]) as (retrievers, grounds):
-        collaborators = Collaborators(retrievers=retrievers, progress=silent)
-        pool = retrieve(planned, bench.golden, grounds, collaborators)
-        grid = measure_pool(config, pool, collaborators, planned)
-        find = partial(retrieve, planned, unseen, ground(unseen, retrievers[0]), collaborators)
-        return bench, grid, unseen, with_held_out(config, grid, find, collaborators)
+def grid_and_held_out(config: ExperimentConfig) -> tuple[Any, Any]:
+    """A grid without its held-out figure, of the same queries in memory, and the grid with it."""
+    own = config.dataset.model_copy(update={"path": None, "split": None})
+    return measured(config.model_copy(update={"dataset": own}), golden=load_golden(config.dataset)), measured(config)
 
 
 @pytest.mark.parametrize(
@@ -290,18 +256,18 @@ def grid_and_held_out(config: ExperimentConfig) -> tuple[Bench, Measured, Golden
 def test_the_figure_is_that_of_a_single_run_of_the_cell_on_the_split(
     halves: Experiment, objective: dict[str, Any]
 ) -> None:
-    config = experiment(halves, **objective)
-    bench, grid, unseen, found = grid_and_held_out(config)
-    bench.golden = unseen
+    config = experiment(halves, objective__out_of_scope=0, **objective)
+    grid, found = grid_and_held_out(config)
+    unseen = config.model_copy(update={"dataset": config.dataset.model_copy(update={"split": "test"})})
     [metric] = config.objective.metrics
-    held, decision = swept_of(found).held_out, swept_of(found).decision
+    held, decision = found.swept.held_out, found.swept.decision
     assert held is not None and decision is not None
-    assert held.chosen_on == pytest.approx(choice_of(grid).recommended.value, abs=1e-12)
+    assert held.chosen_on == pytest.approx(grid.swept.choice.recommended.value, abs=1e-12)
     for level in (decision.recommended, *decision.levels):
         if level.cell is not None:
-            alone = bench.run(config, swept_of(grid).grid.settings(level.cell))
-            assert level.held_out == next(summary for summary in alone.summaries if summary.metric == metric)
-    assert replace(decision.recommended, held_out=None) == swept_of(grid).decision.recommended  # type: ignore[union-attr]
+            run = alone(unseen, grid.swept.grid.settings(level.cell))
+            assert level.held_out == next(summary for summary in run.summaries if summary.metric == metric)
+    assert replace(decision.recommended, held_out=None) == grid.swept.decision.recommended
     own = decision.recommended.held_out
     assert own is not None and (held.value, held.n) == (own.value, own.n)
     assert (held.interval.low, held.interval.high) == (own.ci_low, own.ci_high)
@@ -312,6 +278,6 @@ def test_the_figure_is_that_of_a_single_run_of_the_cell_on_the_split(
 
 def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(tmp_path: Path) -> None:
     made = split_world(tmp_path, lambda _, case: not case.get("in_scope", True))
-    _, grid, _, found = grid_and_held_out(experiment(made))
-    assert swept_of(found).held_out is None and found.summaries == grid.summaries
+    grid, found = grid_and_held_out(experiment(made))
+    assert found.swept.held_out is None and found.summaries == grid.summaries
     assert found.notes[-1] == "there is no figure on the held-out queries: ranking/ndcg_at_10 scores no query"

@@ -1,56 +1,86 @@
 """Judged grids, a judge on the loopback that errs: what a proof asks and says, and what a sample of queries tells."""
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from evals.collect.observations import Failure, Score, Summary, Unscored
-from evals.config.experiment import ObjectiveConfig
-from evals.grid.judging import CellProof
-from evals.grid.measure import Measured
+from evals.config.experiment import ExperimentConfig, ObjectiveConfig
+from evals.experiment.bench import index_if_stale
 from evals.grid.sampled import sampled_summary
 from evals.report.grid import grid_section
 from evals.sampling.corrected import corrected
 from evals.sampling.order import NOT_DRAWN, judging_order
-from tests.support.chat_server import MODEL, CohereChatServer, OpenAIChatServer
-from tests.support.grid_world import choice_of, proof_of, swept_of
-from tests.support.judged_experiment import PRECISION, QUERIES, JudgedRounds
-from tests.support.judging import Flaws, Oracle
+from tests.support.chat_server import KEYS, MODEL, CohereChatServer, OpenAIChatServer
+from tests.support.experiment import settings, silent
+from tests.support.grid_world import make_world, measured
+from tests.support.judged import settings as judge_settings
+from tests.support.judged_experiment import PRECISION, known_of
+from tests.support.judging import Oracle
 from tests.support.observed import metric_of
 
 SMALL, LARGE = f"cohere:{MODEL}", f"openai:{MODEL}"
 Servers = tuple[CohereChatServer, OpenAIChatServer]
+QUERIES = 60
 # The judges agree with each other, and less with the labels.
-STRONG = Flaws(false_useful=0.1, false_useless=0.35, seed=3)
+STRONG: Any = {"false_useful": 0.1, "false_useless": 0.35, "seed": 3}
+
+
+class JudgedRounds:
+    """A world of sixty queries and thirty cells, and grids over it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config: ExperimentConfig = settings(
+            make_world(folder, QUERIES),
+            metrics=[PRECISION],
+            objective={"metrics": {PRECISION: 1.0}, "out_of_scope": 0},
+            retriever__candidates=8,
+            sweep={"mode": ["semantic", "keyword", "hybrid"], "top_k": [1, 2, 3, 5, 8], "threshold": [0.0, 0.3]},
+        )
+        index_if_stale(self.config, {}, silent)
+        self.cases, _, oracle = known_of(self.config)
+        self.labels = oracle.labels
+
+    def grid(self, server: CohereChatServer, config: ExperimentConfig | None = None, **changes: Any) -> Any:
+        """Return the sweep, with other settings of the judge."""
+        with tempfile.TemporaryDirectory() as folder:
+            judge = judge_settings(server, cache_path=Path(folder) / "verdicts.sqlite", **changes)
+            return measured((config or self.config).model_copy(update={"judge": judge}), KEYS)
+
+
+@pytest.fixture(scope="module")
+def judged_world(tmp_path_factory: pytest.TempPathFactory) -> JudgedRounds:
+    return JudgedRounds(tmp_path_factory.mktemp("judged_world"))
 
 
 @pytest.fixture
 def server(judged_world: JudgedRounds) -> Iterator[CohereChatServer]:
-    with judged_world.server() as running:
+    with CohereChatServer(Oracle(judged_world.labels, false_useful=0.05, false_useless=0.1)) as running:
         yield running
 
 
 @pytest.fixture
 def servers(judged_world: JudgedRounds, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
     with (
-        CohereChatServer(Oracle(judged_world.labels, flaws=STRONG)) as small,
-        OpenAIChatServer(Oracle(judged_world.labels, flaws=STRONG)) as large,
+        CohereChatServer(Oracle(judged_world.labels, **STRONG)) as small,
+        OpenAIChatServer(Oracle(judged_world.labels, **STRONG)) as large,
     ):
         monkeypatch.setenv("OPENAI_BASE_URL", large.base_url)
         yield small, large
 
 
-def by_both(world: JudgedRounds, servers: Servers, **changes: Any) -> Measured:
-    env = {"COHERE_API_KEY": CohereChatServer.key, "OPENAI_API_KEY": OpenAIChatServer.key}
-    return world.grid(servers[0], env=env, second={"model": LARGE}, stop={"margin": 0.03}, **changes)
+def by_both(world: JudgedRounds, servers: Servers, **changes: Any) -> Any:
+    return world.grid(servers[0], second={"model": LARGE}, stop={"margin": 0.03}, **changes)
 
 
-def holds(result: Measured, everything: Measured, margin: float) -> CellProof:
+def holds(result: Any, everything: Any, margin: float) -> Any:
     """Return a proof that is true of all verdicts."""
-    proof, means = proof_of(result), swept_of(everything).ranking.values
-    assert swept_of(result).chosen is not None and proof.within[swept_of(result).chosen] <= margin
+    proof, means = result.swept.proof, everything.swept.ranking.values
+    assert result.swept.chosen is not None and proof.within[result.swept.chosen] <= margin
     below, known = means.max() - means, np.isfinite(proof.within)
     assert (below[known] <= proof.within[known] + 1e-9).all()
     assert not proof.remaining[below > 0.15].any() and proof.remaining[int(means.argmax())]
@@ -72,9 +102,9 @@ def test_a_proof_is_true_of_all_verdicts_and_takes_fewer_of_them_where_labels_ha
 
 def test_a_dropped_cell_buys_nothing_further(judged_world: JudgedRounds, server: CohereChatServer) -> None:
     result = judged_world.grid(server, stop={"margin": 0.0})
-    proof, grid = proof_of(result), swept_of(result).grid
+    proof, grid = result.swept.proof, result.swept.grid
     prompts = {chat.prompt for chat in server.chats}
-    texts = {case.id: case.query for case in judged_world.bench.golden.cases}
+    texts = {case.id: case.query for case in judged_world.cases}
     drawn, inside = proof.judged, [case.in_scope for case in grid.pool.cases]
     dropped = drawn.sum(axis=0) < proof.n
     assert dropped.any() and not dropped[proof.remaining].any()
@@ -97,12 +127,12 @@ def test_what_the_cheap_judge_foretells_is_proved_with_fewer_verdicts_of_the_str
     asked = [len(server.chats) for server in servers]
     with CohereChatServer(servers[1].oracle) as alone:
         proof = holds(result, judged_world.grid(alone), 0.03)
-        by_labels = proof_of(judged_world.grid(alone, stop={"margin": 0.03}))
+        by_labels = judged_world.grid(alone, stop={"margin": 0.03}).swept.proof
     # Of two chunks with the same text the model is asked once.
     assert proof.all_questions - 2 <= asked[0] <= proof.all_questions
     assert proof.verdicts - 2 <= asked[1] <= proof.verdicts < 0.85 * by_labels.verdicts
     assert result.judging is not None and [tier.usage.calls for tier in result.judging.tiers] == asked
-    sample = swept_of(result).grid.metrics[PRECISION].sample
+    sample = result.swept.grid.metrics[PRECISION].sample
     assert sample is not None and sample.name == f"{PRECISION} by {SMALL}"
 
 
@@ -115,7 +145,7 @@ def test_a_budget_that_ends_in_the_first_round_or_with_the_cheap_judge_proves_no
     one_judge = {"stop": {"margin": 0.05}, **budget}
     result = judged_world.grid(servers[0], **one_judge) if calls == 6 else by_both(judged_world, servers, **budget)
     assert sum(len(server.chats) for server in servers) == calls
-    proof, told = proof_of(result), grid_section(swept_of(result)).proof
+    proof, told = result.swept.proof, grid_section(result.swept).proof
     assert proof.chosen is None and proof.remaining.all() and not np.isfinite(proof.within).any()
     assert f"the budget of {calls} calls is spent" in "".join(result.notes)
     assert f"cannot be compared, as the budget of {calls} calls is spent, with" in told
@@ -131,9 +161,9 @@ def test_all_cells_are_judged_on_the_beginning_of_the_order_and_corrected_with_o
     judged_world: JudgedRounds, server: CohereChatServer
 ) -> None:
     sampled, whole = judged_world.grid(server, sample=DRAWN), judged_world.grid(server)
-    drawn = set(judging_order(judged_world.bench.golden.cases, judged_world.config.seed)[:DRAWN])
+    drawn = set(judging_order(judged_world.cases, judged_world.config.seed)[:DRAWN])
     assert sampled.judging is not None and sampled.judging.drawn == frozenset(drawn)
-    metric, grid = metric_of(PRECISION), swept_of(sampled).grid
+    metric, grid = metric_of(PRECISION), sampled.swept.grid
     assert metric.proxy is not None
     verdicts, labelled = (grid.matrix(each, sampled.context) for each in (metric, metric.proxy))
     ids = [case.id for case in grid.pool.cases if case.in_scope]
@@ -152,11 +182,11 @@ def test_all_cells_are_judged_on_the_beginning_of_the_order_and_corrected_with_o
     alike = [(a, b) for a in range(len(grid)) for b in range(a) if np.array_equal(both[:, a], both[:, b])]
     assert alike and all(values[:, a] == pytest.approx(values[:, b]) for a, b in alike)
     # The best of them is near the best by all verdicts, and a run of the recommended cell has its mean.
-    means, choice = swept_of(whole).grid.metrics[PRECISION].mean, choice_of(sampled)
-    assert (choice.best.cell, choice.judged, choice_of(whole).judged) == (int(found.mean.argmax()), DRAWN, None)
+    means, choice = whole.swept.grid.metrics[PRECISION].mean, sampled.swept.choice
+    assert (choice.best.cell, choice.judged, whole.swept.choice.judged) == (int(found.mean.argmax()), DRAWN, None)
     assert means[choice.best.cell] > means.max() - 0.03
     [summary] = (summary for summary in sampled.summaries if summary.metric == PRECISION)
-    assert summary.value == pytest.approx(found.mean[swept_of(sampled).chosen or 0])
+    assert summary.value == pytest.approx(found.mean[sampled.swept.chosen or 0])
     assert summary.sampled is not None and (summary.n, summary.sampled.queries) == (DRAWN, QUERIES)
 
 
@@ -165,7 +195,7 @@ def test_auto_judges_until_the_interval_is_nearly_that_of_all(
 ) -> None:
     judging = judged_world.grid(server, sample="auto").judging
     assert judging is not None and judging.drawn is not None and 20 <= len(judging.drawn) <= QUERIES
-    order = judging_order(judged_world.bench.golden.cases, judged_world.config.seed)
+    order = judging_order(judged_world.cases, judged_world.config.seed)
     assert judging.drawn == frozenset(order[: len(judging.drawn)])
 
 

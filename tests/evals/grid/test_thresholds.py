@@ -23,9 +23,10 @@ from evals.stats.abstention import FINAL as FINAL_SCORE
 from evals.stats.abstention import Signal, promise
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
+from retrievers.retriever.opened import open_retriever
 from tests.support.command import call
 from tests.support.experiment import Experiment, make_experiment, settings
-from tests.support.grid_world import METRICS, Bench, swept_of
+from tests.support.grid_world import METRICS, measured
 from tests.support.stored_reports import stored
 
 DOCUMENTS = [Document(page_content=f"chunk number {n}", metadata={"chunk_id": f"c{n}"}) for n in range(20)]
@@ -126,12 +127,12 @@ def readings(signal: str, query: str, hits: tuple[RetrievedChunk, ...], corpus: 
 
 
 @pytest.mark.parametrize(("signal", "on"), [(signal, on) for signal in THRESHOLDS for on in ("each", "best")])
-def test_a_cell_keeps_what_reaches_its_threshold(world: Experiment, bench: Bench, signal: str, on: str) -> None:
-    made = bench.grid(experiment(world, signal, on, sweep={"top_k": [2, 20], "threshold": THRESHOLDS[signal]}))
-    grid, sizes = swept_of(made).grid, set[int]()
-    with bench.opened([grid.variants[0].settings]) as ([retriever], _):
+def test_a_cell_keeps_what_reaches_its_threshold(world: Experiment, signal: str, on: str) -> None:
+    made = measured(experiment(world, signal, on, sweep={"top_k": [2, 20], "threshold": THRESHOLDS[signal]}))
+    grid, sizes = made.swept.grid, set[int]()
+    with open_retriever(grid.variants[0].settings) as retriever:
         corpus = {term for chunk in retriever.chunks() for term in Bm25Encoder().document(chunk.text).indices}
-        found = [tuple(retriever.candidates([case.query])[0]) for case in bench.golden.cases]
+        found = [tuple(retriever.candidates([case.query])[0]) for case in grid.pool.cases]
     for cell in map(grid.cell, range(len(grid))):
         for observed, hits in zip(grid.results(cell.index).observations(), found, strict=True):
             read = list(readings(signal, observed.case.query, hits, corpus))
@@ -143,16 +144,14 @@ def test_a_cell_keeps_what_reaches_its_threshold(world: Experiment, bench: Bench
 
 
 @pytest.mark.parametrize("signal", ["cosine", "bm25", "rerank"])
-def test_every_score_that_the_search_holds_says_how_far_it_separates(
-    world: Experiment, bench: Bench, signal: str
-) -> None:
+def test_every_score_that_the_search_holds_says_how_far_it_separates(world: Experiment, signal: str) -> None:
     reranked: dict[str, Any] = {f"retriever__{name}": value for name, value in RERANKED.items()}
-    made = bench.grid(experiment(world, signal, sweep={"top_k": [2], "threshold": [0, 0.5]}, **reranked))
-    own, *others = swept_of(made).signals
+    made = measured(experiment(world, signal, sweep={"top_k": [2], "threshold": [0, 0.5]}, **reranked))
+    own, *others = made.swept.signals
     assert own.name == signal and {each.name for each in (own, *others)} == {"cosine", "bm25", "rerank"}
     assert [other.auroc for other in others] == sorted((other.auroc for other in others), reverse=True)
     best: dict[bool, list[float]] = {True: [], False: []}
-    for observed in swept_of(made).grid.results(0).observations():
+    for observed in made.swept.grid.results(0).observations():
         read = readings(signal, observed.case.query, tuple(observed.candidates), set())
         top = observed.top_score or 0.0 if signal == "cosine" else max(read, default=0.0)
         best[observed.case.in_scope].append(top)

@@ -8,18 +8,11 @@ from tests.support.chat_server import ChatServer
 from tests.support.judged import ORACLE, PROTOCOLS
 
 
-@pytest.fixture(scope="module", params=PROTOCOLS)
-def started(request: pytest.FixtureRequest) -> Iterator[ChatServer]:
+@pytest.fixture(params=PROTOCOLS)
+def server(request: pytest.FixtureRequest) -> Iterator[ChatServer]:
     kind: type[ChatServer] = request.param
     with kind(ORACLE) as running:
         yield running
-
-
-@pytest.fixture
-def server(started: ChatServer) -> ChatServer:
-    started.requests.clear()
-    started.oracle, started.latency, started.json_mode, started.peak = ORACLE, 0.0, True, 0
-    return started
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,7 @@ from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, grade, tasks
 from evals.judge.verdicts import ChunkVerdict, Judging, sentences
 from evals.sampling.order import judging_order
 from retrievers.embedding.tokens import count_tokens
-from tests.support.chat_server import ChatFault, ChatRequest, ChatServer, OpenAIChatServer, Output, When, tokens
+from tests.support.chat_server import ChatFault, ChatRequest, ChatServer, OpenAIChatServer, Output, fails, says, tokens
 from tests.support.judged import (
     ALL,
     ORACLE,
@@ -40,7 +40,6 @@ from tests.support.judged import (
     ask,
     engine,
     judge_of,
-    later_engine,
     observe,
     oracle,
     settings,
@@ -50,7 +49,7 @@ from tests.support.judging import Oracle
 from tests.support.loopback import Reply
 from tests.support.results import observation
 
-FIRST = When(calls={1})
+FIRST = {"calls": {1}}
 
 
 class Asked(NamedTuple):
@@ -65,16 +64,12 @@ def asked(
     server: ChatServer,
     *batches: list[str],
     fault: ChatFault | str | None = None,
-    when: When | None = None,
-    store: Path | VerdictStore | None = None,
-    later: bool = False,
+    when: dict[str, Any] | None = None,
     schema: Any = None,
     **changes: Any,
 ) -> Asked:
-    """Ask batch after batch; `later` is in a run that has had answers before."""
     before, own = len(server.chats), {"schema": schema} if schema else {}
-    made = later_engine(server, **changes) if later else engine(server, store, **changes)
-    with made as judge, server.faulty(fault, when or When()) if fault else nullcontext():
+    with engine(server, **changes) as judge, server.faulty(fault, **when or {}) if fault else nullcontext():
         said = ask(judge, *batches, **own)
     return Asked(said, verdicts(said), judge.account.usage, judge.fatal, server.chats[before:])
 
@@ -149,11 +144,11 @@ def priced(server: ChatServer, read: float = 1.0, written: float = 1.0) -> dict[
 
 def writes(least: int, most: int) -> ChatFault:
     draw = random.Random(0)
-    return ChatFault(says=lambda _: Output(text=json.dumps({"reason": "x" * draw.randint(least, most), "verdict": 0})))
+    return says(lambda _: Output(text=json.dumps({"reason": "x" * draw.randint(least, most), "verdict": 0})))
 
 
 def test_usage_is_what_the_server_counted_of_answers_of_any_kind(server: ChatServer) -> None:
-    run = asked(server, [USEFUL, USELESS], fault="verdict 7", when=When(calls={2}), **priced(server, 2.0, 8.0))
+    run = asked(server, [USEFUL, USELESS], fault="verdict 7", when={"calls": {2}}, **priced(server, 2.0, 8.0))
     read, usage = sum(tokens(chat.prompt) for chat in run.sent), run.usage
     assert (usage.calls, usage.tokens_in) == (3, read) and usage.tokens_out > 30
     assert usage.usd == pytest.approx((read * 2 + usage.tokens_out * 8) / 1e6)
@@ -175,7 +170,7 @@ def test_after_an_answer_over_its_limit_no_call_starts_before_the_reserve_is_wha
     run = asked(server, TEXTS[:60], fault=long, budget={"usd": 0.04}, **limits)
     assert len(run.sent) == 1 and (run.usage.usd or 0) <= 0.04
     limits |= {"budget": {"usd": 0.5}, "max_concurrency": 4}
-    run = asked(server, TEXTS[:300], fault=long, when=When(calls=range(30, 1000)), **limits)
+    run = asked(server, TEXTS[:300], fault=long, when={"calls": range(30, 1000)}, **limits)
     # 29 of about a thousand tokens, 18 of 25,000 as 0.5 USD holds, and those in flight beyond it.
     assert len(run.sent) < 29 + 18 + 4 and (run.usage.usd or 0) < 0.5 + 4 * 0.026
 
@@ -215,7 +210,7 @@ def test_a_request_without_an_answer_is_held_against_it_and_a_refused_one_costs_
     assert run.usage.tokens_in + run.usage.tokens_out == 2
     assert f", {len(run.sent)} requests without an answer at their most" in run.usage.stopped
     for fault in ("500", "429"):
-        run = asked(server, [USEFUL], fault=fault, when=When(calls=range(1, 3)), **limits)
+        run = asked(server, [USEFUL], fault=fault, when={"calls": range(1, 3)}, **limits)
         assert (run.verdicts, run.usage.unanswered) == ([1], 0)
 
 
@@ -224,7 +219,7 @@ def test_a_request_without_an_answer_is_held_against_it_and_a_refused_one_costs_
     [
         ("cut", "cut off at judge.max_output_tokens"),
         ("refusal", "I'm sorry, but I can't help"),
-        (ChatFault(says=lambda _: Output(text="", filtered=True)), "the model refused to answer"),
+        (says(lambda _: Output(text="", filtered=True)), "the model refused to answer"),
         ("verdict 7", "verdict is 7, expected one of 0, 1"),
     ],
     ids=["cut", "refusal", "filtered", "verdict 7"],
@@ -243,8 +238,10 @@ def test_what_is_no_verdict_is_repaired_once_and_then_a_failure_with_its_cause(
 
 
 def test_a_server_without_json_mode_is_found_out_by_one_request(server: ChatServer) -> None:
-    server.json_mode = False
-    run = asked(server, [USEFUL, *TEXTS[:9]])
+    def of_prose_alone(server: ChatServer, asked: ChatRequest, right: Output) -> Reply:
+        return server.error(400, "no response_format", {}) if asked.response_format else server.said(asked, right)
+
+    run = asked(server, [USEFUL, *TEXTS[:9]], fault=of_prose_alone)
     assert run.verdicts == [1] + [0] * 9
     assert [bool(chat.response_format) for chat in run.sent] == [True] + [False] * 10
 
@@ -253,7 +250,7 @@ def test_a_server_without_json_mode_is_found_out_by_one_request(server: ChatServ
 def test_a_judge_that_gives_no_verdicts_any_more_is_soon_asked_no_more(
     server: ChatServer, fault: str, before: int
 ) -> None:
-    later = When(calls=range(before + 1, 1000))
+    later = {"calls": range(before + 1, 1000)}
     run = asked(server, TEXTS[:100], fault=fault, when=later, max_concurrency=4)
     assert run.verdicts.count(0) == before and run.fatal is None
     assert before + FAILURES_IN_A_ROW <= len(run.sent) <= before + FAILURES_IN_A_ROW + 8
@@ -261,11 +258,11 @@ def test_a_judge_that_gives_no_verdicts_any_more_is_soon_asked_no_more(
 
 
 def test_failures_among_answers_end_nothing(server: ChatServer) -> None:
-    half, refused = When(share=0.5, seed=1), ChatFault(status=400)
+    half, refused = {"calls": random.Random(1).sample(range(400), 200)}, fails(400, "bad request")
     run = asked(server, TEXTS[:100], fault=refused, when=half, later=True, max_concurrency=2)
     assert 100 == run.verdicts.count(0) + run.usage.failed and len(run.sent) < 200
     assert run.usage.stopped == "" and 10 < run.usage.failed < 80
-    too_long = ChatFault(status=400, message="This model's maximum context length is 8192 tokens")
+    too_long = fails(400, "This model's maximum context length is 8192 tokens")
     run = asked(server, TEXTS[:10], fault=too_long, when=FIRST)
     assert (len(run.sent), run.verdicts.count(0), run.fatal, run.usage.stopped) == (10, 9, None, "")
 
@@ -273,17 +270,17 @@ def test_failures_among_answers_end_nothing(server: ChatServer) -> None:
 def test_faults_of_several_kinds_are_attempts_together_a_repair_follows_any_and_each_is_logged(
     server: ChatServer, caplog: Any
 ) -> None:
-    with caplog.at_level(logging.INFO, "evals"), server.faulty("prose", When(calls={2})):
+    with caplog.at_level(logging.INFO, "evals"), server.faulty("prose", {2}):
         assert asked(server, [USEFUL], fault="500", when=FIRST, later=True).verdicts == [1]
     told = [(record.stage, record.attempt) for record in caplog.records if "trying again" in record.message]
     assert told == [("judge", 1), ("judge", 2)] and "status 500, internal error" in caplog.text
     with server.faulty("slow"):
-        run = asked(server, [USEFUL], fault="500", when=When(calls={1, 2, 3}), later=True, timeout_s=0.1)
+        run = asked(server, [USEFUL], fault="500", when={"calls": {1, 2, 3}}, later=True, timeout_s=0.1)
     assert (run.verdicts, len(run.sent)) == (["Timeout"], 4)
 
 
 def test_a_rate_limit_is_waited_for_which_is_no_attempt(server: ChatServer) -> None:
-    busy, later = ChatFault(status=429, headers={"Retry-After": "0.02"}), When(calls=range(2, 40))
+    busy, later = fails(429, "rate limited", **{"Retry-After": "0.02"}), {"calls": range(2, 40)}
     run = asked(server, TEXTS[:2], fault=busy, when=later, max_concurrency=1)
     assert (run.verdicts, len(run.sent)) == ([0, 0], 40)
 

@@ -22,8 +22,8 @@ from evals.judge.chat import Chat, make_chat
 from evals.judge.judge import Judge
 from evals.judge.tasks import PRECISION
 from evals.judge.verdicts import ChunkVerdict
-from tests.support.chat_server import MODEL, ChatServer, OpenAIChatServer
-from tests.support.judged import RIGHT, keys, observe, oracle, prompt, settings
+from tests.support.chat_server import KEYS, MODEL, ChatServer, OpenAIChatServer
+from tests.support.judged import RIGHT, observe, oracle, prompt, settings
 
 USEFUL, USELESS = '{"reason": "", "verdict": 1}', '{"reason": "", "verdict": 0}'
 FACTORY = """
@@ -49,7 +49,7 @@ def asked(chat: Chat, *, structured: bool = True) -> Any:
 
 
 def test_one_question_is_one_request_of_the_model_with_temperature_seed_and_limit(server: ChatServer) -> None:
-    chat = make_chat(settings(server, max_output_tokens=99), keys(server))
+    chat = make_chat(settings(server, max_output_tokens=99), KEYS)
     for structured in (True, False):
         answer = asked(chat, structured=structured)
         assert (answer.text, answer.tokens_in > 100, answer.tokens_out > 5) == (RIGHT, True, True)

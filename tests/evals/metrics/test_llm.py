@@ -1,5 +1,6 @@
 """LLM-graded metrics beside ragas' own classes on the same lists, and what goes with them and costs nothing."""
 
+import random
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -14,12 +15,14 @@ from evals.metrics.declaration import NO_VALUE, Context, QueryMetric, RunMetric,
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
 from evals.sampling.order import NOT_DRAWN, judging_order
 from tests.support.chat_server import ChatServer
-from tests.support.judged import ALL, PROTOCOLS, by_ragas, judge_of, judging, observe, oracle, random_observations
+from tests.support.judged import ALL, CHUNKS, PROTOCOLS, QUERIES, by_ragas, judge_of, judging, observe, oracle
 from tests.support.observed import make_case, make_chunk, metric_of, results, results_of, scored
 from tests.support.observed import observe as observed
 from tests.support.results import observation
 
-MANY = [*random_observations(24, seed=0)]
+DRAW = random.Random(0)
+MANY = [observe(DRAW.choice([*QUERIES]), DRAW.choices([*CHUNKS], k=DRAW.randint(1, 6))) for _ in range(24)]
+"""Selections of one to six chunks, with repeats."""
 EMPTY = observe("talk", [])
 UNANSWERED = observe("pose", ["forward"], reference_answer=None)
 ERRING = {"false_useful": 0.3, "false_useless": 0.3}

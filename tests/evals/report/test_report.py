@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from syrupy.assertion import SnapshotAssertion
 
-from evals.collect.observations import Failure, Gate, LatencyPass, Summary, Unscored
+from evals.collect.observations import Failure, Gate, LatencyPass, Score, Summary, Unscored
 from evals.errors import ReportError
 from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict, Claim
@@ -29,11 +29,11 @@ from evals.report.sections import worst
 from evals.run import load_config, parser
 from retrievers.records import StageTimings
 from tests.support import reports
-from tests.support.grid_world import choice_of, swept_of
 from tests.support.judged import judging
+from tests.support.observed import candidates_of
 from tests.support.recipes import follow, run
 from tests.support.reports import closed
-from tests.support.results import FACTS, UNLISTED, config, report, result, sampled_result, without_scores
+from tests.support.results import EMPTY, FACTS, RIGHT, WRONG, config, report, result, sampled_result
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED: dict[str, Any] = json.loads((ROOT / "evals" / "report" / "schema.json").read_text(encoding="utf-8"))
@@ -52,20 +52,37 @@ def judged_run() -> Measured:
         },
         claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="so"),)},
     )
-    observations = tuple(
-        replace(one, case=one.case.model_copy(update={"query_type": kind, "tags": ("all", kind)}))
-        for one, kind in zip(result().observed.observations, ("a", "b", "a"), strict=True)
+    made = result(
+        *(
+            replace(one, case=one.case.model_copy(update={"query_type": kind, "tags": ("all", kind)}))
+            for one, kind in ((RIGHT, "a"), (WRONG, "b"), (EMPTY, "a"))
+        ),
+        judging=said,
     )
+    failed: dict[str, Score] = {"right": 0.5, "empty": Failure(type="ValueError", message="no contexts")}
     timings = (StageTimings(embed_ms=0.25, search_ms=1.5, total_ms=4.0),) * 2
     latency = tuple(LatencyPass(concurrency=n, query_ids=("right", "right"), timings=timings) for n in (4, 1))
-    return result(judging=said, observed=replace(result().observed, observations=observations, latency=latency))
+    observed, scores = replace(made.observed, latency=latency), {**made.scores, "ragas/id_context_recall": failed}
+    return replace(made, observed=observed, scores=scores)
+
+
+UNLISTED = {"retriever": "Bm25", "relevance": "returned", "embedding": None, "collection": None}
+
+
+def unlisted_run() -> Measured:
+    """The run of a retriever that gives no scores and whose chunks cannot be listed."""
+    bare = [replace(one, score=None, score_scale="none", scores={}) for one in RIGHT.candidates]
+    known = candidates_of(bare, no_cosine="it gives no scores")
+    relevance = replace(RIGHT.relevance, incomplete="cannot be listed")
+    observed = replace(RIGHT, candidates=known, selection=known.at(range(2)), relevance=relevance)
+    return result(observed, config=config(python="mine:make"))
 
 
 @pytest.mark.parametrize(
     ("make", "known", "parts"),
     [
         pytest.param(judged_run, FACTS, ("queries", "scores", "slices", "judge"), id="judged"),
-        pytest.param(without_scores, UNLISTED, ("facts", "settings"), id="without scores"),
+        pytest.param(unlisted_run, FACTS.model_copy(update=UNLISTED), ("facts", "settings"), id="without scores"),
         pytest.param(sampled_result, FACTS, ("slices", "metrics"), id="sampled"),
     ],
 )
@@ -76,8 +93,9 @@ def test_what_a_report_has_of_a_run(
     assert {part: plain[part] for part in parts} == snapshot
 
 
-def test_every_report_follows_the_schema_and_is_read_back_the_same(grid: Measured) -> None:
-    runs = (report(), report(judged_run()), report(without_scores(), UNLISTED), report(sampled_result()))
+def test_every_report_follows_the_schema_and_is_read_back_the_same(grid: Any) -> None:
+    unlisted = report(unlisted_run(), FACTS.model_copy(update=UNLISTED))
+    runs = (report(), report(judged_run()), unlisted, report(sampled_result()))
     for made in (*runs, report(grid)):
         plain = made.plain()
         VALIDATOR.validate(plain)
@@ -87,14 +105,15 @@ def test_every_report_follows_the_schema_and_is_read_back_the_same(grid: Measure
 def test_the_worst_are_failures_first_then_by_what_was_right_then_the_most_confident() -> None:
     unlabelled = {"outcome": "UNLABELLED", "content_relevance": None}
     rows = [
-        reports.row("fine by the judge", {LLM: 0.75}, **unlabelled),
-        reports.row("poor by the judge", {LLM: 0.25}, **unlabelled),
-        reports.row("half right", {}, outcome="FAILURE", content_relevance=0.5),
-        reports.row("nothing", {}, outcome="FAILURE", content_relevance=0.0, retrieved=[]),
-        reports.row("confident", {}, outcome="FAILURE", content_relevance=0.0),
-        reports.row("right", {}),
+        {"id": "fine by the judge", **unlabelled},
+        {"id": "poor by the judge", **unlabelled},
+        {"id": "half right", "content_relevance": 0.5},
+        {"id": "nothing", "content_relevance": 0.0, "retrieved": []},
+        {"id": "confident", "content_relevance": 0.0},
+        {"id": "right", "outcome": "SUCCESS"},
     ]
-    found = [row.id for row in worst(reports.report({LLM: []}, rows=rows).queries)]
+    scores = [0.75, 0.25, None, None, None, None]
+    found = [row.id for row in worst(reports.report({LLM: scores}, rows=rows).queries)]
     assert found == ["confident", "nothing", "half right", "poor by the judge"]
 
 
@@ -127,27 +146,27 @@ def test_every_suggestion_is_a_command_that_is_taken(flags: str) -> None:
     assert load_config(parser().parse_args(flags.split()), {})
 
 
-def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_recommended_cell(grid: Measured) -> None:
+def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_recommended_cell(grid: Any) -> None:
     failing: Counter[Cause] = Counter({"not a candidate": 1, "ranked too low": 2})
     assert "main cause of failure: ranked too low (2 of 3)" in conclusion(result(), failing)
     assert next_flags(result(), "ranked too low") == FLAGS["ranked too low"]
     assert next_flags(result(), "ranked too low", sparse_vectors=()) == "--sweep.top-k 3,5,10"
     own = result(config=config(python="mine:make"))
     assert next_flags(own, "ranked too low") == next_flags(result(), None) == "--html report.html"
-    chosen = swept_of(grid).grid.cell(choice_of(grid).recommended.cell)
+    chosen = grid.swept.grid.cell(grid.swept.choice.recommended.cell)
     assert f"--retriever.top-k {chosen.top_k}" in next_flags(grid, "ranked too low")
     assert set(FLAGS) <= set(get_args(Cause))
 
 
-def section_of(made: Measured) -> tuple[GridSection, ResultsByCell]:
+def section_of(made: Any) -> tuple[GridSection, ResultsByCell]:
     """Return what the report of a grid has of its cells, and of their results."""
     section = report(made).grid
     assert section is not None and section.results is not None
     return section, section.results
 
 
-def test_a_cell_of_a_saved_grid_is_a_run_of_its_own(grid: Measured) -> None:
-    made, (section, _), cells = report(grid), section_of(grid), swept_of(grid).grid
+def test_a_cell_of_a_saved_grid_is_a_run_of_its_own(grid: Any) -> None:
+    made, (section, _), cells = report(grid), section_of(grid), grid.swept.grid
     names = section.addresses
     assert len({*names}) == len(names) == len(section.cells)
     for name, scores in cells.metrics.items():
@@ -166,14 +185,14 @@ def test_a_cell_of_a_saved_grid_is_a_run_of_its_own(grid: Measured) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "k99-t0.3", "semantic"])
-def test_a_cell_that_is_not_there_is_refused_with_one_that_is(grid: Measured, name: str) -> None:
+def test_a_cell_that_is_not_there_is_refused_with_one_that_is(grid: Any, name: str) -> None:
     with pytest.raises(ReportError, match="expected one such as"):
         cell_report(report(grid), name)
     with pytest.raises(ReportError, match="no results by cell"):
         cell_report(report(), name)
 
 
-def test_bands_hold_the_figures_and_open_with_fewer_queries(grid: Measured) -> None:
+def test_bands_hold_the_figures_and_open_with_fewer_queries(grid: Any) -> None:
     section, found = section_of(grid)
     shown = {"found": found.gain} | {
         name: section.metrics[name].mean for name in ("scope/false_answer", "scope/false_abstention")

@@ -25,7 +25,6 @@ from evals.comparison.comparing import ComparisonOptions, compare
 from evals.comparison.records import Run
 from evals.comparison.sections import render as render_comparison
 from evals.grid.decision import NO_OUT_OF_SCOPE
-from evals.grid.measure import Measured
 from evals.judge.trust import Differing
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.grid_sections import best_cells, columns
@@ -37,20 +36,8 @@ from evals.report.parsing import parse
 from evals.report.sections import disagreements
 from evals.report.terminal import description, render
 from retrievers.text.shown import json_text, printable
-from tests.support.grid_world import with_swept
 from tests.support.judged import judging
-from tests.support.results import (
-    UNLISTED,
-    config,
-    facts,
-    hit,
-    observation,
-    report,
-    report_of,
-    result,
-    verdict,
-    without_scores,
-)
+from tests.support.results import FACTS, config, hit, observation, report, result
 from tests.support.stored_reports import NAMES, stored
 
 JUNIT = xmlschema.XMLSchema(Path(__file__).parents[2] / "support" / "junit.xsd")
@@ -179,9 +166,8 @@ def test_text_from_outside_steers_nothing_and_no_line_is_too_wide(name: str) -> 
 @example(("two\nlines\tand a tab", "two\nlines\tand a tab"))
 def test_whatever_a_reason_holds_the_junit_file_is_valid_utf_8_xml(case: tuple[str, str | None]) -> None:
     reason, shown = case
-    made = result(validation=report_of([verdict("FAILURE", reason)]))
-    observed = replace(made.observed, observations=(observation("q", [], 0, {"a": 1}),))
-    text = junit(report(replace(made, observed=observed)))
+    made = result(observation("q", [], 0, {"a": 1}))
+    text = junit(report(replace(made, validation=replace(made.validation, reasons=((reason,),)))))
     JUNIT.validate(text)
     found = fromstring(text.encode("utf-8")).find("testsuite[@name='queries']/testcase/skipped")
     assert found is not None and (shown is None or found.get("message") == f"FAILURE: {shown}")
@@ -215,24 +201,17 @@ class Tags(HTMLParser):
 def hostile() -> Report:
     """Everything that users and models write is an attack."""
     asked = observation("evil", [hit(1, 0.9, "a", heading=HALF, text=HALF)], 1, {"b": 1}, query=HOSTILE)
-    base = result(
-        judging=judging(
-            verdicts={("evil", "a"): ChunkVerdict(verdict=0, reason=HALF)},
-            claims={("evil", ("a",)): (Claim(statement=HOSTILE, attributed=0, reason=HOSTILE),)},
-        )
+    said = judging(
+        verdicts={("evil", "a"): ChunkVerdict(verdict=0, reason=HALF)},
+        claims={("evil", ("a",)): (Claim(statement=HOSTILE, attributed=0, reason=HOSTILE),)},
     )
-    made = replace(
-        base,
-        config=config(HOSTILE, mode="semantic"),
-        notes=(HOSTILE,),
-        observed=replace(base.observed, observations=(asked,)),
-        validation=report_of([verdict("FAILURE", HOSTILE)]),
-    )
-    return report(made, facts(dataset=HOSTILE))
+    made = result(asked, config=config(HOSTILE, mode="semantic"), notes=(HOSTILE,), judging=said)
+    wrong = replace(made.validation, outcomes=("FAILURE",), reasons=((HOSTILE,),))
+    return report(replace(made, validation=wrong), FACTS.model_copy(update={"dataset": HOSTILE}))
 
 
 @pytest.fixture(scope="module")
-def grid_page(grid: Measured) -> str:
+def grid_page(grid: Any) -> str:
     return render_page(report(grid))
 
 
@@ -270,7 +249,7 @@ def test_the_policy_lets_its_own_script_run_and_nothing_be_loaded(grid_page: str
     ]  # fmt: skip
 
 
-def test_what_is_known_query_by_query_is_zipped_and_is_missed_aloud(grid: Measured) -> None:
+def test_what_is_known_query_by_query_is_zipped_and_is_missed_aloud(grid: Any) -> None:
     made = report(replace(grid, notes=(NO_OUT_OF_SCOPE,)))
     page, told = render_page(made), figure_data(made)["grid"]["explored"]
     data = json.loads(page.partition('id="figures-data">')[2].partition("</script>")[0])
@@ -281,15 +260,15 @@ def test_what_is_known_query_by_query_is_zipped_and_is_missed_aloud(grid: Measur
     assert [text in page for text in (left_out, marks)] == [False, True]
     assert [text in without for text in (left_out, marks)] == [True, False]
     assert page.casefold().count(NO_OUT_OF_SCOPE.casefold()) == 1
-    assert figure_data(report(with_swept(grid, choice=None)))["grid"] is None
+    assert drawn(grid, choice=None) is None
 
 
 # Figures; what they draw of it is tested in a browser
 
 
-def drawn(made: Measured, **changes: Any) -> Any:
+def drawn(made: Any, **changes: Any) -> Any:
     """Return the columns of the cells of a grid, with another choice or ranking."""
-    return figure_data(report(with_swept(made, **changes)))["grid"]
+    return figure_data(report(replace(made, swept=replace(made.swept, **changes))))["grid"]
 
 
 def test_best_scores_are_those_before_the_threshold_and_ranks_those_of_labelled_queries() -> None:
@@ -300,7 +279,7 @@ def test_best_scores_are_those_before_the_threshold_and_ranks_those_of_labelled_
     assert found == {**scores, "threshold": 0.3}
     final = config(mode="hybrid", fusion="weighted", threshold=0.3, threshold_on="final")
     assert figure_data(report(result(config=final)))["scores"] == {**scores, "threshold": None}
-    assert figure_data(report(without_scores(), UNLISTED))["scores"] is None
+    assert figure_data(stored("unlisted"))["scores"] is None
     assert figure_data(made)["ranks"] == {"ranks": [1, 5], "top_k": 3, "depth": 5}
     unlabelled = [row.model_copy(update={"relevant": {}}) for row in made.queries]
     assert figure_data(made.model_copy(update={"queries": unlabelled}))["ranks"] is None

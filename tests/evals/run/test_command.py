@@ -27,7 +27,7 @@ from retrievers.config.layers import leaves
 from retrievers.search.candidates import Candidates
 from tests.support.command import Done, call
 from tests.support.experiment import CASES, Experiment, load_report
-from tests.support.loopback import free_port
+from tests.support.loopback import Fault, Reply, free_port
 from tests.support.tracking import MlflowServer
 
 Run = Callable[..., Done]
@@ -167,8 +167,8 @@ def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Ru
 
 def test_a_server_that_refuses_at_the_end_leaves_the_files_and_a_failed_run(run: Run, folder: Path) -> None:
     files = ("--output", "r.json", "--junit", "deep/j.xml", "--html", "r.html")
-    with MlflowServer() as server:
-        server.refuse = ("runs/log-batch",)
+    refused = {"error_code": "INVALID_PARAMETER_VALUE", "message": "refused as the test wants it"}
+    with MlflowServer() as server, server.failing(Fault(reply=Reply.json(refused, 400), on="runs/log-batch")):
         done = run("--tracking.enabled", "true", "--tracking.uri", server.url, *files)
     assert (done.code, server.statuses) == (3, ["FAILED"])
     assert (folder / "r.html").read_text(encoding="utf-8").rstrip().endswith("</html>")

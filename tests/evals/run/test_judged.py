@@ -16,10 +16,10 @@ from evals.metrics import METRICS
 from evals.metrics.results import Values
 from evals.run import main
 from retrievers.embedding.tokens import count_tokens
-from tests.support.chat_server import ChatServer, CohereChatServer, OpenAIChatServer, When
+from tests.support.chat_server import KEYS, ChatServer, CohereChatServer, OpenAIChatServer
 from tests.support.command import Done, call, python
 from tests.support.experiment import Experiment, load_report, settings
-from tests.support.judged import PROTOCOLS, keys
+from tests.support.judged import PROTOCOLS
 from tests.support.judged_experiment import (
     calls_of,
     judge_flags,
@@ -76,7 +76,7 @@ def server(request: pytest.FixtureRequest, known: Known) -> Iterator[ChatServer]
 def run(plain: Run, server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run with the judge behind the server."""
     monkeypatch.setattr("evals.judge.asking.BASE_S", 0.0)
-    for name, value in keys(server).items():
+    for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
     return lambda *arguments: plain(*judge_flags(server, tmp_path), *arguments)
 
@@ -135,7 +135,7 @@ def test_every_run_of_a_process_asks_each_question_once(
     """langchain-openai keeps one HTTP client for a process: in another event loop its connections are dead."""
     with OpenAIChatServer(known[0]) as server:
         server.keeps_alive = True
-        for name, value in keys(server).items():
+        for name, value in KEYS.items():
             monkeypatch.setenv(name, value)
         for number in range(3):
             before = len(server.chats)
@@ -188,7 +188,7 @@ def test_a_plan_says_what_its_table_does_not_count(run: Run, server: ChatServer)
 
 def test_over_a_twentieth_failed_is_exit_code_3(run: Run, report: Report, server: ChatServer, tmp_path: Path) -> None:
     run("--judge.cache-path", tmp_path / "other.sqlite", "--ids", "forward")
-    with server.faulty("prose", When(share=0.5, by_prompt=True)):
+    with server.faulty("prose", share=0.5):
         done = run("--html", "page.html", "--junit", "junit.xml")
     assert done.code == 3 and "failed" in done.err
     whole, page, suites = report(), Path("page.html").read_text(), Path("junit.xml").read_text()

@@ -269,7 +269,7 @@ def test_a_deleted_experiment_is_named() -> None:
 
 def test_criteria_are_told_as_far_as_mlflow_knows_them() -> None:
     for condition, comparators in ((">= 0.5", ["GTE"]), ("<= 0.5", ["LTE"]), ("< 0.5", []), ("no worse", [])):
-        gate = Gate(metric="ranking/precision_at_3", condition=condition, figure=0.5, passed=True, reason="")
+        gate = Gate(metric="ranking/hit_rate_at_5", condition=condition, figure=0.5, passed=True, reason="")
         told = tags(report().model_copy(update={"criteria": [gate]})).get("mlflow.genaiEvaluate.qualityCriteria")
         assert [rule["comparator"] for rule in (json.loads(told)["rules"] if told else [])] == comparators
 

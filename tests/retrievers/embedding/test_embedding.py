@@ -42,7 +42,7 @@ from tests.support.cohere_server import CohereServer, vector
 from tests.support.collections import TableEmbeddings
 from tests.support.command import ROOT, refusal
 from tests.support.hybrid import terms
-from tests.support.openai_embedding_server import OpenAIEmbeddingServer
+from tests.support.openai_embedding_server import EmbeddingServer
 
 HELLO = [0.6, 0.8]
 MODELS = {"cohere": "cohere:embed-english-v3.0", "openai": "openai:text-embedding-3-small"}
@@ -126,7 +126,7 @@ def test_a_users_own_class_is_loaded_by_name_and_checked_once() -> None:
 @pytest.mark.parametrize("provider", MODELS)
 def test_texts_and_queries_go_in_batches_of_96_with_prefixes_and_keep_their_order(provider: str) -> None:
     is_cohere, texts = provider == "cohere", [f"text {number}" for number in range(100)]
-    with CohereServer() if is_cohere else OpenAIEmbeddingServer() as server:
+    with CohereServer() if is_cohere else EmbeddingServer() as server:
         env, url = {"COHERE_API_KEY": COHERE, "OPENAI_API_KEY": f"{OPENAI}\n"}, server.url + "/v1" * (not is_cohere)
         embeddings = make(env, model=MODELS[provider], base_url=url, document_prefix="p: ", query_prefix="q: ")
         assert embeddings.embed_documents(texts) == [pytest.approx(vector(f"p: {text}")) for text in texts]
@@ -154,7 +154,7 @@ def test_the_key_stands_in_the_variable_of_the_provider(provider: str) -> None:
 
 
 def test_dimensions_are_asked_for_and_a_server_of_ones_own_needs_no_key() -> None:
-    with OpenAIEmbeddingServer() as server:
+    with EmbeddingServer() as server:
         own: dict[str, Any] = {"model": MODELS["openai"], "base_url": f"{server.url}/v1"}
         short = make({"OPENAI_API_KEY": OPENAI}, **own, options={"dimensions": 4})
         assert short.embed_query("where?") == pytest.approx(vector("where?")[:4])
@@ -351,7 +351,7 @@ from retrievers.embedding.models import make_embeddings
 from retrievers.errors import EmbeddingError
 from tests.support.cohere_server import vector
 from tests.support.loopback import Fault, Reply
-from tests.support.openai_embedding_server import KEY, ProviderServer
+from tests.support.openai_embedding_server import KEY, EmbeddingServer
 
 names = ("MISTRAL_API_KEY", "AZURE_OPENAI_API_KEY", "GOOGLE_API_KEY")
 os.environ.update(AWS_SECRET_ACCESS_KEY="s", AWS_EC2_METADATA_DISABLED="true")
@@ -361,7 +361,7 @@ def made(key):
     values = json.loads(sys.argv[1].replace("SERVER", server.url))
     return make_embeddings(EmbeddingConfig.model_validate(values), dict.fromkeys(names, key))
 
-with ProviderServer() as server:
+with EmbeddingServer() as server:
     texts = ["robot arms", "the sea"]
     embeddings = made(KEY)
     equal = embeddings.embed_documents(texts) + embeddings.embed_queries(texts[1:])

@@ -25,7 +25,7 @@ from retrievers.errors import EmbeddingError, IndexingError, StoreError
 from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store.opening import open_client
-from tests.support.collections import fill, writable
+from tests.support.collections import fill
 from tests.support.hybrid import terms
 from tests.support.indexing import HashEmbeddings, content, manifest, settings, write_pages
 from tests.support.qdrant_server import QdrantServer
@@ -90,7 +90,7 @@ def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Indexer]:
     """An indexer of the pages into an embedded store, or a server over HTTP."""
     docs = write_pages(tmp_path / "docs", PAGES)
     if request.param == "embedded":
-        with closing(writable(settings(tmp_path / "store").store)) as opened:
+        with closing(open_client(settings(tmp_path / "store").store, {}, create=True)) as opened:
             yield Indexer(opened, docs)
         return
     with QdrantServer() as server, closing(open_client(settings(server.url).store, {})) as opened:
@@ -282,7 +282,7 @@ def test_a_run_that_is_killed_leaves_the_collection_whole_or_as_it_was(on_disk: 
         return {*texts.values()}, read_corpus(docs).fingerprint
 
     def found() -> tuple[set[str], str]:
-        with closing(writable(settings(store).store)) as client:
+        with closing(open_client(settings(store).store, {}, create=True)) as client:
             points, near = content(client), client.query_points("pages", [1.0] * 8, limit=1_000).points
             assert len(near) == len(points)
             return {payload["page_content"] for payload, _ in points.values()}, manifest(client)["pages_fingerprint"]

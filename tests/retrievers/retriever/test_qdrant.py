@@ -1,6 +1,7 @@
 """The retriever as an application uses it: sessions, LangChain, what is kept, faults, kinds of stores and vectors."""
 
 import asyncio
+import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,19 +27,11 @@ from retrievers.search.rerank import mmr_order
 from retrievers.store.embedded import EmbeddedClient
 from tests.support import distances
 from tests.support.cohere_server import KEY, CohereServer
-from tests.support.collections import (
-    IDF,
-    PAGES,
-    TableEmbeddings,
-    embedded,
-    fill,
-    index_pages,
-    indexed,
-    settings,
-    write_pages,
-)
+from tests.support.collections import IDF, PAGES, TableEmbeddings, embedded, fill, index_pages, indexed, settings
 from tests.support.command import refusal
 from tests.support.hybrid import variant
+from tests.support.indexing import write_pages
+from tests.support.loopback import Reply, Request
 from tests.support.qdrant_server import QdrantServer, recorded
 
 QUERY = "how do nodes stream messages"
@@ -62,7 +55,7 @@ def retriever(folder: RetrieverConfig) -> Iterator[QdrantRetriever]:
 def server(folder: RetrieverConfig, tmp_path: Path) -> Iterator[QdrantServer]:
     """A server with the same pages as the folder."""
     with QdrantServer() as running:
-        index_pages(on(running, folder), write_pages(tmp_path / "pages"))
+        index_pages(on(running, folder), write_pages(tmp_path / "pages", PAGES))
         running.requests.clear()
         yield running
 
@@ -173,19 +166,20 @@ def test_a_model_that_changes_its_dimension_is_an_error_session(server: QdrantSe
 def test_a_search_begins_anew_when_points_are_gone(
     server: QdrantServer, folder: RetrieverConfig, way: dict[str, Any], times: int, status: str
 ) -> None:
-    query, left = server._query_batch, times
+    answer, left = server.answer, times
 
-    def then_removed(name: str, body: Any) -> Any:
+    def then_removed(request: Request) -> Reply:
         """Remove the best point that a search has found, so often."""
         nonlocal left
-        found = query(name, body)
-        if left and not body["searches"][0].get("params"):
+        reply = answer(request)
+        if left and request.path.endswith("/query/batch") and not request.body["searches"][0].get("params"):
             left -= 1
-            server.client.delete(name, [found[0]["points"][0]["id"]])
-        return found
+            found = json.loads(reply.body)["result"][0]["points"]
+            server.client.delete(request.path.split("/")[2], [found[0]["id"]])
+        return reply
 
     with QdrantRetriever.open(on(server, folder, mode="hybrid", **way), env={}) as opened:
-        server._query_batch = then_removed  # type: ignore[method-assign]
+        server.answer = then_removed  # type: ignore[method-assign]
         session, left = opened.search(QUERY), 0
         assert session.status == status and ("changed during the search" in (session.error or "")) == (times == 9)
         assert status == "error" or found(session.chunks) == found(opened.search(QUERY).chunks)
@@ -243,7 +237,7 @@ def test_search_params_go_with_the_dense_search_alone(server: QdrantServer, fold
 
 def test_a_query_is_bought_once_and_sent_as_a_query(tmp_path: Path) -> None:
     env, states = {"COHERE_API_KEY": KEY, "XDG_CACHE_HOME": str(tmp_path / "cache")}, []
-    pages = write_pages(tmp_path / "pages")
+    pages = write_pages(tmp_path / "pages", PAGES)
     with CohereServer() as server:
         config = settings(
             store={"path": tmp_path / "store"},

@@ -20,7 +20,7 @@ from retrievers.errors import ConfigError, RerankError
 from retrievers.records import Chunk, RetrievalSession, RetrievedChunk, ScoreScale
 from retrievers.search.rerank import RerankInput, cross_encoder, mmr_order
 from retrievers.search.selection import answered
-from tests.support.cohere_server import KEY, RerankServer, relevance, reranked
+from tests.support.cohere_server import KEY, CohereServer, relevance, reranked
 from tests.support.hybrid import select_by
 from tests.support.loopback import Fault
 from tests.support.observed import candidates_of
@@ -75,13 +75,13 @@ def test_mmr_is_its_definition(relevance: list[float], seed: int, lambda_: float
 
 
 @pytest.fixture
-def cohere() -> Iterator[RerankServer]:
-    with RerankServer() as server:
+def cohere() -> Iterator[CohereServer]:
+    with CohereServer() as server:
         yield server
 
 
 @pytest.mark.parametrize(("values", "model"), [({}, "rerank-v3.5"), ({"model": "cohere:rerank-v4.0"}, "rerank-v4.0")])
-def test_cohere_is_asked_for_all_texts_in_one_request(cohere: RerankServer, values: dict[str, str], model: str) -> None:
+def test_cohere_is_asked_for_all_texts_in_one_request(cohere: CohereServer, values: dict[str, str], model: str) -> None:
     order = encoder({"COHERE_API_KEY": KEY}, base_url=cohere.url, **values)(QUERY, TEXTS)
     assert order == [(2, 1.0), (1, 0.5), (3, pytest.approx(1 / 3, abs=1e-6)), (0, 0.0)]
     assert [relevance(QUERY, text) for text in TEXTS] == [0.0, 0.5, 1.0, 0.333333]
@@ -102,7 +102,7 @@ UNFIT = {
 
 @pytest.mark.parametrize("scored", UNFIT.values(), ids=UNFIT)
 def test_an_answer_that_fits_no_texts_is_told(
-    cohere: RerankServer, scored: list[tuple[int, float]], snapshot: SnapshotAssertion
+    cohere: CohereServer, scored: list[tuple[int, float]], snapshot: SnapshotAssertion
 ) -> None:
     rerank = encoder({"COHERE_API_KEY": KEY}, base_url=cohere.url)
     with cohere.failing(Fault(reply=reranked(scored))), pytest.raises(RerankError) as caught:

@@ -15,11 +15,9 @@ import numpy as np
 import pytest
 from pypdf import PdfReader
 
-from evals.grid.measure import Measured
 from evals.report.html import render_page
 from evals.report.model import Report
 from tests.support.chromium import Chromium, Theme, chromium, find_chromium
-from tests.support.grid_world import choice_of, swept_of, with_swept
 from tests.support.results import report
 
 pytestmark = pytest.mark.slow
@@ -39,16 +37,16 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 
 
 @pytest.fixture(scope="module")
-def page(grid: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(grid: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the grid, one of whose queries is an attack, in one very long word."""
     first, *rest = grid.observed.observations
     evil = replace(first, case=first.case.model_copy(update={"query": HOSTILE}))
     # Few queries: which cells may be the best is not computable, and only some of them are taken for it.
-    known = choice_of(grid)
+    known = grid.swept.choice
     standings = tuple(replace(one, in_set=place < 3) for place, one in enumerate(known.standings))
     attacked = replace(grid, observed=replace(grid.observed, observations=(evil, *rest)))
     file = tmp_path_factory.mktemp("page") / "report.html"
-    drawn = with_swept(attacked, choice=replace(known, note="", standings=standings))
+    drawn = replace(attacked, swept=replace(grid.swept, choice=replace(known, note="", standings=standings)))
     file.write_text(render_page(report(drawn)), encoding="utf-8")
     return file
 
@@ -66,7 +64,7 @@ def wide(browser: Chromium, page: Path) -> Chromium:
 
 
 @pytest.fixture(scope="module")
-def section(grid: Measured) -> Any:
+def section(grid: Any) -> Any:
     """What the report has of the grid."""
     return report(grid).grid
 
@@ -166,8 +164,8 @@ def test_bars_are_as_high_as_their_queries_and_ranks_within_top_k_are_told_from_
     assert texts == ["1", "2", "3", "4+", "none"]
 
 
-def test_every_cell_of_the_map_says_its_value(wide: Chromium, grid: Measured) -> None:
-    swept, choice = swept_of(grid), choice_of(grid)
+def test_every_cell_of_the_map_says_its_value(wide: Chromium, grid: Any) -> None:
+    swept, choice = grid.swept, grid.swept.choice
     chosen = swept.grid.cell(choice.recommended.cell).variant
     variant = swept.grid.variants[chosen]
     inside = {cell for one in choice.standings[:3] for cell in one.members}
@@ -197,7 +195,7 @@ def test_the_named_cells_and_the_headings_are_there_where_no_text_has_room(wide:
     assert wide.evaluate("[...document.querySelectorAll('#figure-cells th')].every(one => one.textContent)")
 
 
-def test_rows_of_the_decision_and_sliders_go_by_keyboard(wide: Chromium, grid: Measured) -> None:
+def test_rows_of_the_decision_and_sliders_go_by_keyboard(wide: Chromium, grid: Any) -> None:
     wide.evaluate("document.querySelector('#decision button').focus()")
     press(wide, "Enter", text="\r")
     chosen = wide.evaluate("document.activeElement.dataset.cell")
@@ -207,7 +205,7 @@ def test_rows_of_the_decision_and_sliders_go_by_keyboard(wide: Chromium, grid: M
     for key in ("Home", "ArrowRight", "End"):
         press(wide, key)
         seen.append(int(wide.evaluate("document.querySelector('[data-step=top_k]').nextElementSibling.textContent")))
-    top_ks = swept_of(grid).grid.top_ks
+    top_ks = grid.swept.grid.top_ks
     assert seen == [top_ks[0], top_ks[1], top_ks[-1]]
 
 
@@ -242,7 +240,7 @@ def test_a_metric_and_a_configuration_are_chosen(wide: Chromium, section: Any) -
 
 
 def test_what_has_no_threshold_or_no_value_is_drawn_without(
-    browser: Chromium, grid: Measured, section: Any, tmp_path: Path
+    browser: Chromium, grid: Any, section: Any, tmp_path: Path
 ) -> None:
     cells, metrics = section.cells, section.metrics
     threshold = [None if at else value for at, value in zip(cells.configuration, cells.threshold, strict=True)]
@@ -380,7 +378,7 @@ def test_another_choice_moves_the_ring_and_draws_no_point_anew(wide: Chromium) -
 
 
 def test_an_objective_with_weights_of_its_own_has_no_weight_to_move(
-    browser: Chromium, grid: Measured, section: Any, tmp_path: Path
+    browser: Chromium, grid: Any, section: Any, tmp_path: Path
 ) -> None:
     twice = {name: 2 * weight for name, weight in section.ranking.metrics.items()}
     ways = [one.model_copy(update={"name": f"__main__:find{n}"}) for n, one in enumerate(section.configurations)]
