@@ -124,6 +124,8 @@ def test_of_cheaper_cells_within_the_margin_the_cheapest_is_recommended_and_of_t
     assert chosen(values, [1, 1.5, 2, 0]).recommended.cell == 0
     assert chosen(values, [1, 1.5, 2, 0], margin=0.005).recommended.cell == 1
     assert chosen(values, [2, 2, 2, 2]).recommended.cell == 2
+    exactly = chosen(np.tile([0.25, 0.5], (60, 1)), [1, 2], margin=0.25)
+    assert "every cheaper cell is behind it by 0.25 or more" in reason(exactly)
 
 
 def test_a_threshold_that_is_good_for_nothing_seen_is_not_taken_for_the_tokens_it_saves() -> None:

@@ -160,6 +160,16 @@ def test_all_cells_are_judged_on_the_beginning_of_the_order_and_corrected_with_o
     assert summary.sampled is not None and (summary.n, summary.sampled.queries) == (DRAWN, QUERIES)
 
 
+def test_a_sample_of_which_one_query_has_an_answer_ranks_no_cells(
+    judged_world: JudgedRounds, server: CohereChatServer
+) -> None:
+    cases = judged_world.bench.golden.cases[:3]
+    first = judging_order(cases, judged_world.config.seed)[0]
+    cases = tuple(c if c.id == first else c.model_copy(update={"reference_answer": None}) for c in cases)
+    swept = swept_of(judged_world.grid(server, cases=cases, sample=2))
+    assert (swept.chosen, swept.ranking.reason) == (None, f"{PRECISION} scores no query")
+
+
 def test_auto_judges_until_the_interval_is_nearly_that_of_all(
     judged_world: JudgedRounds, server: CohereChatServer
 ) -> None:
