@@ -79,12 +79,12 @@ def test_when_judging_ends_early_no_empty_result_behind_counts(metric: str) -> N
     """Else the mean would be of what was judged and of all that is empty, and sink with every query not judged."""
     cases = [observe("pose", [], id=case_id).case for case_id in "abcdef"]
     first, empty_before, second, empty_behind, judged_all_the_same, last = judging_order(cases, 0)
-    returned = {first: "forward", second: "topic", judged_all_the_same: "soup"}
+    returned = {first: ["forward"], second: ["forward", "topic"], judged_all_the_same: ["soup"]}
     order = (first, empty_before, second, empty_behind, judged_all_the_same, last)
-    run = [observe("pose", [returned[key]] if key in returned else [], id=key) for key in order]
+    run = [observe("pose", returned.get(key, []), id=key) for key in order]
     ended = judging(
-        verdicts={(key, chunk): SPENT if key == second else YES for key, chunk in returned.items()},
-        scores={(RECALL, key, (chunk,)): SPENT if key == second else 1.0 for key, chunk in returned.items()},
+        verdicts={(key, one): SPENT if one == "topic" else YES for key, many in returned.items() for one in many},
+        scores={(RECALL, key, tuple(many)): SPENT if key == second else 1.0 for key, many in returned.items()},
         usage=Usage(calls=2, stopped=SPENT.reason),
     )
     found = scores(metric, run, ended)
