@@ -228,6 +228,15 @@ def test_the_interval_of_a_sum_over_strata_adds_theirs_in_squares() -> None:
         assert (standing.interval.low, standing.interval.high) == pytest.approx(ends)
 
 
+@pytest.mark.parametrize(("behind", "members"), [(0.15, 2), (0.18, 1)])
+def test_a_loss_not_seen_is_the_usual_one_of_the_kind_of_queries_that_counts_most(behind: float, members: int) -> None:
+    """In scope that is 1.6 × 0.5, on the half of 30 that scores at all; on 30 others a cell is behind, by 0.4 × so."""
+    found = np.where(np.arange(60) < 30, np.arange(60) % 2 / 2, NAN)[:, None] * np.ones(2)
+    silent = np.where(np.isnan(found), [1.0, 1 - behind], NAN)
+    made = combine({"found": 0.8, "silent": 0.2}, {"found": found, "silent": silent}, is_bounded=True)
+    assert len(choose(made, cells([1, 2])).best_set) == members
+
+
 def test_a_query_that_only_some_cells_score_is_dropped_by_all_metrics() -> None:
     holed = KNOWN["ndcg"].copy()
     holed[3, 1] = NAN

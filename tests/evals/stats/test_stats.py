@@ -16,7 +16,7 @@ from evals.stats import intervals as stats
 from evals.stats.abstention import promise, queries_that_promise, shortest_between, signal
 from evals.stats.best import compare_with_best
 from evals.stats.intervals import auroc_interval, bounded_intervals
-from evals.stats.paired import compare, holm, sign_flip
+from evals.stats.paired import agreed, compare, holm, sign_flip
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 40, 88, 1_000])
@@ -340,6 +340,7 @@ def test_published_values() -> None:
     assert (low, high) == pytest.approx((-0.1240, -0.0054), abs=5e-5)
     found = compare(np.maximum(-moved, 0).tolist(), np.maximum(moved, 0).tolist(), 0)
     assert (found.interval.low, found.interval.high) == pytest.approx((low, 0.0))  # as p is above 0.05
+    assert agreed(0.1, 0.3, 0.05) == (stats.Interval(low=0.0, high=0.3), 0.05)  # 5% is not below 5%
 
 
 @pytest.mark.parametrize("n", [2, 5, 12])
