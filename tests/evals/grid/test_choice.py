@@ -237,6 +237,14 @@ def test_a_loss_not_seen_is_the_usual_one_of_the_kind_of_queries_that_counts_mos
     assert len(choose(made, cells([1, 2])).best_set) == members
 
 
+@pytest.mark.parametrize(("behind", "members"), [(0.07, 2), (0.1, 1)])
+def test_a_loss_not_seen_is_the_usual_score_of_queries_that_some_cell_loses(behind: float, members: int) -> None:
+    """That is 1 on one query, though the best cell's mean is 0.6."""
+    best = np.where(np.arange(60) < 30, 0.2, 1.0)
+    other = np.where(np.arange(60) < 30, 0.2 - behind, np.arange(60) < 59)
+    assert len(chosen(np.column_stack([best, other]), [1, 2]).best_set) == members
+
+
 def test_a_query_that_only_some_cells_score_is_dropped_by_all_metrics() -> None:
     holed = KNOWN["ndcg"].copy()
     holed[3, 1] = NAN

@@ -179,6 +179,16 @@ def test_auto_judges_until_the_interval_is_nearly_that_of_all(
     assert judging.drawn == frozenset(order[: len(judging.drawn)])
 
 
+def test_auto_judges_few_where_the_cheap_judge_agrees_though_labels_do_not(
+    judged_world: JudgedRounds, servers: Servers
+) -> None:
+    env = {"COHERE_API_KEY": CohereChatServer.key, "OPENAI_API_KEY": OpenAIChatServer.key}
+    few = judged_world.config.sweep.model_copy(update={"mode": ("semantic",), "top_k": (1, 3), "threshold": (0.0,)})
+    config, second = judged_world.config.model_copy(update={"sweep": few}), {"model": LARGE, "sample": "auto"}
+    judging = judged_world.grid(servers[0], config, env=env, second=second).judging
+    assert judging is not None and judging.drawn is not None and len(judging.drawn) == 20
+
+
 def test_of_a_failed_query_the_bounds_are_those_where_it_counts_0_and_1() -> None:
     """Of 60 queries 20 are judged, and labels mostly agree with the verdicts; another query has no reference."""
     rng = np.random.default_rng(0)
