@@ -113,6 +113,8 @@ def test_costs_are_those_of_the_whole_run() -> None:
     paid = judging(usage=Usage(calls=7, hits=3, tokens_in=1000, tokens_out=50, usd=0.25))
     expected = {"calls": 7, "cache_hits": 3, "tokens": 1050, "usd": 0.25}
     assert {name: figure(f"cost/judge_{name}", paid).value for name in expected} == expected
+    written = [METRICS[f"cost/judge_{name}"].written(value) for name, value in expected.items()]
+    assert written == ["7", "3", "1,050", "0.2500"]
     unpriced = figure("cost/judge_usd", judging())
     assert unpriced.value is None and unpriced.note == "no price for cohere:command in judge.prices"
     for name in METRICS:
