@@ -124,6 +124,8 @@ def test_of_cheaper_cells_within_the_margin_the_cheapest_is_recommended_and_of_t
     assert chosen(values, [1, 1.5, 2, 0]).recommended.cell == 0
     assert chosen(values, [1, 1.5, 2, 0], margin=0.005).recommended.cell == 1
     assert chosen(values, [2, 2, 2, 2]).recommended.cell == 2
+    exactly = chosen(np.tile([0.25, 0.5], (60, 1)), [1, 2], margin=0.25)
+    assert "every cheaper cell is behind it by 0.25 or more" in reason(exactly)
 
 
 def test_a_threshold_that_is_good_for_nothing_seen_is_not_taken_for_the_tokens_it_saves() -> None:
@@ -224,6 +226,23 @@ def test_the_interval_of_a_sum_over_strata_adds_theirs_in_squares() -> None:
             up += (weight * ((own.high or 0) - mean)) ** 2
         ends = standing.value - sqrt(down), standing.value + sqrt(up)
         assert (standing.interval.low, standing.interval.high) == pytest.approx(ends)
+
+
+@pytest.mark.parametrize(("behind", "members"), [(0.15, 2), (0.18, 1)])
+def test_a_loss_not_seen_is_the_usual_one_of_the_kind_of_queries_that_counts_most(behind: float, members: int) -> None:
+    """In scope that is 1.6 × 0.5, on the half of 30 that scores at all; on 30 others a cell is behind, by 0.4 × so."""
+    found = np.where(np.arange(60) < 30, np.arange(60) % 2 / 2, NAN)[:, None] * np.ones(2)
+    silent = np.where(np.isnan(found), [1.0, 1 - behind], NAN)
+    made = combine({"found": 0.8, "silent": 0.2}, {"found": found, "silent": silent}, is_bounded=True)
+    assert len(choose(made, cells([1, 2])).best_set) == members
+
+
+@pytest.mark.parametrize(("behind", "members"), [(0.07, 2), (0.1, 1)])
+def test_a_loss_not_seen_is_the_usual_score_of_queries_that_some_cell_loses(behind: float, members: int) -> None:
+    """That is 1 on one query, though the best cell's mean is 0.6."""
+    best = np.where(np.arange(60) < 30, 0.2, 1.0)
+    other = np.where(np.arange(60) < 30, 0.2 - behind, np.arange(60) < 59)
+    assert len(chosen(np.column_stack([best, other]), [1, 2]).best_set) == members
 
 
 def test_a_query_that_only_some_cells_score_is_dropped_by_all_metrics() -> None:

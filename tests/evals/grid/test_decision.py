@@ -169,8 +169,9 @@ def test_what_no_threshold_can_be_chosen_for_is_said_first() -> None:
 
 @pytest.mark.parametrize(("weight", "which"), [(0, "out-of-scope"), (1, "in-scope")])
 def test_a_weight_that_leaves_a_side_out_is_said(grid_of: Callable[..., Any], weight: int, which: str) -> None:
-    made = grid_of(objective__out_of_scope=weight)
-    assert f"objective.out_of_scope is {weight}: {which} queries have no part in the choice" in made.notes
+    made, said = grid_of(objective__out_of_scope=weight), f"objective.out_of_scope is {weight}: {which} queries have"
+    assert f"{said} no part in the choice" in made.notes
+    assert said not in "".join(grid_of(objective__out_of_scope=weight, sweep={"top_k": "1:5"}).notes), "no threshold"
     gain, *_ = columns(made)
     first = made.swept.decision.levels[0]
     assert made.swept.decision.weight == weight and first.cell is not None

@@ -190,6 +190,16 @@ def test_all_cells_are_judged_on_the_beginning_of_the_order_and_corrected_with_o
     assert summary.sampled is not None and (summary.n, summary.sampled.queries) == (DRAWN, QUERIES)
 
 
+def test_a_sample_of_which_one_query_has_an_answer_ranks_no_cells(
+    judged_world: JudgedRounds, server: CohereChatServer
+) -> None:
+    cases = judged_world.bench.golden.cases[:3]
+    first = judging_order(cases, judged_world.config.seed)[0]
+    cases = tuple(c if c.id == first else c.model_copy(update={"reference_answer": None}) for c in cases)
+    swept = judged_world.grid(server, cases=cases, sample=2).swept
+    assert (swept.chosen, swept.ranking.reason) == (None, f"{PRECISION} scores no query")
+
+
 def test_auto_judges_until_the_interval_is_nearly_that_of_all(
     judged_world: JudgedRounds, server: CohereChatServer
 ) -> None:
@@ -197,6 +207,16 @@ def test_auto_judges_until_the_interval_is_nearly_that_of_all(
     assert judging is not None and judging.drawn is not None and 20 <= len(judging.drawn) <= QUERIES
     order = judging_order(judged_world.cases, judged_world.config.seed)
     assert judging.drawn == frozenset(order[: len(judging.drawn)])
+
+
+def test_auto_judges_few_where_the_cheap_judge_agrees_though_labels_do_not(
+    judged_world: JudgedRounds, servers: Servers
+) -> None:
+    env = {"COHERE_API_KEY": CohereChatServer.key, "OPENAI_API_KEY": OpenAIChatServer.key}
+    few = judged_world.config.sweep.model_copy(update={"mode": ("semantic",), "top_k": (1, 3), "threshold": (0.0,)})
+    config, second = judged_world.config.model_copy(update={"sweep": few}), {"model": LARGE, "sample": "auto"}
+    judging = judged_world.grid(servers[0], config, env=env, second=second).judging
+    assert judging is not None and judging.drawn is not None and len(judging.drawn) == 20
 
 
 def test_of_a_failed_query_the_bounds_are_those_where_it_counts_0_and_1() -> None:

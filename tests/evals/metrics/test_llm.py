@@ -82,12 +82,12 @@ def test_when_judging_ends_early_no_empty_result_behind_counts(metric: str) -> N
     """Else the mean would be of what was judged and of all that is empty, and sink with every query not judged."""
     cases = [observe("pose", [], id=case_id).case for case_id in "abcdef"]
     first, empty_before, second, empty_behind, judged_all_the_same, last = judging_order(cases, 0)
-    returned = {first: "forward", second: "topic", judged_all_the_same: "soup"}
+    returned = {first: ["forward"], second: ["forward", "topic"], judged_all_the_same: ["soup"]}
     order = (first, empty_before, second, empty_behind, judged_all_the_same, last)
-    run = [observe("pose", [returned[key]] if key in returned else [], id=key) for key in order]
+    run = [observe("pose", returned.get(key, []), id=key) for key in order]
     ended = judging(
-        verdicts={(key, chunk): SPENT if key == second else YES for key, chunk in returned.items()},
-        scores={(RECALL, key, (chunk,)): SPENT if key == second else 1.0 for key, chunk in returned.items()},
+        verdicts={(key, one): SPENT if one == "topic" else YES for key, many in returned.items() for one in many},
+        scores={(RECALL, key, tuple(many)): SPENT if key == second else 1.0 for key, many in returned.items()},
         usage=Usage(calls=2, stopped=SPENT.reason),
     )
     found = scores(metric, run, ended)
@@ -116,6 +116,8 @@ def test_costs_are_those_of_the_whole_run() -> None:
     paid = judging(usage=Usage(calls=7, hits=3, tokens_in=1000, tokens_out=50, usd=0.25))
     expected = {"calls": 7, "cache_hits": 3, "tokens": 1050, "usd": 0.25}
     assert {name: figure(f"cost/judge_{name}", paid).value for name in expected} == expected
+    written = [METRICS[f"cost/judge_{name}"].written(value) for name, value in expected.items()]
+    assert written == ["7", "3", "1,050", "0.2500"]
     unpriced = figure("cost/judge_usd", judging())
     assert unpriced.value is None and unpriced.note == "no price for cohere:command in judge.prices"
     for name in METRICS:

@@ -241,6 +241,10 @@ def test_hand_computed_and_without_its_queries_a_reason(name: str, value: float,
     assert without.note in ("no query of this kind", "needs in-scope and out-of-scope queries")
 
 
+def test_only_a_relevant_chunk_is_a_relevant_one_above_half() -> None:
+    assert scored("scope/relevant_above_half", [observe(results("a", "b", scores=[0.9, 0.4]), {"b": 1})]) == [0.0]
+
+
 def test_the_auroc_has_the_interval_of_so_many_queries_of_each_scope() -> None:
     found, expected = over("scope/auroc", RUN), stats.auroc_interval(4 / 6, 3, 2)
     assert (found.ci_low, found.ci_high) == pytest.approx((expected.low, expected.high))

@@ -291,12 +291,15 @@ def test_the_cell_of_the_least_bound_is_chosen_before_the_one_of_the_best_mean()
     assert found.chosen == 1 and found.within[1] < found.within[0]
 
 
-def test_how_queries_in_scope_and_others_differ_is_no_chance_for_users() -> None:
-    """The first is ahead by 0.5 on each query in scope, and behind by 0.8 on each of as many others: by 0.1 in all."""
+@pytest.mark.parametrize(("others", "behind", "users"), [(40, 0.8, [0]), (10, 1.8, [0]), (9, 1.8, [0, 1])])
+def test_how_queries_in_scope_and_others_differ_is_no_chance_for_users(
+    others: int, behind: float, users: list[int]
+) -> None:
+    """The first is ahead by 0.5 on each in scope, and in all; it is unless the others are too few to be a kind."""
     scores = np.tile([0.8, 0.3], (40, 1))
-    alone = np.vstack([np.zeros((40, 2)), np.tile([0.0, 0.8], (40, 1))])
+    alone = np.vstack([np.zeros((40, 2)), np.tile([0.0, behind], (others, 1))])
     found = Judge(scores).rounds(np.zeros_like(scores), alone=alone)
-    assert found.users.tolist() == [True, False]
+    assert np.flatnonzero(found.users).tolist() == users
 
 
 @pytest.mark.parametrize(("total", "most"), [(1, 90), (90, 1)])

@@ -16,7 +16,7 @@ from evals.stats import intervals as stats
 from evals.stats.abstention import promise, queries_that_promise, shortest_between, signal
 from evals.stats.best import compare_with_best
 from evals.stats.intervals import auroc_interval, bounded_intervals
-from evals.stats.paired import compare, holm, sign_flip
+from evals.stats.paired import agreed, compare, holm, sign_flip
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 40, 88, 1_000])
@@ -82,8 +82,10 @@ def _newcombe_end(area: float, m: int, n: int, side: Literal["low", "high"]) -> 
 
     def gap(theta: Any) -> Any:
         spread = theta * (1 - theta) * (1 + star * ((1 - theta) / (2 - theta) + theta / (1 + theta))) / (m * n)
-        return ((area - theta) ** 2 - norm.ppf(0.975) ** 2 * spread) ** 2
+        return ((area - theta) ** 2 / spread - norm.ppf(0.975) ** 2) ** 2
 
+    if area == (side == "high"):
+        return area
     grid = np.linspace(1e-6, area - 1e-6, 4_001) if side == "low" else np.linspace(area + 1e-6, 1 - 1e-6, 4_001)
     best = int(np.argmin(gap(grid)))
     bounds = (grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)])
@@ -91,7 +93,7 @@ def _newcombe_end(area: float, m: int, n: int, side: Literal["low", "high"]) -> 
 
 
 @pytest.mark.parametrize(("m", "n"), [(40, 24), (132, 44), (10, 60), (2, 2)])
-@pytest.mark.parametrize("area", [0.1, 0.5, 0.73, 0.9])
+@pytest.mark.parametrize("area", [0.0, 0.1, 0.5, 0.73, 0.9, 1.0])
 def test_of_the_auroc_it_is_an_independent_numerical_solution(area: float, m: int, n: int) -> None:
     found = stats.auroc_interval(area, m, n)
     expected = _newcombe_end(area, m, n, "low"), _newcombe_end(area, m, n, "high")
@@ -338,6 +340,7 @@ def test_published_values() -> None:
     assert (low, high) == pytest.approx((-0.1240, -0.0054), abs=5e-5)
     found = compare(np.maximum(-moved, 0).tolist(), np.maximum(moved, 0).tolist(), 0)
     assert (found.interval.low, found.interval.high) == pytest.approx((low, 0.0))  # as p is above 0.05
+    assert agreed(0.1, 0.3, 0.05) == (stats.Interval(low=0.0, high=0.3), 0.05)  # 5% is not below 5%
 
 
 @pytest.mark.parametrize("n", [2, 5, 12])
