@@ -18,7 +18,7 @@ from mlflow import MlflowClient
 
 from evals import Experiment
 from evals.config.files import PRESETS
-from evals.metrics import choose
+from evals.metrics import choose, within
 from evals.report.parsing import parse
 from retrievers.config import RetrieverConfig, dump
 from tests.support import recorder
@@ -100,7 +100,7 @@ def test_the_report_has_every_query_of_the_split_every_metric_and_every_criterio
 ) -> None:
     golden = [json.loads(line) for line in (handbook / "golden.jsonl").read_text().splitlines()]
     assert [row["id"] for row in report["queries"]] == [case["id"] for case in golden if case["split"] == "test"]
-    metrics = choose(["*"], [1, 4], reach=RetrieverConfig(top_k=5, candidates=100))
+    metrics = within(choose(["*"], [1, 4]), RetrieverConfig(top_k=5, candidates=100), [])
     assert set(report["metrics"]) == {*metrics, "queries/pass_rate"}
     default = yaml.safe_load((PRESETS / "default.yaml").read_text())["criteria"]
     conditions = [(gate["metric"], gate["condition"]) for gate in report["criteria"]]

@@ -1,5 +1,6 @@
 """Judged grids, a judge on the loopback that errs: what a proof asks and says, and what a sample of queries tells."""
 
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -191,12 +192,14 @@ def test_all_cells_are_judged_on_the_beginning_of_the_order_and_corrected_with_o
 
 
 def test_a_sample_of_which_one_query_has_an_answer_ranks_no_cells(
-    judged_world: JudgedRounds, server: CohereChatServer
+    judged_world: JudgedRounds, server: CohereChatServer, tmp_path: Path
 ) -> None:
-    cases = judged_world.bench.golden.cases[:3]
-    first = judging_order(cases, judged_world.config.seed)[0]
-    cases = tuple(c if c.id == first else c.model_copy(update={"reference_answer": None}) for c in cases)
-    swept = judged_world.grid(server, cases=cases, sample=2).swept
+    first = judging_order(judged_world.cases[:3], judged_world.config.seed)[0]
+    written = [case.model_dump(mode="json", exclude_unset=True) for case in judged_world.cases[:3]]
+    rows = [json.dumps(row | ({"reference_answer": None} if row["id"] == first else {})) for row in written]
+    (file := tmp_path / "golden.jsonl").write_text("\n".join(rows))
+    dataset = judged_world.config.dataset.model_copy(update={"path": file})
+    swept = judged_world.grid(server, judged_world.config.model_copy(update={"dataset": dataset}), sample=2).swept
     assert (swept.chosen, swept.ranking.reason) == (None, f"{PRECISION} scores no query")
 
 
@@ -212,10 +215,9 @@ def test_auto_judges_until_the_interval_is_nearly_that_of_all(
 def test_auto_judges_few_where_the_cheap_judge_agrees_though_labels_do_not(
     judged_world: JudgedRounds, servers: Servers
 ) -> None:
-    env = {"COHERE_API_KEY": CohereChatServer.key, "OPENAI_API_KEY": OpenAIChatServer.key}
     few = judged_world.config.sweep.model_copy(update={"mode": ("semantic",), "top_k": (1, 3), "threshold": (0.0,)})
     config, second = judged_world.config.model_copy(update={"sweep": few}), {"model": LARGE, "sample": "auto"}
-    judging = judged_world.grid(servers[0], config, env=env, second=second).judging
+    judging = judged_world.grid(servers[0], config, second=second).judging
     assert judging is not None and judging.drawn is not None and len(judging.drawn) == 20
 
 
