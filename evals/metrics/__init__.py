@@ -149,7 +149,7 @@ def choose(
     for pattern in patterns:
         setting = (whole or {}).get(pattern, "")
         fitting = [n for n in selectable if n == pattern or (not setting and fnmatchcase(n, pattern))]
-        named = {pattern, *(n for n in fitting if n.endswith("_at_10"))}  # these are read at top_k (`within`)
+        named = {pattern, *(n for n in fitting if re.match("ranking/.+_at_10$", n))}  # read at top_k (`within`)
         fitting_lists = [n for n in fitting if n in named or not (reach and selectable[n].reads_beyond(reach))]
         if not fitting_lists:
             raise ExperimentError(f"{setting or 'metrics'}: {_nothing(pattern, fitting, reach, selectable)}")
@@ -179,7 +179,7 @@ def _nothing(pattern: str, fitting: Sequence[str], reach: RetrieverConfig | None
     if fitting and reach:
         return (
             f"{pattern!r} fits only metrics that read more places than there are (top_k {reach.top_k}, candidates "
-            f"{reach.candidates}): {', '.join(fitting)}; raise top_k, or name a metric in full"
+            f"{reach.candidates}): {', '.join(fitting)}; raise these, or name a metric in full"
         )
     if successor := removed(re.sub(r"_at_\d+_of_\d+$|_at_\d+$", "_at_K", pattern)):
         return f"{pattern!r} is no metric any more: {successor}"

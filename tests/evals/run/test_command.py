@@ -288,6 +288,7 @@ FAULTS: Mapping[str, Mapping[str, str]] = {
     "--metrics ranking/hitrate_at_5": {},
     "--metrics ranking/judged_at_5": {},
     "--metrics 'ranking/expected*' --retriever.top-k 4": {},
+    "--metrics 'candidates/ndcg*' --retriever.candidates 5": {},
     "--dataset.split train": {},
     "--metrics ranking/hit_rate_at_5 --criteria '{ranking/mrr_*: \"> 0\"}'": {},
     "--judge.model cohere:command --judge.api-key-env MY_KEY --metrics ragas/llm_context_recall": {},
