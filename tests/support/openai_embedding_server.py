@@ -17,7 +17,7 @@ class EmbeddingServer(LoopbackServer):
         if path == "/api/embed":
             return Reply.json({"model": body["model"], "embeddings": [vector(text) for text in body["input"]]})
         if not any(KEY in request.headers.get(name, "") for name in KEY_HEADERS):
-            return Reply.json(REFUSED, 401)
+            return Reply.json(REFUSED if path == "/v1/embeddings" else {"message": "unauthorized"}, 401)
         if path.endswith("/embeddings"):
             return answered([vector(text)[: body.get("dimensions")] for text in body["input"]])
         if path.endswith(":batchEmbedContents"):

@@ -294,7 +294,7 @@ def test_a_run_that_is_killed_leaves_the_collection_whole_or_as_it_was(on_disk: 
         lasts = time.monotonic() - began
     for version in range(2, KILLS):
         new = written(version)
-        run(draw.uniform(0.2, 1.1) * lasts)
+        run(draw.uniform(0.2, 1.5) * lasts)
         now = found()
         assert now in (before, new)
         came.add(now == new)
