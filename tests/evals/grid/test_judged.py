@@ -88,6 +88,7 @@ def holds(result: Any, everything: Any, margin: float) -> Any:
     return proof
 
 
+@pytest.mark.slow
 def test_a_proof_is_true_of_all_verdicts_and_takes_fewer_of_them_where_labels_have_a_part_in_the_objective(
     judged_world: JudgedRounds, server: CohereChatServer
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_dropped_cell_buys_nothing_further(judged_world: JudgedRounds, server:
     assert late
 
 
+@pytest.mark.slow
 def test_what_the_cheap_judge_foretells_is_proved_with_fewer_verdicts_of_the_strong_one(
     judged_world: JudgedRounds, servers: Servers
 ) -> None:
