@@ -33,8 +33,6 @@ SCORES: Mapping[str, Scorer] = {
     **ranking.SCORES, **texts.SCORES, **llm.SCORES, **metadata.SCORES, **scope.SCORES, **outcomes.SCORES,
 }  # fmt: skip
 FIGURES: Mapping[str, Callable[[Observed, Context], Summary]] = {**llm.FIGURES, **scope.FIGURES, **timing.FIGURES}
-
-
 _ROWS: Mapping[str, dict[str, Any]] = yaml.load(
     files("evals.metrics").joinpath("table.yaml").read_text(encoding="utf-8"),
     getattr(yaml, "CSafeLoader", yaml.SafeLoader),
