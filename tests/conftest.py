@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is there: tests run side by side, threads would wait
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every worker and command compiles everything anew
 
+import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -44,6 +45,16 @@ def pytest_collection_finish() -> None:
 def kept_stores() -> Iterator[None]:
     yield
     remove_stores()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every client of a server reads the authorities of certificates; all there are take it 25 ms."""
+    first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----\n")
+    (file := tmp_path_factory.mktemp("authority") / "one.pem").write_text(first + end, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(file))
+        yield
 
 
 @pytest.fixture(scope="session")

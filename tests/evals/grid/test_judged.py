@@ -44,12 +44,12 @@ class JudgedRounds:
         )
         index_if_stale(self.config, {}, silent)
         self.cases, _, oracle = known_of(self.config)
-        self.labels = oracle.labels
+        self.labels, self.store = oracle.labels, folder / "verdicts.sqlite"
 
     def grid(self, server: CohereChatServer, config: ExperimentConfig | None = None, **changes: Any) -> Any:
-        """Return the sweep, with other settings of the judge."""
+        """Return the sweep with other settings of the judge, whose verdicts are all bought."""
         with tempfile.TemporaryDirectory() as folder:
-            judge = judge_settings(server, cache_path=Path(folder) / "verdicts.sqlite", **changes)
+            judge = judge_settings(server, **{"cache_path": Path(folder) / "verdicts.sqlite", **changes})
             return measured((config or self.config).model_copy(update={"judge": judge}), KEYS)
 
 
@@ -58,7 +58,7 @@ def judged_world(tmp_path_factory: pytest.TempPathFactory) -> JudgedRounds:
     return JudgedRounds(tmp_path_factory.mktemp("judged_world"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server(judged_world: JudgedRounds) -> Iterator[CohereChatServer]:
     with CohereChatServer(Oracle(judged_world.labels, false_useful=0.05, false_useless=0.1)) as running:
         yield running
@@ -94,18 +94,20 @@ def test_a_proof_is_true_of_all_verdicts_and_takes_fewer_of_them_where_labels_ha
 ) -> None:
     objective = ObjectiveConfig(metrics={PRECISION: 0.5, "ranking/ndcg_at_3": 0.5})
     config = judged_world.config.model_copy(update={"objective": objective})
+    before = len(server.chats)
     everything = judged_world.grid(server, config)
-    calls = len(server.chats)
+    calls = len(server.chats) - before
     proof = holds(judged_world.grid(server, config, stop={"margin": 0.05}), everything, 0.05)
     # Of two chunks with the same text the model is asked once.
-    assert proof.verdicts - 2 <= len(server.chats) - calls <= proof.verdicts < proof.all_questions * 0.75
+    assert proof.verdicts - 2 <= len(server.chats) - before - calls <= proof.verdicts < proof.all_questions * 0.75
     assert calls <= proof.all_questions <= calls + 2
 
 
 def test_a_dropped_cell_buys_nothing_further(judged_world: JudgedRounds, server: CohereChatServer) -> None:
+    before = len(server.chats)
     result = judged_world.grid(server, stop={"margin": 0.0})
     proof, grid = result.swept.proof, result.swept.grid
-    prompts = {chat.prompt for chat in server.chats}
+    prompts = {chat.prompt for chat in server.chats[before:]}
     texts = {case.id: case.query for case in judged_world.cases}
     drawn, inside = proof.judged, [case.in_scope for case in grid.pool.cases]
     dropped = drawn.sum(axis=0) < proof.n
@@ -163,7 +165,8 @@ DRAWN = 24
 def test_all_cells_are_judged_on_the_beginning_of_the_order_and_corrected_with_one_weight(
     judged_world: JudgedRounds, server: CohereChatServer
 ) -> None:
-    sampled, whole = judged_world.grid(server, sample=DRAWN), judged_world.grid(server)
+    store = {"cache_path": judged_world.store}
+    sampled, whole = judged_world.grid(server, sample=DRAWN, **store), judged_world.grid(server, **store)
     drawn = set(judging_order(judged_world.cases, judged_world.config.seed)[:DRAWN])
     assert sampled.judging is not None and sampled.judging.drawn == frozenset(drawn)
     metric, grid = metric_of(PRECISION), sampled.swept.grid
@@ -208,7 +211,7 @@ def test_a_sample_of_which_one_query_has_an_answer_ranks_no_cells(
 def test_auto_judges_until_the_interval_is_nearly_that_of_all(
     judged_world: JudgedRounds, server: CohereChatServer
 ) -> None:
-    judging = judged_world.grid(server, sample="auto").judging
+    judging = judged_world.grid(server, sample="auto", cache_path=judged_world.store).judging
     assert judging is not None and judging.drawn is not None and 20 <= len(judging.drawn) <= QUERIES
     order = judging_order(judged_world.cases, judged_world.config.seed)
     assert judging.drawn == frozenset(order[: len(judging.drawn)])
