@@ -79,7 +79,7 @@ class World:
     """Cranfield indexed twice: in our embedded store, and by langchain-qdrant in memory."""
 
     def __init__(self, data: Path, folder: Path) -> None:
-        from benchmarks import cranfield
+        from benchmarks import embedding_models as cranfield
         from retrievers.embedding.models import make_embeddings
         from retrievers.indexing.chunking import point_id
         from retrievers.records import Chunk
@@ -96,7 +96,7 @@ class World:
 
     def opened(self) -> Any:
         """Our retriever at depth 20."""
-        from benchmarks import cranfield
+        from benchmarks import embedding_models as cranfield
 
         return cranfield.opened(self.config, {"candidates": DEPTH, "top_k": DEPTH})
 

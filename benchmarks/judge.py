@@ -70,7 +70,7 @@ def warm_up() -> None:
 
 def cranfield(data: Path, folder: Path, depth: int = DEPTH) -> tuple[list[Any], Mapping[str, Any]]:
     """What each query returned, and to each query the texts that are useful and the statements they support."""
-    import benchmarks.cranfield as collection
+    from benchmarks import embedding_models as collection
     from evals.cases.relevance import Relevance
     from evals.collect.observations import Observation
     from evals.collect.passes import collect

@@ -10,7 +10,7 @@ what a judge would; without, what a result has in common with the reference answ
   the reference answer of which the result holds at least three quarters of the distinct words. These are of different
   scales, and so the first that all queries have serves for all; where there is none, nothing is corrected.
 
-How well each foretells a judge: docs/method.md, by `benchmarks/proxies.py`.
+How well each foretells a judge: docs/method.md, by `benchmarks/handbook.py`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
