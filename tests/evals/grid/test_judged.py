@@ -165,7 +165,7 @@ DRAWN = 24
 def test_all_cells_are_judged_on_the_beginning_of_the_order_and_corrected_with_one_weight(
     judged_world: JudgedRounds, server: CohereChatServer
 ) -> None:
-    store = {"cache_path": judged_world.store}
+    store: dict[str, Any] = {"cache_path": judged_world.store}
     sampled, whole = judged_world.grid(server, sample=DRAWN, **store), judged_world.grid(server, **store)
     drawn = set(judging_order(judged_world.cases, judged_world.config.seed)[:DRAWN])
     assert sampled.judging is not None and sampled.judging.drawn == frozenset(drawn)
