@@ -82,14 +82,16 @@ class Row(NamedTuple):
     later: int
     store: str  # what is said of Qdrant
     model: str  # what is said of the server of a model
+    judge: str = ""  # and of a judge's
 
 
-PAGE = "<html>a page of the proxy's</html>"
+PROXYS = {status: Fault(reply=Reply.html("<html>a page of the proxy's</html>", status)) for status in (200, 502)}
+NO_JSON, LATE_SAID = "base_url right|Expecting value", "no answer in time; raise judge.timeout_s"
 LOST, UNREAD = "cannot be reached .*; does it run", r"cannot be read or written \(.*\); is it Qdrant, and the address"
 TABLE = {
     "dropped": Row(Fault(reset=True), ATTEMPTS, 8, 8, LOST, "ReadError|Connection error"),
     "dropped in mid-answer": Row(Fault(torn=True), ATTEMPTS, 8, 8, LOST, "ReadError|Connection error"),
-    "no answer in time": Row(Fault(slow=True), ATTEMPTS, 3, 3, "no answer in time; raise store.timeout_s", "in time"),
+    "no answer in time": Row(Fault(slow=True), ATTEMPTS, 3, 3, "in time; raise store.timeout_s", "in time", LATE_SAID),
     "401": Row(error(401), 1, 1, 2, "401 Unauthorized: .*_API_KEY was refused", "401, the API key was refused"),
     "403": Row(error(403), 1, 1, 2, "403 Forbidden: .*_API_KEY may not do this", "403, the API key may not do this"),
     "404": Row(error(404), 1, 1, 2, "404 Not Found: .*is the address that of Qdrant", r"status 404, refused \*\*\*"),
@@ -97,18 +99,15 @@ TABLE = {
     "429": Row(error(429), ATTEMPTS, 1, 1, "429 Too Many Requests: .*come too fast", r"429, refused \*\*\*"),
     "500": Row(error(500), ATTEMPTS, 8, 8, "500 Internal Server Error: .*see the log", r"status 500, refused \*\*\*"),
     "503": Row(error(503), ATTEMPTS, 8, 8, "503 Service Unavailable: .*see the log", r"status 503, refused \*\*\*"),
-    "a proxy's 502": Row(
-        Fault(reply=Reply.html(PAGE, 502)), ATTEMPTS, 8, 8, "502 Bad Gateway: see the log", "status 502"
-    ),
-    "a proxy's 200": Row(
-        Fault(reply=Reply.html(PAGE, 200)), 1, 8, 8, UNREAD, "base_url right|'str' object|a page of the proxy's"
-    ),
-    "JSON cut off": Row(Fault(reply=Reply(body=b'{"a": [')), 1, 8, 8, UNREAD, "base_url right|Expecting value"),
+    "a proxy's 502": Row(PROXYS[502], ATTEMPTS, 8, 8, "502 Bad Gateway: see the log", "status 502"),
+    "a proxy's 200": Row(PROXYS[200], 1, 8, 8, UNREAD, "base_url right|'str' object|a page of the proxy's"),
+    "JSON cut off": Row(Fault(reply=Reply(body=b'{"a": [')), 1, 8, 8, UNREAD, NO_JSON),
     "other JSON": Row(Fault(reply=Reply(body=b'{"hello": "world"}')), 1, 8, 8, UNREAD, "Error, "),
-    "too large": Row(
-        Fault(reply=Reply(body=b" " * 200_000)), 1, 8, 8, "more than 100,000 bytes", "base_url right|Expecting value"
+    "no choice": Row(
+        Fault(reply=Reply.json({"choices": [], "message": None})), 1, 8, 8, UNREAD, "", "cannot be read: "
     ),
-    "nothing": Row(Fault(reply=Reply()), 1, 8, 8, UNREAD, "base_url right|Expecting value"),
+    "too large": Row(Fault(reply=Reply(body=b" " * 200_000)), 1, 8, 8, "more than 100,000 bytes", NO_JSON),
+    "nothing": Row(Fault(reply=Reply()), 1, 8, 8, UNREAD, NO_JSON),
 }
 faults = pytest.mark.parametrize("row", TABLE.values(), ids=TABLE)
 
@@ -271,63 +270,40 @@ Chat = type[CohereChatServer] | type[OpenAIChatServer]
 
 @chats
 @faults
-def test_a_judge_that_fails_at_the_first_call_ends_the_run(chat: Chat, row: Row) -> None:
-    with (
-        chat(oracle()) as server,
-        judge_of(server, timeout_s=0.5 if row.fault.slow else 10) as judge,
-        server.failing(row.fault),
-    ):
-        asked = ask(judge, server, "topic")
-    of_one_prompt = row is TABLE["413"]
-    assert (asked.said, asked.requests) == (Failure if of_one_prompt else JudgeError, row.first)
-    assert re.search(row.model, asked.told) and "SECRET" not in asked.told
-    assert of_one_prompt or re.match("the judge .* (failed at the first call|let no call through for)", asked.told)
-
-
-@chats
-@faults
-def test_a_judge_that_fails_later_leaves_a_failure(chat: Chat, row: Row) -> None:
+@pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
+def test_a_judge_that_fails_first_ends_the_run_and_later_leaves_a_failure(chat: Chat, row: Row, first: bool) -> None:
     with chat(oracle()) as server, judge_of(server, timeout_s=0.5 if row.fault.slow else 10) as judge:
-        assert ask(judge, server, "soup").said is ChunkVerdict
+        assert first or ask(judge, server, "soup").said is ChunkVerdict
         with server.failing(row.fault):
-            asked = ask(judge, server, "topic")
+            said, told, requests = ask(judge, server, "topic")
+        assert re.search(row.model, told) and row.judge in told and "SECRET" not in told
+        if first:
+            of_one_prompt = row is TABLE["413"]
+            assert (said, requests) == (Failure if of_one_prompt else JudgeError, row.first)
+            assert of_one_prompt or re.match("the judge .* (failed at the first call|let no call through for)", told)
+            return
         limited = row is TABLE["429"]
-        assert (asked.said, asked.requests) == (Unscored if limited else Failure, row.later)
-        assert re.search(row.model, asked.told) and "SECRET" not in asked.told
-        assert asked.told.endswith(f" ({row.later} attempts)") == (row.later > 1)
+        assert (said, requests) == (Unscored if limited else Failure, row.later)
+        assert told.endswith(f" ({row.later} attempts)") == (row.later > 1)
         if row.later > 1 and not row.fault.slow:
             with server.failing(replace(row.fault, times=row.later - 1)):
                 assert ask(judge, server, "forward")[::2] == (ChunkVerdict, row.later)
 
 
 @chats
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        (error(429, **{"Retry-After": "4000"}), "asks to wait 4,000 s, and a run waits at most 0 s"),
-        (Fault(slow=True), "no answer in time; raise judge.timeout_s; check"),
-        (NO_CREDIT, "status 429, You exceeded your current quota"),
-        (Fault(reply=Reply.json({"choices": [], "id": "x", "message": None})), "the answer cannot be read: "),
-    ],
-    ids=["long", "slow", "no credit", "no answer"],
-)
-def test_a_judge_says_what_the_server_said_and_which_setting_it_is(chat: Chat, fault: Fault, said: str) -> None:
-    with (
-        chat(oracle()) as server,
-        judge_of(server, timeout_s=0.3 if fault.slow else 10) as judge,
-        server.failing(fault),
-    ):
-        assert said in ask(judge, server, "topic").told
-
-
-@chats
-def test_a_judge_that_is_not_there_ends_the_run(chat: Chat) -> None:
+def test_a_judge_that_is_not_there_or_can_give_nothing_for_long_ends_the_run(chat: Chat) -> None:
     port = free_port()
     with chat(oracle()) as server, judge_of(server, base_url=f"http://127.0.0.1:{port}/v1") as judge:
         asked = ask(judge, server, "topic")
     assert asked.said is JudgeError
     reason = rf"failed at the first call: .*Connect call failed \('127.0.0.1', {port}\)"
     assert re.search(rf"at http://127.0.0.1:{port}/v1 {reason}; check judge.model, judge.base_url", asked.told)
+    for fault, said in (
+        (error(429, **{"Retry-After": "4000"}), "asks to wait 4,000 s, and a run waits at most 0 s"),
+        (NO_CREDIT, "status 429, You exceeded your current quota"),
+    ):
+        with chat(oracle()) as server, judge_of(server) as judge, server.failing(fault):
+            assert said in ask(judge, server, "topic").told
 
 
 # Faults of libraries that the table has not, how long they are repeated, answers that fit
@@ -413,13 +389,8 @@ PASSING, LASTING = StoreError("busy").marked(transient=True), StoreError("refuse
     [
         # Who asks to wait is waited for, and not pestered.
         *(([wants_a_wait(s), None], 0, None, "done", [max(s, 0.25)]) for s in (0, 0.001, 5)),
-        (
-            [PASSING],
-            0.25,
-            None,
-            "busy (5 attempts in 5.0 s)",
-            [0.25, 0.5, 1, 2],
-        ),  # an application tries for five seconds
+        # An application tries for five seconds.
+        ([PASSING], 0.25, None, "busy (5 attempts in 5.0 s)", [0.25, 0.5, 1, 2]),
         ([PASSING], 5, None, "busy", []),  # one request took all the time
         ([PASSING, LASTING], 0, None, "refused (2 attempts in 0.2 s)", [0.25]),
         ([PASSING], 0, 0, "busy", []),
@@ -463,10 +434,7 @@ def test_a_run_outlives_a_store_that_restarts_says_so_once_and_counts_no_failed_
         attempt(action(clock, [PASSING] * 20 + [None], lasts=0.5), name="store")
         assert working_time() - before == pytest.approx(0.5), "of all requests the last alone"
         attempt(action(clock, [wants_a_wait(7), None]), name="store")
-    assert caplog.messages == [
-        "store: trying again for up to 60 s: busy",
-        "store: waiting 7 s, as asked: busy",
-    ]
+    assert caplog.messages == ["store: trying again for up to 60 s: busy", "store: waiting 7 s, as asked: busy"]
 
 
 # Answers; `tests/evals/cases/test_relevance.py` has those without an end
