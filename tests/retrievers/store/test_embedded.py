@@ -154,17 +154,13 @@ def test_too_little_room_is_refused_before(client: EmbeddedClient, monkeypatch: 
         check_room(client.path, NAME, 1_000_000)
 
 
-def test_a_folder_that_cannot_be_written_says_what_to_do(
-    client: EmbeddedClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_written_says_so(client: EmbeddedClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: Path) -> None:
         raise RuntimeError("failed to load segment: Read-only file system (os error 30)")
 
     monkeypatch.setattr(building, "opened", fails)
-    with (
-        closing(EmbeddedClient(client.path)) as reader,
-        pytest.raises(StoreError, match=r"30\); .* must be writable, too"),
-    ):
+    said = r"30\); .* must be writable, too"
+    with closing(EmbeddedClient(client.path)) as reader, pytest.raises(StoreError, match=said):
         reader.count(NAME)
 
 
@@ -286,33 +282,21 @@ SEARCHES = st.tuples(BY_MEANING | BY_TERMS, FILTERS, st.sampled_from([None, 0.31
 
 
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")
-@given(
-    points=DRAWN,
-    distance=st.sampled_from([models.Distance.COSINE, models.Distance.DOT]),
-    indexes=st.sets(st.sampled_from([*INDEXES])),
-    searches=st.lists(SEARCHES, min_size=8, max_size=8),
-    conditions=st.lists(st.one_of(CONDITIONS), min_size=20, max_size=20),
-    ids=st.lists(IDS, max_size=6),
-)
-def test_it_answers_as_local_mode(
-    tmp_path_factory: pytest.TempPathFactory,
-    points: list[models.PointStruct],
-    distance: models.Distance,
-    indexes: set[str],
-    searches: list[tuple[Any, Any, float | None, int]],
-    conditions: list[Any],
-    ids: list[int | str],
-) -> None:
+@given(st.data())
+def test_it_answers_as_local_mode(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    points, ids = data.draw(DRAWN), data.draw(st.lists(IDS, max_size=6))
+    distance = data.draw(st.sampled_from([models.Distance.COSINE, models.Distance.DOT]))
+    indexes = data.draw(st.sets(st.sampled_from([*INDEXES])))
+    searches: list[tuple[Any, Any, float | None, int]] = data.draw(st.lists(SEARCHES, min_size=8, max_size=8))
+    conditions = data.draw(st.lists(st.one_of(CONDITIONS), min_size=20, max_size=20))
     params = {"dense": models.VectorParams(size=4, distance=distance)}
     store = EmbeddedClient(tmp_path_factory.mktemp("store"), create=True)
     with closing(store) as edge, closing(QdrantClient(":memory:")) as local:
         kinds = {key: INDEXES[key] for key in indexes}
         with edge.building(NAME, vectors=params, sparse={"bm25": IDF}, indexes=kinds) as made:
+            local.create_collection(NAME, params, {"bm25": IDF})
             for half in (points[::2], points[1::2]):  # in which later ones take the place of earlier ones
                 made.upsert(half)
-        local.create_collection(NAME, params, {"bm25": IDF})
-        for half in (points[::2], points[1::2]):
-            if half:
                 local.upsert(NAME, half)
         for query, given, threshold, count in searches:
             using = "bm25" if isinstance(query, models.SparseVector) else "dense"
