@@ -169,9 +169,7 @@ def test_writing_keeps_to_strict_mode(copy: RetrieverConfig, plain: QdrantClient
 
 
 @pytest.mark.slow
-def test_a_rate_limit_is_kept_to_and_a_batch_larger_than_it_is_split(
-    config: RetrieverConfig, plain: QdrantClient
-) -> None:
+def test_a_rate_limit_is_kept_to_and_larger_batches_are_split(config: RetrieverConfig, plain: QdrantClient) -> None:
     with QdrantRetriever.open(config, env=ENV) as retriever, patient(120):
         with strict(plain, config, read_rate_limit=60):
             statuses = {retriever.search(QUERIES[0], use_cache=False).status for _ in range(90)}
@@ -201,9 +199,7 @@ def test_a_foreign_collection_of_every_distance(plain: QdrantClient, distance: D
 # What happens meanwhile
 
 
-def test_a_collection_that_changes_is_noticed(
-    config: RetrieverConfig, copy: RetrieverConfig, plain: QdrantClient
-) -> None:
+def test_a_changed_collection_is_noticed(config: RetrieverConfig, copy: RetrieverConfig, plain: QdrantClient) -> None:
     assert ranked(copy) == ranked(config)
     with QdrantRetriever.open(copy, env=ENV) as retriever:
         before = collection_facts(retriever)

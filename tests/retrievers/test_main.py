@@ -238,9 +238,6 @@ def signalled(what: signal.Signals) -> int:
     return 0
 
 
-# Errors and signals
-
-
 @pytest.mark.parametrize(
     ("error", "code"),
     [
@@ -252,25 +249,15 @@ def signalled(what: signal.Signals) -> int:
     ],
     ids=repr,
 )
-def test_an_error_is_a_code_and_a_line(
-    error: BaseException, code: int, capsys: Captured, snapshot: SnapshotAssertion
-) -> None:
+def test_an_error_is_a_line(error: BaseException, code: int, capsys: Captured, snapshot: SnapshotAssertion) -> None:
     assert (run(Mock(side_effect=error)), run(lambda: 1)) == (code, 1)
     out, err = capsys.readouterr()
     assert out == "" and err.replace(sys.executable, "PYTHON") == snapshot
 
 
 @SIGNALS
-def test_a_signal_interrupts(what: signal.Signals, capsys: Captured) -> None:
-    before = signal.getsignal(what)
-    assert run(lambda: signalled(what)) == 128 + what
-    assert capsys.readouterr().err == ("interrupted\n" if what == signal.SIGINT else "terminated\n")
-    assert signal.getsignal(what) is before
-
-
-@SIGNALS
-def test_a_signal_cancels_the_work_of_an_event_loop_between_its_steps(what: signal.Signals) -> None:
-    ended = []
+def test_a_signal_interrupts_and_an_event_loop_between_its_steps(what: signal.Signals, capsys: Captured) -> None:
+    before, ended = signal.getsignal(what), list[str]()
 
     async def work() -> int:
         try:
@@ -282,7 +269,10 @@ def test_a_signal_cancels_the_work_of_an_event_loop_between_its_steps(what: sign
             raise
         return 0
 
-    assert run(lambda: asyncio.run(work())) == 128 + what
+    for interrupted in (lambda: signalled(what), lambda: asyncio.run(work())):
+        assert run(interrupted) == 128 + what
+        assert capsys.readouterr().err == ("interrupted\n" if what == signal.SIGINT else "terminated\n")
+        assert signal.getsignal(what) is before
     assert ended == ["went on", "was cancelled"]
 
 
@@ -330,9 +320,6 @@ def test_a_wrong_flag_is_told_with_the_nearest(arguments: str, capsys: Captured,
     done = call(main, arguments.split(), capsys)
     assert done.code == 2
     assert done.err.partition(" (choose")[0] == snapshot, "every Python writes choices otherwise"
-
-
-# Logging and progress
 
 
 SHOWN = {(False, False): "WARNING ERROR", (True, False): "INFO WARNING ERROR", (True, True): "ERROR"}

@@ -118,10 +118,7 @@ NO_CONDITIONS: list[Any] = [
     "", "<= 0.1", ["a >= 0.8", ""], "a >= 0.1, b >= 1, a <= 0.9", "a ", "a => 0.8", "a != 1", "a >= 80%", "a 0.8",
     "a >= low", "a >= " + "1" * 100_000, "a >= 1e999", "a >= nan", "a >= 0x1", {"a": 0.8},
 ]  # fmt: skip
-NO_JSON = [
-    '{"a": 1, "b": 2, "a": 1}',
-    '{\n "a": }', "NaN", "9" * 5_000, "[" * 100_000, '{"a": "\\ud800"}'
-]  # fmt: skip
+NO_JSON = ['{"a": 1, "b": 2, "a": 1}', '{\n "a": }', "NaN", "9" * 5_000, "[" * 100_000, '{"a": "\\ud800"}']
 
 
 def test_what_is_no_range_no_condition_and_no_json_is_told_with_what_was_found(snapshot: SnapshotAssertion) -> None:
@@ -256,8 +253,6 @@ def faults(*layers: Layer, model: Any = RetrieverConfig) -> list[str]:
     return refusal(ConfigError, build, model, layers).splitlines()
 
 
-# What a higher layer replaces
-
 TABLES: dict[str, Any] = {
     "filters": {"metadata.source_url": "/a", "tags": ["b", "c"], "n": 5},
     "abbreviations": {"e.g.": "for example", "R&D": "research"},
@@ -311,9 +306,6 @@ def test_what_the_default_experiment_is_compared_with_goes_with_its_data() -> No
     assert build(ExperimentConfig, [file, layer(seed=1)]).baseline is not None
     for name, value in (("dataset__path", "b.jsonl"), ("dataset__split", "dev")):
         assert build(ExperimentConfig, [file, layer(**{name: value})]).baseline is None
-
-
-# What a layer may say
 
 
 def test_a_relative_path_starts_at_the_folder_of_its_file(file: Path) -> None:
@@ -378,12 +370,7 @@ def test_a_flag_that_is_not_yaml_is_named_and_an_empty_variable_or_one_of_anothe
     assert environment_layer(env).values == {}
 
 
-# Faults
-
-
-def test_every_fault_is_told_at_once_with_value_origin_and_nearest_name(
-    file: Path, snapshot: SnapshotAssertion
-) -> None:
+def test_faults_are_told_at_once_with_value_origin_and_nearest_name(file: Path, snapshot: SnapshotAssertion) -> None:
     layers = [
         environment_layer({"RAG_DEFAULT_TOP_K": "many"}),
         read(file, "mmr_lambda: 1.5\nstore: {pth: x}\ncolection: y\nkeyword_weight: 0.3\n"),
@@ -413,32 +400,27 @@ def test_a_key_in_place_of_its_variable_is_refused_unseen() -> None:
 REMOVED: dict[str, str] = yaml.safe_load(
     files("retrievers.config").joinpath("removed.yaml").read_text(encoding="utf-8")
 )
-COMMANDS = [name for name in REMOVED if name.startswith("retrieval-evals ")]
-METRICS = [name for name in REMOVED if "/" in name]
-SETTINGS = [name for name in REMOVED if name not in {*COMMANDS, *METRICS} and not name.startswith("--")]
 OF_EXPERIMENTS = ("judge", "sweep", "tracking", "objective", "index", "sources", "determinism", "latency")
-CALLS = {name: [*shlex.split(name)[1:], "something"] for name in COMMANDS} | {
-    name: ["run", "--metrics", name.replace("_at_K", "_at_5")] for name in METRICS
-}
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_a_subcommand_or_metric_that_went_names_its_successor(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    done = call(main, CALLS[name], capsys)
-    assert (done.code, REMOVED[name] in done.err) == (2, True), done.err
-    assert done.err.count("\n") == 1 or name in METRICS
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_setting_that_went_names_its_successor_in_a_file_and_as_a_flag(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def calls(name: str, file: Path) -> list[list[object]]:
+    """Return the commands that have what was removed, a setting both in a file and as a flag."""
+    if name.startswith("retrieval-evals "):
+        return [[*shlex.split(name)[1:], "something"]]
+    if "/" in name:
+        return [["run", "--metrics", name.replace("_at_K", "_at_5")]]
     setting, _, value = name.partition("=")
-    first = setting.partition(".")[0]
-    path = setting if first in OF_EXPERIMENTS else f"retriever.{setting}"
-    file = tmp_path / "old.yaml"
+    path = setting if setting.partition(".")[0] in OF_EXPERIMENTS else f"retriever.{setting}"
     file.write_text(yaml.safe_dump(nest({path: value or 1})))
-    for arguments in (["--config", file], [f"--{path.replace('_', '-')}", value or "1"]):
-        done = call(main, ["run", *arguments], capsys)
+    return [["run", "--config", file], ["run", f"--{path.replace('_', '-')}", value or "1"]]
+
+
+@pytest.mark.parametrize("name", [name for name in REMOVED if not name.startswith("--")])
+def test_what_went_names_its_successor(name: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in calls(name, file):
+        done = call(main, arguments, capsys)
         assert (done.code, REMOVED[name] in done.err) == (2, True), done.err
-        assert first.replace("_", "-") in done.err.replace("_", "-")
+        if name.startswith("retrieval-evals "):
+            assert done.err.count("\n") == 1
+        elif "/" not in name:
+            assert re.split("[.=]", name)[0].replace("_", "-") in done.err.replace("_", "-")

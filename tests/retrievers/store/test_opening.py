@@ -121,9 +121,7 @@ def test_an_old_server_is_searched_and_not_written_to(server: QdrantServer, tmp_
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [Fault(reply=Reply(status=429)), Fault(torn=True)], ids=["429", "torn"])
 @pytest.mark.parametrize("on", ["/pages/points", "/exists"])
-def test_indexing_gets_over_faults_and_writes_nothing_twice(
-    server: QdrantServer, tmp_path: Path, clock: Clock, fault: Fault, on: str
-) -> None:
+def test_indexing_gets_over_faults(server: QdrantServer, tmp_path: Path, clock: Clock, fault: Fault, on: str) -> None:
     with server.failing(replace(fault, on=on, times=2)):
         info = described(indexed(tmp_path, store={"url": server.url}))
     assert len(clock.waits) == 2
@@ -133,9 +131,7 @@ def test_indexing_gets_over_faults_and_writes_nothing_twice(
 # TLS
 
 
-def test_the_standard_variable_names_the_authority(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
-) -> None:
+def test_a_standard_variable_names_the_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     ca, context = certified(tmp_path)
     untrusted = r"certificate verify failed.* its certificate's authority in SSL_CERT_FILE\?$"
     with QdrantServer(tls=context) as server:
@@ -202,10 +198,8 @@ def forgotten() -> Iterator[None]:
 @pytest.mark.usefixtures("forgotten")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_what_cannot_be_opened_is_told_and_a_plain_path_unpickles_nothing(tutorial: Path, tmp_path: Path) -> None:
-    with (
-        closing(QdrantClient(path=str(tutorial))),
-        pytest.raises(StoreError, match=r"db: .* close the client that has"),
-    ):
+    said = "db: .* close the client that has"
+    with closing(QdrantClient(path=str(tutorial))), pytest.raises(StoreError, match=said):
         open_client(local(tutorial).store, {})
     folder, ran = tmp_path / "db", tmp_path / "ran"
     with pytest.raises(StoreError, match="a folder of qdrant-client's local mode, and no other, is named local:FOLDER"):
@@ -225,9 +219,7 @@ def test_what_cannot_be_opened_is_told_and_a_plain_path_unpickles_nothing(tutori
     assert ran.exists()
 
 
-def test_written_settings_name_it_from_any_folder(
-    tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_written_settings_find_it_anywhere(tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tutorial.parent)
     named = ["--store.path", "local:db", "--collection", "my_documents"]
     assert main(["inspect", *named, "--write", str(tmp_path / "mine.yaml")]) == 0
@@ -247,11 +239,8 @@ def test_written_settings_name_it_from_any_folder(
 
 
 def test_the_vector_that_is_searched_is_the_named_or_the_only_one(server: QdrantServer) -> None:
-    several = models.VectorParams(
-        size=3,
-        distance=models.Distance.COSINE,
-        multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
-    )
+    comparison = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+    several = DENSE.model_copy(update={"multivector_config": comparison})
     two = {"dense": DENSE, "other": models.VectorParams(size=2, distance=models.Distance.DOT), "colbert": several}
     server.client.create_collection("mine", two, sparse_vectors_config={"bm25": models.SparseVectorParams()})
     info = described(at(server, vector_name="dense"))
