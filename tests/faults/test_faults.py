@@ -28,20 +28,9 @@ from evals.judge import asking
 from evals.judge.judge import Judge
 from evals.judge.tasks import PRECISION
 from evals.judge.verdicts import ChunkVerdict
-from retrievers import QdrantRetriever
+from retrievers import QdrantRetriever, net
 from retrievers.embedding import models
 from retrievers.errors import EmbeddingError, RerankError, RetrievalError, StoreError
-from retrievers.net import (
-    TooLargeError,
-    attempt,
-    exchange,
-    headers_of,
-    is_transient,
-    patient,
-    retry_after_s,
-    timed_out,
-    working_time,
-)
 from retrievers.search import rerank
 from retrievers.text import shown
 from tests.support import cohere_server, openai_embedding_server, qdrant_server
@@ -222,7 +211,7 @@ def test_a_search_raises_the_error_of_its_stage_after_so_many_requests(
     assert str(failed).startswith(client.said) and str(failed).endswith(TRIED) == passes
     assert re.search(row.store if client.error is StoreError else row.model, str(failed))
     assert "SECRET" not in str(failed)
-    with patient(0), asked.server.failing(replace(row.fault, on=client.path)):
+    with net.patient(0), asked.server.failing(replace(row.fault, on=client.path)):
         session = asked.retriever.search(query, use_cache=False)
     assert (session.status, session.chunks) == ("timeout" if row.fault.slow else "error", ())
     assert session.error is not None and session.error.startswith(client.said)
@@ -236,7 +225,7 @@ def test_a_search_raises_the_error_of_its_stage_after_so_many_requests(
 
 def test_who_asks_to_wait_is_waited_for_in_a_run_and_not_by_an_application(client: Client, clock: Clock) -> None:
     busy = replace(error(429, **{"Retry-After": "7"}), on=client.path)
-    with client.server.failing(replace(busy, times=3)), patient(60):
+    with client.server.failing(replace(busy, times=3)), net.patient(60):
         session = client.retriever.search("who sends?", use_cache=False)
     assert (session.status, client.asked(), clock.waits) == ("success", 4, [7, 7, 7])
     with client.server.failing(busy):
@@ -350,15 +339,15 @@ def test_a_fault_may_pass_and_may_be_a_timeout() -> None:
         (ENDLESS, PASSES),
         (ValueError("x"), NO),
     ):
-        assert (is_transient(error), timed_out(error)) == kind
+        assert (net.is_transient(error), net.timed_out(error)) == kind
 
 
 def test_retry_after_is_read_in_seconds_by_any_case_of_its_name() -> None:
     no_seconds = dict.fromkeys(("-3", "nan", "inf", "", "Thu, 01 Jan 1970 00:00:00 GMT"))
     for value, seconds in ({"7": 7, " 0.5 ": 0.5} | no_seconds).items():
-        assert retry_after_s({"RETRY-AFTER": value}) == seconds
-        assert retry_after_s(headers_of(answered(429, **{"Retry-After": value}))) == seconds
-        assert retry_after_s({"Other": value}) is None is retry_after_s(headers_of(ValueError(value)))
+        assert net.retry_after_s({"RETRY-AFTER": value}) == seconds
+        assert net.retry_after_s(net.headers_of(answered(429, **{"Retry-After": value}))) == seconds
+        assert net.retry_after_s({"Other": value}) is None is net.retry_after_s(net.headers_of(ValueError(value)))
 
 
 # Retries
@@ -399,9 +388,9 @@ PASSING, LASTING = StoreError("busy").marked(transient=True), StoreError("refuse
 def test_attempts_end_with_an_answer_or_with_the_last_error_which_says_how_often_and_how_long(
     clock: Clock, faults: list[StoreError | None], lasts: float, run_s: float | None, said: str, waits: list[float]
 ) -> None:
-    with nullcontext() if run_s is None else patient(run_s):
+    with nullcontext() if run_s is None else net.patient(run_s):
         try:
-            got = attempt(action(clock, faults, lasts), name="store")
+            got = net.attempt(action(clock, faults, lasts), name="store")
         except StoreError as error:
             got = str(error)
     assert (got, clock.waits) == (said, waits)
@@ -409,17 +398,17 @@ def test_attempts_end_with_an_answer_or_with_the_last_error_which_says_how_often
 
 def test_a_random_part_is_added_to_each_wait(clock: Clock) -> None:
     clock.share = 1
-    attempt(action(clock, [*[PASSING] * 5, None]), name="store")
+    net.attempt(action(clock, [*[PASSING] * 5, None]), name="store")
     assert clock.waits == [0.5, 0.75, 1.25, 2, 2]
 
 
 def test_what_may_not_be_repeated_or_is_no_error_of_ours_is_tried_once_and_its_cause_kept(clock: Clock) -> None:
     once = action(clock, [PASSING, None])
-    with patient(60), pytest.raises(StoreError, match=r"^busy$"):
-        attempt(once, name="store", retried=False)
+    with net.patient(60), pytest.raises(StoreError, match=r"^busy$"):
+        net.attempt(once, name="store", retried=False)
     for error in (ZeroDivisionError(), because(StoreError("away"), TimeoutError("no answer"))):
         with pytest.raises(type(error)) as caught:
-            attempt(Mock(side_effect=error), name="store")
+            net.attempt(Mock(side_effect=error), name="store")
         assert caught.value is error
     assert (once.call_count, clock.waits) == (1, [])
 
@@ -429,11 +418,11 @@ def test_a_run_outlives_a_store_that_restarts_says_so_once_and_counts_no_failed_
 ) -> None:
     told = SimpleNamespace(monotonic=clock.now, perf_counter=clock.now)
     monkeypatch.setattr("retrievers.net.time", told)
-    before = working_time()
-    with patient(60):
-        attempt(action(clock, [PASSING] * 20 + [None], lasts=0.5), name="store")
-        assert working_time() - before == pytest.approx(0.5), "of all requests the last alone"
-        attempt(action(clock, [wants_a_wait(7), None]), name="store")
+    before = net.working_time()
+    with net.patient(60):
+        net.attempt(action(clock, [PASSING] * 20 + [None], lasts=0.5), name="store")
+        assert net.working_time() - before == pytest.approx(0.5), "of all requests the last alone"
+        net.attempt(action(clock, [wants_a_wait(7), None]), name="store")
     assert caplog.messages == ["store: trying again for up to 60 s: busy", "store: waiting 7 s, as asked: busy"]
 
 
@@ -446,12 +435,12 @@ def fetched(head: bytes, content: bytes) -> httpx.Response:
     whole = head + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed
     with raw_server(lambda _: [whole]) as host, httpx.Client(trust_env=False) as client:
         request = client.build_request("GET", f"http://{host}/")
-        return exchange(client, request, timeout_s=5, most_bytes=1_000_000)
+        return net.exchange(client, request, timeout_s=5, most_bytes=1_000_000)
 
 
 def test_an_answer_is_what_was_sent_unpacked_if_that_is_not_too_large() -> None:
     response = fetched(b"HTTP/1.1 418 Short\r\nRetry-After: 3\r\n", b'{"a": 1}')
     assert (response.status_code, response.reason_phrase, response.json()) == (418, "I'm a teapot", {"a": 1})
     assert (response.headers["retry-after"], response.headers["content-length"]) == ("3", "8")
-    with pytest.raises(TooLargeError, match="more than 1,000,000"):
+    with pytest.raises(net.TooLargeError, match="more than 1,000,000"):
         fetched(HEAD, b" " * 50_000_000)

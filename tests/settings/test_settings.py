@@ -29,21 +29,10 @@ from evals.config.telemetry import OFFLINE, SILENCED, silence
 from evals.config.values import conditions, numbers
 from evals.metrics import choose
 from evals.run import load_config, parser
-from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig, dump
+from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig, dump, layers
 from retrievers.config.files import load_json, make_private, read_text, user_path
 from retrievers.config.indexing import DEFAULTS, recorded_settings
-from retrievers.config.layers import (
-    Layer,
-    add_flags,
-    api_key,
-    build,
-    environment,
-    environment_layer,
-    file_layer,
-    flag_layer,
-    leaves,
-    nest,
-)
+from retrievers.config.layers import Layer, build, environment, environment_layer, file_layer, leaves, nest
 from retrievers.errors import ConfigError
 from tests.support.command import call, refusal
 
@@ -241,16 +230,16 @@ def read(file: Path, text: str, **folders: Path) -> Layer:
 
 def flags(*arguments: str) -> Layer:
     parser = argparse.ArgumentParser()
-    add_flags(parser, RetrieverConfig)
-    return flag_layer(parser.parse_args(arguments), RetrieverConfig)
+    layers.add_flags(parser, RetrieverConfig)
+    return layers.flag_layer(parser.parse_args(arguments), RetrieverConfig)
 
 
 def layer(label: str = "f", **values: Any) -> Layer:
     return Layer(label=label, values=nest({name.replace("__", "."): value for name, value in values.items()}))
 
 
-def faults(*layers: Layer, model: Any = RetrieverConfig) -> list[str]:
-    return refusal(ConfigError, build, model, layers).splitlines()
+def faults(*given: Layer, model: Any = RetrieverConfig) -> list[str]:
+    return refusal(ConfigError, build, model, given).splitlines()
 
 
 TABLES: dict[str, Any] = {
@@ -296,8 +285,9 @@ def test_a_retriever_of_the_users_own_replaces_all_but_how_much_is_read_and_what
     beside = build(RetrieverConfig, [below, flags("--python", "m:f", "--collection", "d", "--top-k", "2")])
     assert (beside.collection, beside.top_k, beside.names_collection) == ("d", 2, True)
     assert "settles vector_name by itself" in faults(layer(python="m:f"), flags("--vector-name", "v"))[0]
-    layers = [layer(name="n", retriever__mode="hybrid", seed=3), layer(retriever__python="m:f")]
-    of_experiment = build(ExperimentConfig, layers)
+    of_experiment = build(
+        ExperimentConfig, [layer(name="n", retriever__mode="hybrid", seed=3), layer(retriever__python="m:f")]
+    )
     assert (of_experiment.seed, of_experiment.retriever.model_fields_set) == (3, {"python"})
 
 
@@ -357,7 +347,7 @@ def test_a_flag_is_written_as_in_a_file() -> None:
 
 def test_a_flag_tells_its_default_and_sets_nothing_where_it_is_not_given() -> None:
     parser = argparse.ArgumentParser()
-    add_flags(parser, RetrieverConfig)
+    layers.add_flags(parser, RetrieverConfig)
     assert "most chunks to return (default: 5)" in " ".join(parser.format_help().split())
     assert vars(parser.parse_args([])) == {}
 
@@ -371,12 +361,12 @@ def test_a_flag_that_is_not_yaml_is_named_and_an_empty_variable_or_one_of_anothe
 
 
 def test_faults_are_told_at_once_with_value_origin_and_nearest_name(file: Path, snapshot: SnapshotAssertion) -> None:
-    layers = [
+    given = [
         environment_layer({"RAG_DEFAULT_TOP_K": "many"}),
         read(file, "mmr_lambda: 1.5\nstore: {pth: x}\ncolection: y\nkeyword_weight: 0.3\n"),
         flags("--candidates", "0"),
     ]
-    assert sorted(fault.replace(str(file), "FILE") for fault in faults(*layers)) == snapshot
+    assert sorted(fault.replace(str(file), "FILE") for fault in faults(*given)) == snapshot
     assert faults(layer("low", top_k=3), layer("high", top_k=0))[0].endswith("got 0 (set by high)")
 
 
@@ -392,7 +382,7 @@ def test_a_key_in_place_of_its_variable_is_refused_unseen() -> None:
         (fault,) = faults(layer(judge={"api_key_env": key}), model=ExperimentConfig)
         assert fault.endswith("such as COHERE_API_KEY, and not the key itself (set by f)")
         assert str(key) not in fault or not key
-    assert api_key({"K": " abc\n"}, "K") == "abc" and api_key({}, "K") is None
+    assert layers.api_key({"K": " abc\n"}, "K") == "abc" and layers.api_key({}, "K") is None
 
 
 # Names of earlier versions

@@ -27,14 +27,7 @@ from retrievers.config import EmbeddingConfig
 from retrievers.config.models import EMBEDDING_PROVIDERS
 from retrievers.embedding import models, tokens
 from retrievers.embedding.bm25 import B, Bm25Encoder, K, expand, spell_out
-from retrievers.embedding.models import (
-    CheckedEmbeddings,
-    EmbeddingCache,
-    Kind,
-    StaticEmbeddings,
-    checked,
-    open_embedding_cache,
-)
+from retrievers.embedding.models import CheckedEmbeddings, EmbeddingCache, StaticEmbeddings
 from retrievers.embedding.tokens import count_tokens, token_parts, tokenizer
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
 from tests.support import cohere_server, openai_embedding_server
@@ -116,7 +109,7 @@ def make_hello() -> Embeddings:
 def test_a_users_own_class_is_loaded_by_name_and_checked_once() -> None:
     own = make(model=f"python:{__name__}:make_hello")
     assert own.embed_query("hello") == own.embed_queries(["hello"])[0] == HELLO
-    assert (own.name, checked(own, EmbeddingConfig())) == (f"python:{__name__}:make_hello", own)
+    assert (own.name, models.checked(own, EmbeddingConfig())) == (f"python:{__name__}:make_hello", own)
     with pytest.raises(ConfigError, match=r"^embedding.model 'python:\S+': expected a LangChain Embeddings, got"):
         make(model="python:builtins:dict")
 
@@ -191,7 +184,7 @@ def test_the_providers_are_those_of_langchain_and_a_missing_package_is_named() -
 # Vectors on disk, bit for bit, each under its own key
 
 HOSTED, TEXT = EmbeddingConfig(model=MODELS["cohere"]), "what is a topic"
-OTHERS: list[tuple[EmbeddingConfig, Kind, str]] = [
+OTHERS: list[tuple[EmbeddingConfig, models.Kind, str]] = [
     (EmbeddingConfig(model="python:m:f"), "search_query", TEXT),
     (EmbeddingConfig(model="cohere:embed-multilingual-v3.0"), "search_query", TEXT),
     (EmbeddingConfig(model=MODELS["cohere"], query_prefix="q: "), "search_query", TEXT),
@@ -241,8 +234,8 @@ def test_a_file_of_another_kind_is_refused_and_left_as_it_is(tmp_path: Path) -> 
 
 def test_hosted_vectors_alone_are_kept_and_faults_pass(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     env = {"XDG_CACHE_HOME": str(tmp_path)}
-    assert open_embedding_cache(env, hosted=False) is None and not [*tmp_path.iterdir()]
-    opened = open_embedding_cache(env, hosted=True)
+    assert models.open_embedding_cache(env, hosted=False) is None and not [*tmp_path.iterdir()]
+    opened = models.open_embedding_cache(env, hosted=True)
     assert opened is not None and (tmp_path / "retrieval-evals" / "vectors.sqlite").is_file()
     opened.close()
     opened.put(HOSTED, "search_query", {TEXT: [1.0]})

@@ -191,9 +191,7 @@ def named(tmp_path: Path) -> dict[str, Any]:
     return {"store": {"path": tmp_path / "store"}, "collection": "robots"}
 
 
-def test_the_collection_named_beside_an_object_is_closed_and_the_object_left_open(
-    named: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_collection_is_closed_and_the_object_beside_it_is_not(named: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[object] = []
     monkeypatch.setattr(EmbeddedClient, "close", lambda client: closed.extend([client]))
     monkeypatch.setattr(foreign.Overlap, "close", lambda made: closed.extend([made]), raising=False)
@@ -213,24 +211,7 @@ def test_whatever_a_users_client_raises_is_typed() -> None:
 # A store of the caller's own
 
 
-@pytest.mark.parametrize("mode", [RetrievalMode.DENSE, RetrievalMode.HYBRID])
-def test_a_callers_store_is_searched_in_its_own_mode_and_left_open(mode: RetrievalMode) -> None:
-    store = vector_store(mode=mode)
-    retriever, config = adopt_given(store, RetrieverConfig(), None, {})
-    assert isinstance(retriever, QdrantRetriever) and retriever.vector_store is store
-    assert config.mode == ("semantic" if mode == RetrievalMode.DENSE else "hybrid")
-    assert len(retriever.notes) == (mode == RetrievalMode.HYBRID)
-    plain = QdrantVectorStore(store.client, "robots", embedding=Counting())
-    for query in QUERIES:
-        found = {hit.chunk.text: hit.scores["semantic"] for hit in retriever.search(query).chunks}
-        theirs = {d.page_content: max(0.0, s) for d, s in plain.similarity_search_with_score(query, k=5)}
-        assert found == pytest.approx({text: theirs[text] for text in found}, abs=1e-6) and len(found) == 5
-    retriever.close()
-    assert store.similarity_search("kinematics")
-    store.client.close()
-
-
-def test_it_gets_a_threshold_and_another_mode() -> None:
+def test_a_store_gets_a_threshold_and_another_mode() -> None:
     store = vector_store(mode=RetrievalMode.HYBRID)
     for mode, scale in (("semantic", "cosine"), ("keyword", "sparse"), ("hybrid", "weighted")):
         retriever, _ = adopt_given(store, RetrieverConfig(mode=mode, threshold=0.6), None, {})
@@ -291,14 +272,22 @@ def test_what_langchains_tutorials_for_qdrant_end_with_is_taken_as_it_is(mode: R
         ours, config = adopt_given(store, RetrieverConfig(), None, {})
         assert isinstance(ours, QdrantRetriever) == (mode != RetrievalMode.SPARSE) and len(ours.chunks()) == 5
         assert config.mode == ("hybrid" if mode == RetrievalMode.HYBRID else "semantic")
-        if mode == RetrievalMode.SPARSE:
+        if isinstance(ours, QdrantRetriever):
+            assert ours.vector_store is store and len(ours.notes) == (mode == RetrievalMode.HYBRID)
+            plain = QdrantVectorStore(client, "robots", embedding=Counting(), vector_name="dense")
+            for query in QUERIES:
+                found = {hit.chunk.text: hit.scores["semantic"] for hit in ours.search(query).chunks}
+                theirs = {d.page_content: max(0.0, s) for d, s in plain.similarity_search_with_score(query, k=5)}
+                assert found == pytest.approx({text: theirs[text] for text in found}, abs=1e-6) and len(found) == 5
+        else:
             with pytest.raises(ConfigError, match="gives no scores"):
                 adopt_given(store, RetrieverConfig(threshold=0.3), None, {})
         kinds = ["similarity"] + ["mmr"] * (mode == RetrievalMode.DENSE)
         for given in (store.as_retriever(search_type=kind, search_kwargs={"k": 2}) for kind in kinds):
             asked, _ = adopt_given(given, RetrieverConfig(), None, {})
             for query in QUERIES[:3]:
-                found = [hit.chunk.text for hit in asked.search(query).chunks]
-                assert found == [document.page_content for document in given.invoke(query)] != []
+                texts = [hit.chunk.text for hit in asked.search(query).chunks]
+                assert texts == [document.page_content for document in given.invoke(query)] != []
         best = [hit.chunk.text for hit in ours.search(QUERIES[0]).chunks][:1]
+        ours.close()  # and the store stays open
         assert best == [document.page_content for document in store.similarity_search(QUERIES[0], k=1)]
