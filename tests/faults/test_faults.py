@@ -237,20 +237,15 @@ def test_who_asks_to_wait_is_waited_for_in_a_run_and_not_by_an_application(clien
 # The judge
 
 
-class Asked(NamedTuple):
-    said: object
-    told: str
-    requests: int
-
-
-def ask(judge: Judge, server: LoopbackServer, chunk: str) -> Asked:
+def ask(judge: Judge, server: LoopbackServer, chunk: str) -> tuple[object, str, int]:
+    """Return what comes of it, what is told, and the number of requests."""
     before = len(server.requests)
     try:
         said = judge.judge([PRECISION], [observe("pose", [chunk])]).verdicts["pose", chunk]
     except JudgeError as error:
-        return Asked(JudgeError, str(error), len(server.requests) - before)
+        return JudgeError, str(error), len(server.requests) - before
     told = said.message if isinstance(said, Failure) else getattr(said, "reason", "")
-    return Asked(type(said), told, len(server.requests) - before)
+    return type(said), told, len(server.requests) - before
 
 
 chats = pytest.mark.parametrize("chat", [CohereChatServer, OpenAIChatServer], ids=["Cohere", "OpenAI"])
@@ -262,7 +257,7 @@ Chat = type[CohereChatServer] | type[OpenAIChatServer]
 @pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
 def test_a_judge_that_fails_first_ends_the_run_and_later_leaves_a_failure(chat: Chat, row: Row, first: bool) -> None:
     with chat(oracle()) as server, judge_of(server, timeout_s=0.5 if row.fault.slow else 10) as judge:
-        assert first or ask(judge, server, "soup").said is ChunkVerdict
+        assert first or ask(judge, server, "soup")[0] is ChunkVerdict
         with server.failing(row.fault):
             said, told, requests = ask(judge, server, "topic")
         assert re.search(row.model, told) and row.judge in told and "SECRET" not in told
@@ -283,16 +278,16 @@ def test_a_judge_that_fails_first_ends_the_run_and_later_leaves_a_failure(chat: 
 def test_a_judge_that_is_not_there_or_can_give_nothing_for_long_ends_the_run(chat: Chat) -> None:
     port = free_port()
     with chat(oracle()) as server, judge_of(server, base_url=f"http://127.0.0.1:{port}/v1") as judge:
-        asked = ask(judge, server, "topic")
-    assert asked.said is JudgeError
+        found, told, _ = ask(judge, server, "topic")
+    assert found is JudgeError
     reason = rf"failed at the first call: .*Connect call failed \('127.0.0.1', {port}\)"
-    assert re.search(rf"at http://127.0.0.1:{port}/v1 {reason}; check judge.model, judge.base_url", asked.told)
+    assert re.search(rf"at http://127.0.0.1:{port}/v1 {reason}; check judge.model, judge.base_url", told)
     for fault, said in (
         (error(429, **{"Retry-After": "4000"}), "asks to wait 4,000 s, and a run waits at most 0 s"),
         (NO_CREDIT, "status 429, You exceeded your current quota"),
     ):
         with chat(oracle()) as server, judge_of(server) as judge, server.failing(fault):
-            assert said in ask(judge, server, "topic").told
+            assert said in ask(judge, server, "topic")[1]
 
 
 # Faults of libraries that the table has not, how long they are repeated, answers that fit

@@ -33,7 +33,6 @@ from tests.support.qdrant_server import QdrantServer
 URL = os.environ.get("QDRANT_TEST_URL", "")
 KEY = os.environ.get("QDRANT_TEST_API_KEY", "")
 ENV = {"QDRANT_API_KEY": KEY} if KEY else {}
-MODES = pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
 QUERIES = ["who sends messages to listeners", "the glossary words used here", "angular velocity", "a client waits"]
 STRICT = {"max_query_limit": 8, "search_max_batchsize": 2, "upsert_max_batchsize": 2}
 UNLIMITED = models.StrictModeConfig(enabled=False)
@@ -137,7 +136,7 @@ def test_a_missing_collection_is_told_with_its_neighbours(config: RetrieverConfi
 # Strict mode
 
 
-@MODES
+@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
 def test_strict_mode_changes_no_result(config: RetrieverConfig, plain: QdrantClient, mode: str) -> None:
     before = _unlike_nothing(ranked(config, mode=mode))
     with strict(plain, config, **STRICT, unindexed_filtering_retrieve=False):

@@ -25,13 +25,12 @@ from retrievers.retriever.opened import adopt_given, open_retriever
 from retrievers.retriever.protocol import Retriever
 from retrievers.store.embedded import EmbeddedClient
 from tests.support import foreign
-from tests.support.collections import embedded, fill
+from tests.support.collections import indexed
 from tests.support.command import refusal
 from tests.support.embeddings import WORDS, Counting
-from tests.support.foreign import HERE, Calling, Terms, chunks, settings, vector_store
+from tests.support.foreign import HERE, Calling, Terms, settings, vector_store
 
 QUERIES = ("kinematics of an arm", "a named channel of messages", "reliable camera images", "zebra")
-ALL = chunks()
 DOCS = [Document(page_content=f"text {n}", id=f"d{n}") for n in range(12)]
 
 
@@ -115,10 +114,8 @@ def test_metadata_is_read_by_the_settings_and_what_was_made_is_closed(monkeypatc
 
 # Faults
 
-FAULTS = ("one_string", "none", "textless", "raises_in_the_middle", "leaves_in_the_middle")
 
-
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", ["one_string", "none", "textless", "raises_in_the_middle", "leaves_in_the_middle"])
 def test_faults_are_raised_or_told(name: str, snapshot: SnapshotAssertion) -> None:
     with open_named(name) as retriever:
         said = refusal(ForeignRetrieverError, retriever.candidates, ["a named channel"])
@@ -182,20 +179,12 @@ def test_a_store_lists_its_own_chunks() -> None:
                 assert [hit.chunk.text for hit in found] == [document.page_content for document in expected]
 
 
-@pytest.fixture
-def named(tmp_path: Path) -> dict[str, Any]:
-    """The documents in a collection beside the retriever, under ids of its own."""
-    payloads = [{"page_content": c.text, "metadata": {"chunk_id": c.chunk_id, "source_url": c.source_url}} for c in ALL]
-    with embedded(tmp_path / "store") as client:
-        fill(client, "robots", Counting().embed_documents([chunk.text for chunk in ALL]), payloads)
-    return {"store": {"path": tmp_path / "store"}, "collection": "robots"}
-
-
-def test_the_collection_is_closed_and_the_object_beside_it_is_not(named: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_collection_is_closed_and_no_object_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = indexed(tmp_path).store
     closed: list[object] = []
     monkeypatch.setattr(EmbeddedClient, "close", lambda client: closed.extend([client]))
     monkeypatch.setattr(foreign.Overlap, "close", lambda made: closed.extend([made]), raising=False)
-    with of_function(foreign.Overlap(docs=DOCS), **named) as retriever:
+    with of_function(foreign.Overlap(docs=DOCS), store=store, collection="pages") as retriever:
         assert retriever.info is not None
     assert [type(each) for each in closed] == [EmbeddedClient]
 

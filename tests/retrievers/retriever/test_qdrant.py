@@ -24,7 +24,6 @@ from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, QueryError, StoreError
 from retrievers.records import Distance, RetrievalSession, RetrievedChunk
 from retrievers.search.rerank import mmr_order
-from retrievers.store.embedded import EmbeddedClient
 from tests.support import distances
 from tests.support.cohere_server import KEY, CohereServer
 from tests.support.collections import IDF, PAGES, TableEmbeddings, embedded, fill, index_pages, indexed, settings
@@ -379,15 +378,14 @@ def sparse(text: str) -> models.SparseVector:
     return models.SparseVector(indices=[*splade(text)], values=[*splade(text).values()])
 
 
-def arrays(text: str) -> Iterator[Any]:
-    vector = sparse(text)
-    yield SimpleNamespace(indices=np.array(vector.indices), values=np.array(vector.values))
+def arrays(text: str) -> Any:
+    return SimpleNamespace(indices=np.array([*splade(text)]), values=np.array([*splade(text).values()]))
 
 
 ENCODERS: dict[str, Any] = {
     "mapping": splade,
     "LangChain's": SimpleNamespace(embed_query=sparse),
-    "FastEmbed's": SimpleNamespace(query_embed=arrays),
+    "FastEmbed's": SimpleNamespace(query_embed=lambda text: iter([arrays(text)])),
 }
 MADE: dict[str, Any] = {}
 
@@ -402,7 +400,8 @@ def keyword(vector_name: str, encoder: Any) -> dict[str, str]:
     return {"vector_name": vector_name, "encoder": f"python:{__name__}:make"}
 
 
-def fill_several(client: EmbeddedClient) -> None:
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     vectors = [
         {
             **{"small": distances.VECTORS[number].tolist(), "large": distances.VECTORS[number, :4].tolist()},
@@ -416,24 +415,15 @@ def fill_several(client: EmbeddedClient) -> None:
         "large": models.VectorParams(size=4, distance=models.Distance.DOT),
     }
     weighed = {"splade": models.SparseVectorParams(), "minicoil": IDF, "words": IDF}
-    fill(client, "mine", vectors, payloads, params=params, sparse=weighed)
-
-
-@pytest.fixture(scope="module")
-def several(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("store")
     with embedded(folder) as client:
-        fill_several(client)
+        fill(client, "mine", vectors, payloads, params=params, sparse=weighed)
     return {"path": str(folder)}
 
 
 def over(store: Mapping[str, Any], **values: Any) -> QdrantRetriever:
     config = settings(**{"store": dict(store), "vector_name": "small", **OWN, **values})
     return QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS)
-
-
-def numbered(retriever: QdrantRetriever) -> list[tuple[int, float]]:
-    return [(int(c.chunk.chunk_id), c.score or 0.0) for c in retriever.candidates([CAMERA])[0]]
 
 
 def of_terms(name: str) -> list[tuple[int, float]]:
@@ -452,9 +442,9 @@ def of_terms(name: str) -> list[tuple[int, float]]:
 @pytest.mark.parametrize("name", ["splade", "minicoil"])
 def test_a_sparse_vector_is_searched_by_a_model_of_ones_own(several: dict[str, Any], name: str, made: str) -> None:
     with over(several, mode="keyword", keyword=keyword(name, ENCODERS[made])) as retriever:
-        candidates = numbered(retriever)
-        assert [n for n, _ in candidates] == [n for n, _ in of_terms(name)]
-        assert [score for _, score in candidates] == pytest.approx([score for _, score in of_terms(name)], abs=1e-4)
+        candidates, expected = retriever.candidates([CAMERA])[0], of_terms(name)
+        assert [int(hit.chunk.chunk_id) for hit in candidates] == [n for n, _ in expected]
+        assert [hit.score for hit in candidates] == pytest.approx([score for _, score in expected], abs=1e-4)
         session = retriever.search(CAMERA)
         assert ({chunk.score_scale for chunk in session.chunks}, session.error) == ({"sparse"}, None)
 
