@@ -92,9 +92,7 @@ TABLE = {
     "a proxy's 200": Row(PROXYS[200], 1, 8, 8, UNREAD, "base_url right|'str' object|a page of the proxy's"),
     "JSON cut off": Row(Fault(reply=Reply(body=b'{"a": [')), 1, 8, 8, UNREAD, NO_JSON),
     "other JSON": Row(Fault(reply=Reply(body=b'{"hello": "world"}')), 1, 8, 8, UNREAD, "Error, "),
-    "no choice": Row(
-        Fault(reply=Reply.json({"choices": [], "message": None})), 1, 8, 8, UNREAD, "", "cannot be read: "
-    ),
+    "none": Row(Fault(reply=Reply.json({"choices": [], "message": None})), 1, 8, 8, UNREAD, "", "cannot be read: "),
     "too large": Row(Fault(reply=Reply(body=b" " * 200_000)), 1, 8, 8, "more than 100,000 bytes", NO_JSON),
     "nothing": Row(Fault(reply=Reply()), 1, 8, 8, UNREAD, NO_JSON),
 }
@@ -163,13 +161,9 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Clie
     with QdrantServer(api_key=qdrant_server.KEY) as qdrant, CohereServer() as cohere, EmbeddingServer() as openai:
 
         def opened(model: str, url: str) -> QdrantRetriever:
-            config = settings(
-                store={"url": qdrant.url},
-                collection=f"of {model.partition(':')[0]}",
-                embedding={"model": model, "base_url": url},
-                rerank="cross-encoder",
-                cross_encoder={"base_url": cohere.url},
-            )
+            name, embedding = f"of {model.partition(':')[0]}", {"model": model, "base_url": url}
+            ranked = {"rerank": "cross-encoder", "cross_encoder": {"base_url": cohere.url}}
+            config = settings(store={"url": qdrant.url}, collection=name, embedding=embedding, **ranked)
             index_pages(config, pages, ENV)
             return QdrantRetriever.open(config, env=ENV)
 

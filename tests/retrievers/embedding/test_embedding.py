@@ -33,7 +33,7 @@ from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
 from tests.support import cohere_server, openai_embedding_server
 from tests.support.cohere_server import CohereServer, vector
 from tests.support.collections import TableEmbeddings
-from tests.support.command import ROOT, refusal
+from tests.support.command import ROOT, python, refusal
 from tests.support.hybrid import terms
 from tests.support.loopback import Fault, Reply
 from tests.support.openai_embedding_server import EmbeddingServer
@@ -325,11 +325,8 @@ def absent(module: str) -> str:
 
 
 def run(code: str, *arguments: str) -> str:
-    begin = f"import sys; sys.path[:0] = [{str(ROOT)!r}]; sys.path.append({str(PACKAGES)!r})\n"
-    offline = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", begin + code, *arguments], capture_output=True, text=True, env=offline, check=False
-    )
+    begin = f"import sys; sys.path.append({str(PACKAGES)!r})\n"
+    done = python(["-c", begin + code, *arguments], ROOT, {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -159,14 +159,9 @@ def test_a_retriever_over_nothing_that_is_known_lists_no_chunks() -> None:
 
 
 def test_a_store_lists_its_own_chunks() -> None:
-    for name, label in (
-        ("dense", "QdrantVectorStore"),
-        ("other_keys", "QdrantVectorStore"),
-        ("sparse", "QdrantVectorStore"),  # without a model of meaning only the store knows how it searches
-        ("euclid", "QdrantVectorStore"),
-        ("own_way", "Reversed"),
-        ("as_retriever", "VectorStoreRetriever"),
-    ):
+    # Without a model of meaning (sparse) only the store knows how it searches.
+    labels = dict.fromkeys(("dense", "other_keys", "sparse", "euclid"), "QdrantVectorStore")
+    for name, label in {**labels, "own_way": "Reversed", "as_retriever": "VectorStoreRetriever"}.items():
         with open_named(name) as retriever:
             assert (retriever.label, isinstance(retriever, QdrantRetriever)) == (label, name in ("dense", "other_keys"))
             assert retriever.info is not None and retriever.info.points == len(retriever.chunks()) == 5

@@ -238,11 +238,8 @@ def test_a_query_is_bought_once_and_sent_as_a_query(tmp_path: Path) -> None:
     env, states = {"COHERE_API_KEY": KEY, "XDG_CACHE_HOME": str(tmp_path / "cache")}, []
     pages = write_pages(tmp_path / "pages", PAGES)
     with CohereServer() as server:
-        config = settings(
-            store={"path": tmp_path / "store"},
-            collection="pages",
-            embedding={"model": "cohere:embed-english-v3.0", "base_url": server.url},
-        )
+        model = {"model": "cohere:embed-english-v3.0", "base_url": server.url}
+        config = settings(store={"path": tmp_path / "store"}, collection="pages", embedding=model)
         for store in ({"path": tmp_path / "other"}, config.store):
             index_pages(settings(**config.model_dump(exclude_unset=True) | {"store": store}), pages, env)
         assert [kind for kind, _ in server.inputs] == ["search_document"], "nor is a text of two collections"
@@ -317,10 +314,9 @@ DEPTH = 15
 def test_a_collection_is_searched_by_its_own_distance(kind: str, distance: Distance, tmp_path: Path) -> None:
     def ids(retriever: QdrantRetriever, query: str) -> list[int]:
         [row] = retriever.candidates([query])
-        assert [hit.scores["semantic"] for hit in row] == pytest.approx(
-            [scores[int(hit.chunk.chunk_id[-2:])] for hit in row], abs=1e-5
-        )
-        return [int(hit.chunk.chunk_id[-2:]) for hit in row]
+        found = [int(hit.chunk.chunk_id[-2:]) for hit in row]
+        assert [hit.scores["semantic"] for hit in row] == pytest.approx(scores[found].tolist(), abs=1e-5)
+        return found
 
     with distances.collection(kind, distance, tmp_path) as store:
         config = settings(store=store, top_k=DEPTH, candidates=DEPTH, **OWN)

@@ -120,14 +120,11 @@ def test_every_kind_of_reranker_is_taken(name: str) -> None:
     assert encoder(model=OWN + name)(QUERY, TEXTS) == KINDS[name]
 
 
-MISBEHAVING = (
-    "Failing Short NotANumber Wordy ForgetfulCompressor RepeatingCompressor SilentCompressor fail make_nothing"
-)
+FAULTY = "Failing Short NotANumber Wordy ForgetfulCompressor RepeatingCompressor SilentCompressor fail make_nothing"
+TARGETS = [*(OWN + name for name in FAULTY.split()), "python:no_such_module:make", "python:builtins:dict"]
 
 
-@pytest.mark.parametrize(
-    "target", [*(OWN + name for name in MISBEHAVING.split()), "python:no_such_module:make", "python:builtins:dict"]
-)
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_reranker_that_fails_is_named(target: str, snapshot: SnapshotAssertion) -> None:
     """One that cannot be loaded is a fault of the settings, and told when it is made."""
     with pytest.raises((ConfigError, RerankError)) as caught:

@@ -30,13 +30,11 @@ NAME = "pages"
 TEXTS = ["robots walk", "robots see", "hands grasp", "wheels roll"]
 DENSE = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
 SPARSE = {"langchain-sparse": IDF}
+embed = HashEmbeddings().embed_query
 POINTS = [
     models.PointStruct(
         id=number,
-        vector={
-            "": HashEmbeddings().embed_query(text),
-            "langchain-sparse": models.SparseVector(indices=[number], values=[1]),
-        },
+        vector={"": embed(text), "langchain-sparse": models.SparseVector(indices=[number], values=[1])},
         payload={"page_content": text, "metadata": {"n": number, "robot": "robot" in text}},
     )
     for number, text in enumerate(TEXTS)
@@ -65,7 +63,7 @@ def test_reading_changes_no_byte(client: EmbeddedClient) -> None:
         assert reader.count(NAME).count == 4
         reader.scroll(NAME, with_vectors=True)
         reader.retrieve(NAME, [0, 1], with_vectors=True)
-        reader.query_points(NAME, HashEmbeddings().embed_query("robots"), limit=4)
+        reader.query_points(NAME, embed("robots"), limit=4)
         reader.get_collection(NAME)
         reader.get_collections()
     assert files(client.path) == before
@@ -186,7 +184,7 @@ def test_any_name_is_a_folder_of_its_own(client: EmbeddedClient) -> None:
 
 def test_threads_share_a_client_while_it_is_built_anew(client: EmbeddedClient) -> None:
     with closing(EmbeddedClient(client.path)) as reader, ThreadPoolExecutor(8) as pool:
-        vector = HashEmbeddings().embed_query("robots walk")
+        vector = embed("robots walk")
         searches = [pool.submit(reader.query_points, NAME, vector, limit=1) for _ in range(200)]
         for _ in range(3):
             build(client, POINTS)
