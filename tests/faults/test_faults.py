@@ -168,10 +168,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Clie
             return QdrantRetriever.open(config, env=ENV)
 
         with opened(COHERE, cohere.url) as one, opened(OPENAI, f"{openai.url}/v1") as other:
-            asked: dict[str, tuple[LoopbackServer, QdrantRetriever]] = {
-                "Qdrant": (qdrant, one),
-                "OpenAI's embeddings": (openai, other),
-            }
+            asked: dict[str, Any] = {"Qdrant": (qdrant, one), "OpenAI's embeddings": (openai, other)}
             yield {
                 name: Client(*asked.get(name, (cohere, one)), path, error, said)
                 for name, (path, error, said) in CLIENTS.items()
@@ -337,9 +334,6 @@ def test_retry_after_is_read_in_seconds_by_any_case_of_its_name() -> None:
         assert net.retry_after_s({"RETRY-AFTER": value}) == seconds
         assert net.retry_after_s(net.headers_of(answered(429, **{"Retry-After": value}))) == seconds
         assert net.retry_after_s({"Other": value}) is None is net.retry_after_s(net.headers_of(ValueError(value)))
-
-
-# Retries
 
 
 def action(clock: Clock, faults: Sequence[StoreError | None], lasts: float = 0) -> Mock:

@@ -23,10 +23,8 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, StoreError
 from retrievers.net import patient
 from retrievers.records import Distance
+from tests.support import distances
 from tests.support.collections import PAGES, index_pages, settings
-from tests.support.distances import DISTANCES, EMBEDDINGS, chunk_id, make, semantic
-from tests.support.distances import QUERIES as DISTANT
-from tests.support.distances import ranked as by_brute_force
 from tests.support.indexing import write_pages
 from tests.support.qdrant_server import QdrantServer
 
@@ -35,7 +33,6 @@ KEY = os.environ.get("QDRANT_TEST_API_KEY", "")
 ENV = {"QDRANT_API_KEY": KEY} if KEY else {}
 QUERIES = ["who sends messages to listeners", "the glossary words used here", "angular velocity", "a client waits"]
 STRICT = {"max_query_limit": 8, "search_max_batchsize": 2, "upsert_max_batchsize": 2}
-UNLIMITED = models.StrictModeConfig(enabled=False)
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +94,7 @@ def strict(plain: QdrantClient, config: RetrieverConfig, **limits: Any) -> Itera
     try:
         yield
     finally:
-        plain.update_collection(config.collection, strict_mode_config=UNLIMITED)
+        plain.update_collection(config.collection, strict_mode_config=models.StrictModeConfig(enabled=False))
 
 
 WAYS: list[dict[str, Any]] = [
@@ -178,20 +175,20 @@ def test_a_rate_limit_is_kept_to_and_larger_batches_are_split(config: RetrieverC
             assert [[c.chunk.chunk_id for c in one] for one in retriever.candidates(QUERIES)] == before
 
 
-@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("distance", distances.DISTANCES)
 def test_a_foreign_collection_of_every_distance(plain: QdrantClient, distance: Distance) -> None:
     name = f"retrieval-evals-live-{uuid.uuid4().hex}"
-    make(plain, distance, name)
+    distances.make(plain, distance, name)
     foreign = settings(store={"url": URL}, collection=name, embedding={"model": "python:mine:make"})
     try:
-        with QdrantRetriever.open(foreign, env=ENV, embeddings=EMBEDDINGS) as one:
-            candidates = [list(each) for each in one.candidates(list(DISTANT))]
+        with QdrantRetriever.open(foreign, env=ENV, embeddings=distances.EMBEDDINGS) as one:
+            candidates = [list(each) for each in one.candidates(distances.QUERIES)]
     finally:
         plain.delete_collection(name)
     for number, hits in enumerate(candidates):
-        scores = semantic(distance, number)
-        best = by_brute_force(scores)
-        assert [hit.chunk.chunk_id for hit in hits] == [chunk_id(n) for n in best]
+        scores = distances.semantic(distance, number)
+        best = distances.ranked(scores)
+        assert [hit.chunk.chunk_id for hit in hits] == [distances.chunk_id(n) for n in best]
         assert [hit.score for hit in hits] == pytest.approx([scores[n] for n in best], abs=1e-4)
 
 

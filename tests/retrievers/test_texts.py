@@ -124,8 +124,7 @@ def test_html_is_read_as_browsers_read_it() -> None:
 # Languages
 
 ENGLISH = [
-    "A topic is a named bus over which nodes exchange messages. A publisher sends messages without knowing who "
-    "listens, and a subscriber receives whatever arrives while it runs.",
+    "A topic is a named bus over which nodes exchange messages, and a publisher sends without knowing who listens.",
     "The joint limits of the arm stand in the description of the robot, together with the inertia of every link.",
 ]
 GERMAN = [

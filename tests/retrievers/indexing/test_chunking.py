@@ -77,11 +77,8 @@ def test_front_matter_is_taken_as_written() -> None:
             assert texts(page) == ["## Under\n\na", "# The `top`\n\nb"]
 
 
-def test_without_title_and_heading_the_file_name_is_the_title() -> None:
+def test_document_module_and_chapter_are_of_the_path_as_is_a_title_that_is_not_given() -> None:
     assert parse("> # Quoted\n\n- # Listed\n", "guide/02-force-torque.md").title == "force torque"
-
-
-def test_document_module_and_chapter_are_of_the_path() -> None:
     for file_path, document, module, chapter in (
         ("a.md", "a", "a", "a"),
         ("mod/ch/deep/v1.2.md", "mod/ch/deep/v1.2", "mod", "ch"),

@@ -214,21 +214,26 @@ def test_a_store_gets_a_threshold_and_another_mode() -> None:
 def test_settings_are_judged_by_the_mode_that_the_store_brings_along() -> None:
     with open_retriever(settings("hybrid", threshold=0.5, threshold_signal="bm25"), env={}) as retriever:
         assert retriever.settings.mode == "hybrid" and retriever.search("kinematics of an arm").chunks
-    with pytest.raises(ConfigError, match="threshold_signal 'bm25' reads the query's words, which mode 'semantic'"):
-        open_retriever(settings("dense", threshold=0.5, threshold_signal="bm25"), env={})
-    with pytest.raises(ConfigError, match="distance cosine: threshold: expected a number from 0 to 1"):
-        open_retriever(settings("dense", threshold=30), env={})
-    for values, said in (
-        ({"fusion": "rrf", "threshold": 0.3, "threshold_on": "final"}, "would compare the threshold with rrf scores"),
-        ({"threshold": 0.3, "threshold_signal": "known_words", "mode": "hybrid"}, "'known_words' needs words"),
+    unscored = {"threshold": 0.3, "threshold_signal": "known_words", "mode": "hybrid"}
+    for name, values, said in (
+        (
+            "dense",
+            {"threshold": 0.5, "threshold_signal": "bm25"},
+            "'bm25' reads the query's words, which mode 'semantic'",
+        ),
+        ("dense", {"threshold": 30}, "distance cosine: threshold: expected a number from 0 to 1"),
+        (
+            "hybrid",
+            {"fusion": "rrf", "threshold": 0.3, "threshold_on": "final"},
+            "compare the threshold with rrf scores",
+        ),
+        ("hybrid", unscored, "'known_words' needs words"),
     ):
         with pytest.raises(ConfigError, match=said):
-            open_retriever(settings("hybrid", **values), env={})
+            open_retriever(settings(name, **values), env={})
 
 
 class Other(Counting):
-    """Another model than the collection's."""
-
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return [vector[::-1] for vector in super().embed_documents(texts)]
 

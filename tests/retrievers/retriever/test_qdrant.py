@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -212,6 +213,8 @@ def test_strict_mode_changes_no_result(server: QdrantServer, folder: RetrieverCo
         assert [found(row) for row in opened.candidates([*QUERIES] * 10)] == free
         assert [hit.chunk.chunk_id for hit in opened.search(QUERY).chunks] == [chunk for chunk, *_ in free[0][:5]]
         assert kept(opened.search(QUERY)) == ("off", "off"), "nothing is kept of a server"
+    with pytest.raises(StoreError, match=r"Index required but not found for .*content_hash"):
+        QdrantRetriever.open(on(server, folder, mode=mode, filters="tags = topics and content_hash = x"), env={})
     with pytest.raises(StoreError, match="allows at most 100 results a query"):
         QdrantRetriever.open(config.model_copy(update={"candidates": 101}), env={})
     server.rules.strict = {"max_query_limit": 100}
@@ -383,16 +386,11 @@ ENCODERS: dict[str, Any] = {
     "LangChain's": SimpleNamespace(embed_query=sparse),
     "FastEmbed's": SimpleNamespace(query_embed=lambda text: iter([arrays(text)])),
 }
-MADE: dict[str, Any] = {}
-
-
-def make() -> Any:
-    """Make the encoder of the test, which its settings name."""
-    return MADE["encoder"]
+make = Mock()  # makes the encoder of the test, which its settings name
 
 
 def keyword(vector_name: str, encoder: Any) -> dict[str, str]:
-    MADE["encoder"] = encoder
+    make.return_value = encoder
     return {"vector_name": vector_name, "encoder": f"python:{__name__}:make"}
 
 

@@ -175,14 +175,8 @@ def session(found: Sequence[RetrievedChunk], **values: Any) -> RetrievalSession:
 
 SCORES = st.sampled_from([0.0, 0.1, 0.3, 0.30000001192092896, 0.5, 1.0])
 
-SETTINGS = st.fixed_dictionaries(
-    {
-        "top_k": st.integers(1, 13),
-        "threshold": st.none() | SCORES,
-        "threshold_on": st.sampled_from(["each", "best", "final"]),
-        "group_by": st.sampled_from(["source_url", None]),
-    }
-)
+ON, GROUP = st.sampled_from(["each", "best", "final"]), st.sampled_from(["source_url", None])
+SETTINGS = st.builds(dict, top_k=st.integers(1, 13), threshold=st.none() | SCORES, threshold_on=ON, group_by=GROUP)
 URLS = st.sampled_from(["/a", "/b", "/c", None])
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import date
 from operator import ge, gt, le, lt
-from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import pytest
@@ -14,18 +13,16 @@ from hypothesis import strategies as st
 from qdrant_client import QdrantClient, models
 from syrupy.assertion import SnapshotAssertion
 
-from retrievers import QdrantRetriever
 from retrievers.config import MetadataConfig
 from retrievers.config.filters import to_filter
-from retrievers.errors import ConfigError, StoreError
+from retrievers.errors import ConfigError
 from retrievers.records import ALIASES, METADATA_FIELDS, Chunk, RetrievedChunk
 from retrievers.search.query import compile_filters
 from retrievers.store.chunks import scroll, to_chunk, to_metadata, vectors_of
 from retrievers.store.collection import NO_LIMITS, OUR_OWN, SAMPLE, propose
 from retrievers.store.collection import payload_keys as keys_of
-from tests.support.collections import embedded, fill, indexed, settings
+from tests.support.collections import embedded, fill, settings
 from tests.support.command import refusal
-from tests.support.qdrant_server import QdrantServer
 
 # As they are written
 
@@ -220,15 +217,6 @@ def test_a_payload_key_may_have_any_characters(memory: QdrantClient, key: str) -
         collection.matches("titel = y")
 
 
-def test_a_filter_that_a_server_refuses_is_told_at_the_opening(server: QdrantServer, tmp_path: Path) -> None:
-    config = indexed(tmp_path, store={"url": server.url}, filters="tags = topics", threshold=None)
-    with QdrantRetriever.open(config, env={}) as retriever:
-        assert {hit.chunk.title for hit in retriever.search("messages").chunks} == {"Topics"}
-    server.rules.strict = {"unindexed_filtering_retrieve": False}
-    with pytest.raises(StoreError, match=r"Index required but not found for .*content_hash"):
-        QdrantRetriever.open(config.model_copy(update={"filters": "tags = topics and content_hash = x"}), env={})
-
-
 # Payloads to chunks and back, listing by filter, and a proposal of the payload's names
 
 TEXTS = st.text(min_size=1).filter(str.strip)
@@ -319,9 +307,6 @@ def test_a_chunk_says_where_it_is_as_far_as_is_known() -> None:
         assert [chunk.value(alias) for alias in ALIASES] == [getattr(chunk, name) for name in ALIASES.values()]
 
 
-# Points
-
-
 def test_vectors_are_in_the_order_of_the_points_and_of_the_named_vector(memory: QdrantClient) -> None:
     params = {name: models.VectorParams(size=2, distance=models.Distance.COSINE) for name in ("a", "b")}
     vectors = [{"a": [1.0, 0.0], "b": [0.0, number]} for number in (1.0, -1.0)]
@@ -351,9 +336,6 @@ def test_chunks_are_listed_by_field_in_order_of_their_ids(memory: QdrantClient) 
         assert [chunk.chunk_id for chunk in chunks] == sorted(chunk.chunk_id for chunk in chunks)
         urls = where.get("source_url", where.get("url"))
         assert urls is None or {chunk.source_url for chunk in chunks} <= {*urls}
-
-
-# A proposal
 
 
 def test_keys_are_counted_by_type_with_the_first_example(snapshot: SnapshotAssertion) -> None:
