@@ -95,26 +95,22 @@ TABLE = {
     "none": Row(Fault(reply=Reply.json({"choices": [], "message": None})), 1, 8, 8, UNREAD, "", "cannot be read: "),
     "too large": Row(Fault(reply=Reply(body=b" " * 200_000)), 1, 8, 8, "more than 100,000 bytes", NO_JSON),
     "nothing": Row(Fault(reply=Reply()), 1, 8, 8, UNREAD, NO_JSON),
+    "a number too long": Row(Fault(reply=Reply(body=b'{"result": ' + b"9" * 10_000 + b"}")), 1, 8, 8, UNREAD, ""),
 }
-faults = pytest.mark.parametrize("row", TABLE.values(), ids=TABLE)
+OF_A_SEARCH = TABLE | {"too deep": Row(Fault(reply=Reply(body=b"[" * 40_000 + b"]" * 40_000)), 1, 0, 0, UNREAD, "")}
 
 
 @pytest.fixture(autouse=True)
-def keys_are_known(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Whatever is said and logged holds no key."""
+def quick(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nobody waits long, no more is read of Qdrant than is needed, and whatever is said and logged holds no key."""
+    monkeypatch.setattr("retrievers.store.opening.MOST_BYTES", 100_000)
+    monkeypatch.setattr(asking, "BASE_S", 0.0)
+    monkeypatch.setattr(asking, "PATIENCE_S", 0.5)
     shown.remember_environment(ENV)
     for name in ("evals", "retrievers"):
         caplog.set_level(logging.DEBUG, name)
     yield
     assert "SECRET" not in caplog.text
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits long, and no more is read of Qdrant than is needed."""
-    monkeypatch.setattr("retrievers.store.opening.MOST_BYTES", 100_000)
-    monkeypatch.setattr(asking, "BASE_S", 0.0)
-    monkeypatch.setattr(asking, "PATIENCE_S", 0.5)
 
 
 # The clients of a search
@@ -168,7 +164,10 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Clie
             return QdrantRetriever.open(config, env=ENV)
 
         with opened(COHERE, cohere.url) as one, opened(OPENAI, f"{openai.url}/v1") as other:
-            asked: dict[str, Any] = {"Qdrant": (qdrant, one), "OpenAI's embeddings": (openai, other)}
+            asked: dict[str, tuple[Any, QdrantRetriever]] = {
+                "Qdrant": (qdrant, one),
+                "OpenAI's embeddings": (openai, other),
+            }
             yield {
                 name: Client(*asked.get(name, (cohere, one)), path, error, said)
                 for name, (path, error, said) in CLIENTS.items()
@@ -182,7 +181,7 @@ def client(request: pytest.FixtureRequest, clients: dict[str, Client]) -> Client
     return found
 
 
-@faults
+@pytest.mark.parametrize("row", OF_A_SEARCH.values(), ids=OF_A_SEARCH)
 def test_a_search_raises_the_error_of_its_stage_after_so_many_requests(
     client: Client,
     row: Row,
@@ -244,7 +243,7 @@ Chat = type[CohereChatServer] | type[OpenAIChatServer]
 
 
 @chats
-@faults
+@pytest.mark.parametrize("row", TABLE.values(), ids=TABLE)
 @pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
 def test_a_judge_that_fails_first_ends_the_run_and_later_leaves_a_failure(chat: Chat, row: Row, first: bool) -> None:
     with chat(oracle()) as server, judge_of(server, timeout_s=0.5 if row.fault.slow else 10) as judge:
@@ -356,9 +355,8 @@ def wants_a_wait(seconds: float) -> StoreError:
 PASSING, LASTING = StoreError("busy").marked(transient=True), StoreError("refused")
 
 
-@pytest.mark.parametrize(
-    ("faults", "lasts", "run_s", "said", "waits"),
-    [
+def test_attempts_end_with_an_answer_or_the_last_error_which_says_how_often_and_how_long(clock: Clock) -> None:
+    cases: list[tuple[list[StoreError | None], float, float | None, str, list[float]]] = [
         # Who asks to wait is waited for, and not pestered.
         *(([wants_a_wait(s), None], 0, None, "done", [max(s, 0.25)]) for s in (0, 0.001, 5)),
         # An application tries for five seconds.
@@ -366,17 +364,15 @@ PASSING, LASTING = StoreError("busy").marked(transient=True), StoreError("refuse
         ([PASSING], 5, None, "busy", []),  # one request took all the time
         ([PASSING, LASTING], 0, None, "refused (2 attempts in 0.2 s)", [0.25]),
         ([PASSING], 0, 0, "busy", []),
-    ],
-)
-def test_attempts_end_with_an_answer_or_with_the_last_error_which_says_how_often_and_how_long(
-    clock: Clock, faults: list[StoreError | None], lasts: float, run_s: float | None, said: str, waits: list[float]
-) -> None:
-    with nullcontext() if run_s is None else net.patient(run_s):
-        try:
-            got = net.attempt(action(clock, faults, lasts), name="store")
-        except StoreError as error:
-            got = str(error)
-    assert (got, clock.waits) == (said, waits)
+    ]
+    for faults, lasts, run_s, said, waits in cases:
+        clock.waits.clear()
+        with nullcontext() if run_s is None else net.patient(run_s):
+            try:
+                got = net.attempt(action(clock, faults, lasts), name="store")
+            except StoreError as error:
+                got = str(error)
+        assert (got, clock.waits) == (said, waits)
 
 
 def test_a_random_part_is_added_to_each_wait(clock: Clock) -> None:

@@ -285,9 +285,8 @@ def test_a_retriever_of_the_users_own_replaces_all_but_how_much_is_read_and_what
     beside = build(RetrieverConfig, [below, flags("--python", "m:f", "--collection", "d", "--top-k", "2")])
     assert (beside.collection, beside.top_k, beside.names_collection) == ("d", 2, True)
     assert "settles vector_name by itself" in faults(layer(python="m:f"), flags("--vector-name", "v"))[0]
-    of_experiment = build(
-        ExperimentConfig, [layer(name="n", retriever__mode="hybrid", seed=3), layer(retriever__python="m:f")]
-    )
+    lower = layer(name="n", retriever__mode="hybrid", seed=3)
+    of_experiment = build(ExperimentConfig, [lower, layer(retriever__python="m:f")])
     assert (of_experiment.seed, of_experiment.retriever.model_fields_set) == (3, {"python"})
 
 
@@ -331,7 +330,11 @@ def test_a_file_that_is_none_of_settings_is_named_with_its_line(file: Path, snap
     assert [refusal(ConfigError, read, file, text).replace(str(file), "FILE") for text in NO_SETTINGS] == snapshot
 
 
-def test_a_flag_is_written_as_in_a_file() -> None:
+def test_a_flag_is_written_as_in_a_file_tells_its_default_and_sets_nothing_where_it_is_not_given() -> None:
+    parser = argparse.ArgumentParser()
+    layers.add_flags(parser, RetrieverConfig)
+    assert "most chunks to return (default: 5)" in " ".join(parser.format_help().split())
+    assert vars(parser.parse_args([])) == {}
     for flag, raw, value in (
         ("metadata.required", "title, url", ["title", "url"]),
         ("metadata.required", "[title, '>= 1']", ["title", ">= 1"]),
@@ -343,13 +346,6 @@ def test_a_flag_is_written_as_in_a_file() -> None:
         ("threshold", "null", None),
     ):
         assert flags(f"--{flag.replace('_', '-')}", raw).values == nest({flag: value})
-
-
-def test_a_flag_tells_its_default_and_sets_nothing_where_it_is_not_given() -> None:
-    parser = argparse.ArgumentParser()
-    layers.add_flags(parser, RetrieverConfig)
-    assert "most chunks to return (default: 5)" in " ".join(parser.format_help().split())
-    assert vars(parser.parse_args([])) == {}
 
 
 def test_a_flag_that_is_not_yaml_is_named_and_an_empty_variable_or_one_of_another_name_sets_nothing(file: Path) -> None:

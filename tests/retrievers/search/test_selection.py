@@ -176,11 +176,11 @@ def session(found: Sequence[RetrievedChunk], **values: Any) -> RetrievalSession:
 SCORES = st.sampled_from([0.0, 0.1, 0.3, 0.30000001192092896, 0.5, 1.0])
 
 ON, GROUP = st.sampled_from(["each", "best", "final"]), st.sampled_from(["source_url", None])
-SETTINGS = st.builds(dict, top_k=st.integers(1, 13), threshold=st.none() | SCORES, threshold_on=ON, group_by=GROUP)
+GIVEN: Any = st.builds(dict, top_k=st.integers(1, 13), threshold=st.none() | SCORES, threshold_on=ON, group_by=GROUP)
 URLS = st.sampled_from(["/a", "/b", "/c", None])
 
 
-@given(st.lists(st.tuples(SCORES, SCORES, URLS), max_size=12), SETTINGS)
+@given(st.lists(st.tuples(SCORES, SCORES, URLS), max_size=12), GIVEN)
 def test_a_selection_is_that_by_brute_force(drawn: list[tuple[float, float, str | None]], given: Any) -> None:
     pairs = hits(*((score, cosine) for score, cosine, _ in drawn))
     found = [

@@ -83,13 +83,6 @@ def test_a_server_that_drips_is_a_timeout() -> None:
         described(settings(store={"url": f"http://{host}", "timeout_s": 1}))
 
 
-def test_an_answer_too_deep_or_too_long_is_refused(server: QdrantServer) -> None:
-    for body in (b"[" * 100_000 + b"]" * 100_000, b'{"result": {"exists": ' + b"9" * 10_000 + b"}}"):
-        said = r"cannot be read or written .* is it Qdrant, and the address right"
-        with server.failing(Fault(reply=Reply(body=body))), pytest.raises(StoreError, match=said):
-            described(at(server))
-
-
 def test_an_old_server_is_searched_and_not_written_to(server: QdrantServer, tmp_path: Path) -> None:
     server.keeps_metadata = False
     with pytest.raises(StoreError, match=r"keeps no collection metadata: Qdrant 1\.16"):
