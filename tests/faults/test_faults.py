@@ -164,12 +164,9 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Clie
             return QdrantRetriever.open(config, env=ENV)
 
         with opened(COHERE, cohere.url) as one, opened(OPENAI, f"{openai.url}/v1") as other:
-            asked: dict[str, tuple[Any, QdrantRetriever]] = {
-                "Qdrant": (qdrant, one),
-                "OpenAI's embeddings": (openai, other),
-            }
+            servers: dict[str, LoopbackServer] = {"Qdrant": qdrant, "OpenAI's embeddings": openai}
             yield {
-                name: Client(*asked.get(name, (cohere, one)), path, error, said)
+                name: Client(servers.get(name, cohere), other if "OpenAI" in name else one, path, error, said)
                 for name, (path, error, said) in CLIENTS.items()
             }
 
