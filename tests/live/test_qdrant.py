@@ -5,8 +5,6 @@ before a release.
 """
 
 import os
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -25,6 +23,7 @@ from retrievers.net import patient
 from retrievers.records import Distance
 from tests.support import distances
 from tests.support.collections import PAGES, index_pages, settings
+from tests.support.command import ROOT, python
 from tests.support.indexing import write_pages
 from tests.support.qdrant_server import QdrantServer
 
@@ -213,7 +212,6 @@ def test_a_changed_collection_is_noticed(config: RetrieverConfig, copy: Retrieve
 @pytest.mark.integration
 def test_the_doubles_do_what_a_real_server_is_asked_for() -> None:
     with QdrantServer() as server:
-        command = [sys.executable, "-m", "pytest", "-q", "tests/live", "-m", "not slow", "-p", "no:cacheprovider"]
-        env = {**os.environ, "QDRANT_TEST_URL": server.url}
-        done = subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=600)
+        command = ["-m", "pytest", "-q", "tests/live", "-m", "not slow", "-p", "no:cacheprovider"]
+        done = python(command, ROOT, {"QDRANT_TEST_URL": server.url})
     assert done.returncode == 0 and "skipped" not in done.stdout, done.stdout[-3_000:]

@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import signal
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -25,7 +24,7 @@ from retrievers.store.opening import open_client
 from retrievers.terminal.command import print_out, progress_bar, run, set_up_logging
 from retrievers.terminal.commands import default_collection
 from tests.support.collections import indexed, mark
-from tests.support.command import call, environment
+from tests.support.command import call, python
 from tests.support.indexing import content, manifest, pdf, write_pages
 from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import QdrantServer
@@ -287,11 +286,8 @@ def test_a_termination_interrupts_where_ctrl_c_is_ignored() -> None:
 
 def test_what_was_printed_before_an_interruption_reaches_a_pipe(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text("def main():\n    print('what was found by then')\n    return 130\n")
-    folder = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
-    command = [sys.executable, "-c", f"{folder}; from retrievers.terminal import start; start('slow:main')"]
-    done = subprocess.run(
-        command, env=environment({"PYTHONUNBUFFERED": ""}), capture_output=True, text=True, check=False
-    )
+    code = "from retrievers.terminal import start; start('slow:main')"
+    done = python(["-c", code], tmp_path, {"PYTHONUNBUFFERED": ""})
     assert (done.returncode, done.stdout) == (130, "what was found by then\n")
 
 

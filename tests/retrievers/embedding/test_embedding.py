@@ -5,7 +5,6 @@ import math
 import os
 import sqlite3
 import struct
-import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -82,7 +81,7 @@ def test_a_text_of_megabytes_is_counted_and_embedded_in_parts(monkeypatch: pytes
 def test_loading_the_packaged_model_leaves_the_root_logger_alone() -> None:
     code = "import logging; from retrievers.embedding.models import StaticEmbeddings; StaticEmbeddings(); "
     code += "print(logging.getLogger().level == logging.WARNING, logging.getLogger().handlers)"
-    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout == b"True []\n"
+    assert python(["-c", code], ROOT).stdout == "True []\n"
 
 
 # The user's own
