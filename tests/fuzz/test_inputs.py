@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -29,8 +29,6 @@ from retrievers.indexing.pages import html_page
 
 # What breaks a parser may be long.
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
-Input = TypeVar("Input")
-Refusals = type[Exception]
 COUNT = 2_000 if os.environ.get("DRAWS") else 100
 MOST_S = 10.0
 """Processor time of one input, which a busy machine does not change; what hangs takes far more."""
@@ -62,30 +60,6 @@ def _at(share: float, text: str) -> int:
     return int(share * len(text))
 
 
-def fuzz(
-    parse: Callable[[Input], object], inputs: st.SearchStrategy[Input], refusals: Refusals = RetrievalError
-) -> tuple[int, int]:
-    """Feed a parser; return how many inputs it read, and how many it refused by these errors."""
-    read = refused = 0
-    before = _peak_mb()
-
-    @settings(max_examples=COUNT, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
-    @given(inputs)
-    def each(made: Input) -> None:
-        nonlocal read, refused
-        begun = time.process_time()
-        try:
-            parse(made)
-            read += 1
-        except refusals:
-            refused += 1
-        assert time.process_time() - begun < MOST_S
-
-    each()
-    assert _peak_mb() - before < MOST_MB
-    return read, refused
-
-
 def _peak_mb() -> float:
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
@@ -96,63 +70,28 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("parse", "seeds", "more"),
-    [
-        (to_filter, "filters.txt", "( ) [ ] ' \\ != a=1 in<"),
-        (numbers, "ranges.txt", "NaN inf _ 1e-999999 1e999999 0:1:0.0001,"),
-    ],
-    ids=["a filter", "a range"],
-)
-def test_any_text_is_one_or_refused(parse: Callable[[str], object], seeds: str, more: str) -> None:
-    read, refused = fuzz(parse, mutations((SEEDS / seeds).read_text("utf-8").splitlines(), more), ValueError)
-    assert min(read, refused) > COUNT / 20
+def seeds(ending: str) -> list[str]:
+    return [file.read_text("utf-8") for file in sorted(SEEDS.glob(f"*{ending}"))]
 
 
-LINES = [file.read_text("utf-8") for file in sorted(SEEDS.glob("*.jsonl"))]
-TABLES = [file.read_text("utf-8") for file in sorted(SEEDS.glob("*.csv"))]
-BEIR = ('{"_id": "1", "text": "one"}\n{"_id": "2", "text": "two", "metadata": {}}',)
-JSON = "\\ud800 \\u0000 null NaN 1e999 -1 a{99} (?= +)+ ( \\"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "seeds"), [("g.jsonl", LINES), ("g.json", LINES), ("g.csv", TABLES)])
-def test_any_file_is_golden_data_or_refused(name: str, seeds: Sequence[str], tmp_path: Path) -> None:
-    def parse(text: str) -> None:
-        (tmp_path / name).write_bytes(encoded(text))
-        for case in load_golden(DatasetConfig(path=tmp_path / name)).cases:
+def golden_data(name: str) -> Callable[[str, Path], None]:
+    def parse(text: str, folder: Path) -> None:
+        (folder / name).write_bytes(encoded(text))
+        for case in load_golden(DatasetConfig(path=folder / name)).cases:
             if case.source_url_pattern:
                 found(case.source_url_pattern, "/docs/" + "a-" * 200)
 
-    read, refused = fuzz(parse, mutations(seeds, JSON))
-    assert min(read, refused) > COUNT / 40
+    return parse
 
 
-@pytest.mark.slow
-def test_any_test_collection_is_imported_or_refused(tmp_path: Path) -> None:
-    (tmp_path / "qrels").mkdir()
-
-    def parse(made: tuple[str, str]) -> None:
-        for file, text in zip(("queries.jsonl", "qrels/test.tsv"), made, strict=True):
-            (tmp_path / file).write_bytes(encoded(text))
-        load_golden(DatasetConfig(path=tmp_path))
-
-    judgements = mutations(["1\td\t1\n2\td\t1"], "9 - d")
-    read, refused = fuzz(parse, st.tuples(mutations(BEIR, JSON), judgements))
-    assert min(read, refused) > COUNT / 40
+def collection(made: tuple[str, str], folder: Path) -> None:
+    (folder / "qrels").mkdir(exist_ok=True)
+    for file, text in zip(("queries.jsonl", "qrels/test.tsv"), made, strict=True):
+        (folder / file).write_bytes(encoded(text))
+    load_golden(DatasetConfig(path=folder))
 
 
-MARKDOWN = [file.read_text("utf-8") for file in sorted(SEEDS.glob("*.md"))]
-MARKDOWN_MORE = "![ ~~~ <A <!-- &# [a]: export import &a *a <<: ../ \\uD800 a."
-HTML = [file.read_text("utf-8") for file in sorted(SEEDS.glob("*.html"))]
-HTML_MORE = (
-    "<! <![ <![foo[ ]]> <? & &# </ /> <plaintext> <textarea> <select><option> <frameset> <template> <svg> <table> <td>"
-    " <script> </script> <title> <nav> <p> </p> <a href= <h1> <b> <div>"
-)
-
-
-def index(text: str) -> None:
+def index(text: str, _: Path) -> None:
     page = parse_page(text.encode(errors="replace").decode(), "guide/page.md")  # a file is UTF-8
     source = SourcePage(page)
     for chunk in chunk_page(page, 16, lambda part: len(part.split()))[:20]:
@@ -160,18 +99,63 @@ def index(text: str) -> None:
         source.facts(chunk)
 
 
-def read_html(text: str) -> None:
+def read_html(text: str, _: Path) -> None:
     page = SourcePage(html_page(text, "/docs/page"))
     page.text.encode()
     assert next(page.occurrences(page.text[:20]), None) is not None or not page.text
 
 
-@pytest.mark.slow
-def test_any_markdown_is_indexed_or_refused() -> None:
-    read, refused = fuzz(index, mutations(MARKDOWN, MARKDOWN_MORE), PageError)
-    assert read > COUNT / 2 and refused > COUNT / 100
+class Target(NamedTuple):
+    """A parser, what it is fed, how much of that it at least reads and refuses, and by which errors."""
+
+    parse: Callable[[Any, Path], object]
+    inputs: st.SearchStrategy[Any]
+    read: float
+    refused: float
+    refusals: type[Exception] | tuple[()] = RetrievalError
+
+
+FILTERS = mutations(seeds("filters.txt")[0].splitlines(), "( ) [ ] ' \\ != a=1 in<")
+RANGES = mutations(seeds("ranges.txt")[0].splitlines(), "NaN inf _ 1e-999999 1e999999 0:1:0.0001,")
+JSON = "\\ud800 \\u0000 null NaN 1e999 -1 a{99} (?= +)+ ( \\"
+LINES, TABLES = (mutations(seeds(ending), JSON) for ending in (".jsonl", ".csv"))
+BEIR = mutations(['{"_id": "1", "text": "one"}\n{"_id": "2", "text": "two", "metadata": {}}'], JSON)
+JUDGEMENTS = mutations(["1\td\t1\n2\td\t1"], "9 - d")
+MARKDOWN = mutations(seeds(".md"), "![ ~~~ <A <!-- &# [a]: export import &a *a <<: ../ \\uD800 a.")
+HTML = mutations(
+    seeds(".html"),
+    "<! <![ <![foo[ ]]> <? & &# </ /> <plaintext> <textarea> <select><option> <frameset> <template> <svg> <table> <td>"
+    " <script> </script> <title> <nav> <p> </p> <a href= <h1> <b> <div>",
+)
+TARGETS = {
+    "a filter": Target(lambda text, _: to_filter(text), FILTERS, 1 / 20, 1 / 20, ValueError),
+    "a range": Target(lambda text, _: numbers(text), RANGES, 1 / 20, 1 / 20, ValueError),
+    **{name: Target(golden_data(name), LINES, 1 / 40, 1 / 40) for name in ("g.jsonl", "g.json")},
+    "g.csv": Target(golden_data("g.csv"), TABLES, 1 / 40, 1 / 40),
+    "a test collection": Target(collection, st.tuples(BEIR, JUDGEMENTS), 1 / 40, 1 / 40),
+    "Markdown": Target(index, MARKDOWN, 1 / 2, 1 / 100, PageError),
+    "a page of a site": Target(read_html, HTML, 1 / 2, 0, ()),  # it is always read
+}
 
 
 @pytest.mark.slow
-def test_any_page_of_a_site_is_read() -> None:
-    assert fuzz(read_html, mutations(HTML, HTML_MORE), PageError)[1] == 0
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_any_input_is_read_or_refused(target: Target, tmp_path: Path) -> None:
+    read = refused = 0
+    before = _peak_mb()
+
+    @settings(max_examples=COUNT, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
+    @given(target.inputs)
+    def each(made: Any) -> None:
+        nonlocal read, refused
+        begun = time.process_time()
+        try:
+            target.parse(made, tmp_path)
+            read += 1
+        except target.refusals:
+            refused += 1
+        assert time.process_time() - begun < MOST_S
+
+    each()
+    assert _peak_mb() - before < MOST_MB
+    assert read > COUNT * target.read and (refused > COUNT * target.refused or not target.refusals)

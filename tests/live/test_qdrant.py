@@ -5,8 +5,6 @@ before a release.
 """
 
 import os
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -23,20 +21,17 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, StoreError
 from retrievers.net import patient
 from retrievers.records import Distance
+from tests.support import distances
 from tests.support.collections import PAGES, index_pages, settings
-from tests.support.distances import DISTANCES, EMBEDDINGS, chunk_id, make, semantic
-from tests.support.distances import QUERIES as DISTANT
-from tests.support.distances import ranked as by_brute_force
+from tests.support.command import ROOT, python
 from tests.support.indexing import write_pages
 from tests.support.qdrant_server import QdrantServer
 
 URL = os.environ.get("QDRANT_TEST_URL", "")
 KEY = os.environ.get("QDRANT_TEST_API_KEY", "")
 ENV = {"QDRANT_API_KEY": KEY} if KEY else {}
-MODES = pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
 QUERIES = ["who sends messages to listeners", "the glossary words used here", "angular velocity", "a client waits"]
 STRICT = {"max_query_limit": 8, "search_max_batchsize": 2, "upsert_max_batchsize": 2}
-UNLIMITED = models.StrictModeConfig(enabled=False)
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +93,7 @@ def strict(plain: QdrantClient, config: RetrieverConfig, **limits: Any) -> Itera
     try:
         yield
     finally:
-        plain.update_collection(config.collection, strict_mode_config=UNLIMITED)
+        plain.update_collection(config.collection, strict_mode_config=models.StrictModeConfig(enabled=False))
 
 
 WAYS: list[dict[str, Any]] = [
@@ -137,7 +132,7 @@ def test_a_missing_collection_is_told_with_its_neighbours(config: RetrieverConfi
 # Strict mode
 
 
-@MODES
+@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
 def test_strict_mode_changes_no_result(config: RetrieverConfig, plain: QdrantClient, mode: str) -> None:
     before = _unlike_nothing(ranked(config, mode=mode))
     with strict(plain, config, **STRICT, unindexed_filtering_retrieve=False):
@@ -169,9 +164,7 @@ def test_writing_keeps_to_strict_mode(copy: RetrieverConfig, plain: QdrantClient
 
 
 @pytest.mark.slow
-def test_a_rate_limit_is_kept_to_and_a_batch_larger_than_it_is_split(
-    config: RetrieverConfig, plain: QdrantClient
-) -> None:
+def test_a_rate_limit_is_kept_to_and_larger_batches_are_split(config: RetrieverConfig, plain: QdrantClient) -> None:
     with QdrantRetriever.open(config, env=ENV) as retriever, patient(120):
         with strict(plain, config, read_rate_limit=60):
             statuses = {retriever.search(QUERIES[0], use_cache=False).status for _ in range(90)}
@@ -181,29 +174,27 @@ def test_a_rate_limit_is_kept_to_and_a_batch_larger_than_it_is_split(
             assert [[c.chunk.chunk_id for c in one] for one in retriever.candidates(QUERIES)] == before
 
 
-@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("distance", distances.DISTANCES)
 def test_a_foreign_collection_of_every_distance(plain: QdrantClient, distance: Distance) -> None:
     name = f"retrieval-evals-live-{uuid.uuid4().hex}"
-    make(plain, distance, name)
+    distances.make(plain, distance, name)
     foreign = settings(store={"url": URL}, collection=name, embedding={"model": "python:mine:make"})
     try:
-        with QdrantRetriever.open(foreign, env=ENV, embeddings=EMBEDDINGS) as one:
-            candidates = [list(each) for each in one.candidates(list(DISTANT))]
+        with QdrantRetriever.open(foreign, env=ENV, embeddings=distances.EMBEDDINGS) as one:
+            candidates = [list(each) for each in one.candidates(distances.QUERIES)]
     finally:
         plain.delete_collection(name)
     for number, hits in enumerate(candidates):
-        scores = semantic(distance, number)
-        best = by_brute_force(scores)
-        assert [hit.chunk.chunk_id for hit in hits] == [chunk_id(n) for n in best]
+        scores = distances.semantic(distance, number)
+        best = distances.ranked(scores)
+        assert [hit.chunk.chunk_id for hit in hits] == [distances.chunk_id(n) for n in best]
         assert [hit.score for hit in hits] == pytest.approx([scores[n] for n in best], abs=1e-4)
 
 
 # What happens meanwhile
 
 
-def test_a_collection_that_changes_is_noticed(
-    config: RetrieverConfig, copy: RetrieverConfig, plain: QdrantClient
-) -> None:
+def test_a_changed_collection_is_noticed(config: RetrieverConfig, copy: RetrieverConfig, plain: QdrantClient) -> None:
     assert ranked(copy) == ranked(config)
     with QdrantRetriever.open(copy, env=ENV) as retriever:
         before = collection_facts(retriever)
@@ -221,7 +212,6 @@ def test_a_collection_that_changes_is_noticed(
 @pytest.mark.integration
 def test_the_doubles_do_what_a_real_server_is_asked_for() -> None:
     with QdrantServer() as server:
-        command = [sys.executable, "-m", "pytest", "-q", "tests/live", "-m", "not slow", "-p", "no:cacheprovider"]
-        env = {**os.environ, "QDRANT_TEST_URL": server.url}
-        done = subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=600)
+        command = ["-m", "pytest", "-q", "tests/live", "-m", "not slow", "-p", "no:cacheprovider"]
+        done = python(command, ROOT, {"QDRANT_TEST_URL": server.url})
     assert done.returncode == 0 and "skipped" not in done.stdout, done.stdout[-3_000:]

@@ -62,9 +62,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 @pytest.mark.parametrize("chosen", ARRAY, ids=map(str, range(len(ARRAY))))
-def test_an_experiment_ends_with_a_valid_report_or_a_clear_refusal(
-    chosen: dict[str, Any], made: Experiment, tmp_path: Path
-) -> None:
+def test_a_run_ends_with_a_valid_report_or_a_refusal(chosen: dict[str, Any], made: Experiment, tmp_path: Path) -> None:
     layers = [file_layer(made.config, ExperimentConfig), Layer(label="the pair", values=nest(chosen))]
     file = tmp_path / "report.json"
     try:
@@ -117,32 +115,29 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "seed": (3, 4),
 }
 VARIABLES = {f"retriever.{setting}": name for name, setting in ENVIRONMENT.items()}
-TEXTS = {"retriever.top_k": "1{}", "retriever.threshold": "0.1{}", "retriever.store.url": "http://env:{}"}
+IN_ENVIRONMENT = {name: ("of_env_1", "of_env_2") for name in VARIABLES} | {
+    "retriever.mode": ("semantic", "keyword"),
+    "retriever.top_k": ("11", "12"),
+    "retriever.threshold": ("0.11", "0.12"),
+    "retriever.store.url": ("http://env:1", "http://env:2"),
+}
 NAMES, OF_ENVIRONMENT = st.sets(st.sampled_from([*VALUES])), st.sets(st.sampled_from([*VARIABLES]))
 
 
-def in_environment(name: str, place: int) -> str:
-    return (
-        ("semantic", "keyword")[place] if name == "retriever.mode" else TEXTS.get(name, "of_env_{}").format(place + 1)
-    )
-
-
 @given(OF_ENVIRONMENT, OF_ENVIRONMENT, NAMES, NAMES)
-def test_a_setting_comes_from_the_highest_layer_that_names_it(
-    dotenv: set[str], environ: set[str], in_file: set[str], in_flags: set[str]
-) -> None:
+def test_the_highest_layer_wins(dotenv: set[str], environ: set[str], in_file: set[str], in_flags: set[str]) -> None:
     with TemporaryDirectory() as folder, patch.dict(os.environ):
         file, hidden = Path(folder) / "e.yaml", Path(folder) / ".env"
         file.write_text(yaml.safe_dump({"name": "mine", **nest({name: VALUES[name][0] for name in in_file})}))
-        hidden.write_text("".join(f"{VARIABLES[name]}={in_environment(name, 0)}\n" for name in dotenv))
-        env = environment({VARIABLES[name]: in_environment(name, 1) for name in environ}, hidden)
+        hidden.write_text("".join(f"{VARIABLES[name]}={IN_ENVIRONMENT[name][0]}\n" for name in dotenv))
+        env = environment({VARIABLES[name]: IN_ENVIRONMENT[name][1] for name in environ}, hidden)
         flags = [f"--{n.replace('_', '-')}={written(VALUES[n][1])}" for n in sorted(in_flags)]
         config = load_config(parser().parse_args(["--config", str(file), *flags]), env)
     found = dict(flatten(config.model_dump(mode="json")))
     expected = dict(flatten(ExperimentConfig().model_dump(mode="json"))) | {"name": "mine"}
     for names, values in (
-        (dotenv, {name: in_environment(name, 0) for name in dotenv}),
-        (environ, {name: in_environment(name, 1) for name in environ}),
+        (dotenv, {name: IN_ENVIRONMENT[name][0] for name in dotenv}),
+        (environ, {name: IN_ENVIRONMENT[name][1] for name in environ}),
         (in_file, {name: VALUES[name][0] for name in in_file}),
         (in_flags, {name: VALUES[name][1] for name in in_flags}),
     ):

@@ -119,9 +119,7 @@ def test_a_fault_of_a_collection_is_found(
     assert all(r.method == "GET" or r.path.endswith(reading) or "ids" in r.body for r in double.requests)
 
 
-def test_what_was_indexed_is_sound_and_searched_in_hybrid_mode(
-    tmp_path: Path, capsys: Captured, snapshot: SnapshotAssertion
-) -> None:
+def test_what_was_indexed_is_sound_and_searched(tmp_path: Path, capsys: Captured, snapshot: SnapshotAssertion) -> None:
     page = "# Arm\n\n" + "\n\n".join(f"## Part {i}\n\n{text}" for i, text in enumerate(TEXTS[:9]))
     pages = write_pages(tmp_path / "pages", {"arm.md": page})
     store = ["--store.path", tmp_path / "store", "--collection", "pages"]

@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import signal
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -25,7 +24,7 @@ from retrievers.store.opening import open_client
 from retrievers.terminal.command import print_out, progress_bar, run, set_up_logging
 from retrievers.terminal.commands import default_collection
 from tests.support.collections import indexed, mark
-from tests.support.command import call, environment
+from tests.support.command import call, python
 from tests.support.indexing import content, manifest, pdf, write_pages
 from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import QdrantServer
@@ -238,9 +237,6 @@ def signalled(what: signal.Signals) -> int:
     return 0
 
 
-# Errors and signals
-
-
 @pytest.mark.parametrize(
     ("error", "code"),
     [
@@ -252,25 +248,15 @@ def signalled(what: signal.Signals) -> int:
     ],
     ids=repr,
 )
-def test_an_error_is_a_code_and_a_line(
-    error: BaseException, code: int, capsys: Captured, snapshot: SnapshotAssertion
-) -> None:
+def test_an_error_is_a_line(error: BaseException, code: int, capsys: Captured, snapshot: SnapshotAssertion) -> None:
     assert (run(Mock(side_effect=error)), run(lambda: 1)) == (code, 1)
     out, err = capsys.readouterr()
     assert out == "" and err.replace(sys.executable, "PYTHON") == snapshot
 
 
 @SIGNALS
-def test_a_signal_interrupts(what: signal.Signals, capsys: Captured) -> None:
-    before = signal.getsignal(what)
-    assert run(lambda: signalled(what)) == 128 + what
-    assert capsys.readouterr().err == ("interrupted\n" if what == signal.SIGINT else "terminated\n")
-    assert signal.getsignal(what) is before
-
-
-@SIGNALS
-def test_a_signal_cancels_the_work_of_an_event_loop_between_its_steps(what: signal.Signals) -> None:
-    ended = []
+def test_a_signal_interrupts_and_an_event_loop_between_its_steps(what: signal.Signals, capsys: Captured) -> None:
+    before, ended = signal.getsignal(what), list[str]()
 
     async def work() -> int:
         try:
@@ -282,7 +268,10 @@ def test_a_signal_cancels_the_work_of_an_event_loop_between_its_steps(what: sign
             raise
         return 0
 
-    assert run(lambda: asyncio.run(work())) == 128 + what
+    for interrupted in (lambda: signalled(what), lambda: asyncio.run(work())):
+        assert run(interrupted) == 128 + what
+        assert capsys.readouterr().err == ("interrupted\n" if what == signal.SIGINT else "terminated\n")
+        assert signal.getsignal(what) is before
     assert ended == ["went on", "was cancelled"]
 
 
@@ -297,11 +286,8 @@ def test_a_termination_interrupts_where_ctrl_c_is_ignored() -> None:
 
 def test_what_was_printed_before_an_interruption_reaches_a_pipe(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text("def main():\n    print('what was found by then')\n    return 130\n")
-    folder = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
-    command = [sys.executable, "-c", f"{folder}; from retrievers.terminal import start; start('slow:main')"]
-    done = subprocess.run(
-        command, env=environment({"PYTHONUNBUFFERED": ""}), capture_output=True, text=True, check=False
-    )
+    code = "from retrievers.terminal import start; start('slow:main')"
+    done = python(["-c", code], tmp_path, {"PYTHONUNBUFFERED": ""})
     assert (done.returncode, done.stdout) == (130, "what was found by then\n")
 
 
@@ -330,9 +316,6 @@ def test_a_wrong_flag_is_told_with_the_nearest(arguments: str, capsys: Captured,
     done = call(main, arguments.split(), capsys)
     assert done.code == 2
     assert done.err.partition(" (choose")[0] == snapshot, "every Python writes choices otherwise"
-
-
-# Logging and progress
 
 
 SHOWN = {(False, False): "WARNING ERROR", (True, False): "INFO WARNING ERROR", (True, True): "ERROR"}

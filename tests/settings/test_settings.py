@@ -29,21 +29,10 @@ from evals.config.telemetry import OFFLINE, SILENCED, silence
 from evals.config.values import conditions, numbers
 from evals.metrics import choose
 from evals.run import load_config, parser
-from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig, dump
+from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig, dump, layers
 from retrievers.config.files import load_json, make_private, read_text, user_path
 from retrievers.config.indexing import DEFAULTS, recorded_settings
-from retrievers.config.layers import (
-    Layer,
-    add_flags,
-    api_key,
-    build,
-    environment,
-    environment_layer,
-    file_layer,
-    flag_layer,
-    leaves,
-    nest,
-)
+from retrievers.config.layers import Layer, build, environment, environment_layer, file_layer, leaves, nest
 from retrievers.errors import ConfigError
 from tests.support.command import call, refusal
 
@@ -118,10 +107,7 @@ NO_CONDITIONS: list[Any] = [
     "", "<= 0.1", ["a >= 0.8", ""], "a >= 0.1, b >= 1, a <= 0.9", "a ", "a => 0.8", "a != 1", "a >= 80%", "a 0.8",
     "a >= low", "a >= " + "1" * 100_000, "a >= 1e999", "a >= nan", "a >= 0x1", {"a": 0.8},
 ]  # fmt: skip
-NO_JSON = [
-    '{"a": 1, "b": 2, "a": 1}',
-    '{\n "a": }', "NaN", "9" * 5_000, "[" * 100_000, '{"a": "\\ud800"}'
-]  # fmt: skip
+NO_JSON = ['{"a": 1, "b": 2, "a": 1}', '{\n "a": }', "NaN", "9" * 5_000, "[" * 100_000, '{"a": "\\ud800"}']
 
 
 def test_what_is_no_range_no_condition_and_no_json_is_told_with_what_was_found(snapshot: SnapshotAssertion) -> None:
@@ -244,19 +230,17 @@ def read(file: Path, text: str, **folders: Path) -> Layer:
 
 def flags(*arguments: str) -> Layer:
     parser = argparse.ArgumentParser()
-    add_flags(parser, RetrieverConfig)
-    return flag_layer(parser.parse_args(arguments), RetrieverConfig)
+    layers.add_flags(parser, RetrieverConfig)
+    return layers.flag_layer(parser.parse_args(arguments), RetrieverConfig)
 
 
 def layer(label: str = "f", **values: Any) -> Layer:
     return Layer(label=label, values=nest({name.replace("__", "."): value for name, value in values.items()}))
 
 
-def faults(*layers: Layer, model: Any = RetrieverConfig) -> list[str]:
-    return refusal(ConfigError, build, model, layers).splitlines()
+def faults(*given: Layer, model: Any = RetrieverConfig) -> list[str]:
+    return refusal(ConfigError, build, model, given).splitlines()
 
-
-# What a higher layer replaces
 
 TABLES: dict[str, Any] = {
     "filters": {"metadata.source_url": "/a", "tags": ["b", "c"], "n": 5},
@@ -301,8 +285,8 @@ def test_a_retriever_of_the_users_own_replaces_all_but_how_much_is_read_and_what
     beside = build(RetrieverConfig, [below, flags("--python", "m:f", "--collection", "d", "--top-k", "2")])
     assert (beside.collection, beside.top_k, beside.names_collection) == ("d", 2, True)
     assert "settles vector_name by itself" in faults(layer(python="m:f"), flags("--vector-name", "v"))[0]
-    layers = [layer(name="n", retriever__mode="hybrid", seed=3), layer(retriever__python="m:f")]
-    of_experiment = build(ExperimentConfig, layers)
+    lower = layer(name="n", retriever__mode="hybrid", seed=3)
+    of_experiment = build(ExperimentConfig, [lower, layer(retriever__python="m:f")])
     assert (of_experiment.seed, of_experiment.retriever.model_fields_set) == (3, {"python"})
 
 
@@ -311,9 +295,6 @@ def test_what_the_default_experiment_is_compared_with_goes_with_its_data() -> No
     assert build(ExperimentConfig, [file, layer(seed=1)]).baseline is not None
     for name, value in (("dataset__path", "b.jsonl"), ("dataset__split", "dev")):
         assert build(ExperimentConfig, [file, layer(**{name: value})]).baseline is None
-
-
-# What a layer may say
 
 
 def test_a_relative_path_starts_at_the_folder_of_its_file(file: Path) -> None:
@@ -349,7 +330,11 @@ def test_a_file_that_is_none_of_settings_is_named_with_its_line(file: Path, snap
     assert [refusal(ConfigError, read, file, text).replace(str(file), "FILE") for text in NO_SETTINGS] == snapshot
 
 
-def test_a_flag_is_written_as_in_a_file() -> None:
+def test_a_flag_is_written_as_in_a_file_tells_its_default_and_sets_nothing_where_it_is_not_given() -> None:
+    parser = argparse.ArgumentParser()
+    layers.add_flags(parser, RetrieverConfig)
+    assert "most chunks to return (default: 5)" in " ".join(parser.format_help().split())
+    assert vars(parser.parse_args([])) == {}
     for flag, raw, value in (
         ("metadata.required", "title, url", ["title", "url"]),
         ("metadata.required", "[title, '>= 1']", ["title", ">= 1"]),
@@ -363,13 +348,6 @@ def test_a_flag_is_written_as_in_a_file() -> None:
         assert flags(f"--{flag.replace('_', '-')}", raw).values == nest({flag: value})
 
 
-def test_a_flag_tells_its_default_and_sets_nothing_where_it_is_not_given() -> None:
-    parser = argparse.ArgumentParser()
-    add_flags(parser, RetrieverConfig)
-    assert "most chunks to return (default: 5)" in " ".join(parser.format_help().split())
-    assert vars(parser.parse_args([])) == {}
-
-
 def test_a_flag_that_is_not_yaml_is_named_and_an_empty_variable_or_one_of_another_name_sets_nothing(file: Path) -> None:
     with pytest.raises(ConfigError, match=r"--metadata.map '\{a':1: not valid YAML"):
         flags("--metadata.map", "{a")
@@ -378,18 +356,13 @@ def test_a_flag_that_is_not_yaml_is_named_and_an_empty_variable_or_one_of_anothe
     assert environment_layer(env).values == {}
 
 
-# Faults
-
-
-def test_every_fault_is_told_at_once_with_value_origin_and_nearest_name(
-    file: Path, snapshot: SnapshotAssertion
-) -> None:
-    layers = [
+def test_faults_are_told_at_once_with_value_origin_and_nearest_name(file: Path, snapshot: SnapshotAssertion) -> None:
+    given = [
         environment_layer({"RAG_DEFAULT_TOP_K": "many"}),
         read(file, "mmr_lambda: 1.5\nstore: {pth: x}\ncolection: y\nkeyword_weight: 0.3\n"),
         flags("--candidates", "0"),
     ]
-    assert sorted(fault.replace(str(file), "FILE") for fault in faults(*layers)) == snapshot
+    assert sorted(fault.replace(str(file), "FILE") for fault in faults(*given)) == snapshot
     assert faults(layer("low", top_k=3), layer("high", top_k=0))[0].endswith("got 0 (set by high)")
 
 
@@ -405,7 +378,7 @@ def test_a_key_in_place_of_its_variable_is_refused_unseen() -> None:
         (fault,) = faults(layer(judge={"api_key_env": key}), model=ExperimentConfig)
         assert fault.endswith("such as COHERE_API_KEY, and not the key itself (set by f)")
         assert str(key) not in fault or not key
-    assert api_key({"K": " abc\n"}, "K") == "abc" and api_key({}, "K") is None
+    assert layers.api_key({"K": " abc\n"}, "K") == "abc" and layers.api_key({}, "K") is None
 
 
 # Names of earlier versions
@@ -413,32 +386,27 @@ def test_a_key_in_place_of_its_variable_is_refused_unseen() -> None:
 REMOVED: dict[str, str] = yaml.safe_load(
     files("retrievers.config").joinpath("removed.yaml").read_text(encoding="utf-8")
 )
-COMMANDS = [name for name in REMOVED if name.startswith("retrieval-evals ")]
-METRICS = [name for name in REMOVED if "/" in name]
-SETTINGS = [name for name in REMOVED if name not in {*COMMANDS, *METRICS} and not name.startswith("--")]
 OF_EXPERIMENTS = ("judge", "sweep", "tracking", "objective", "index", "sources", "determinism", "latency")
-CALLS = {name: [*shlex.split(name)[1:], "something"] for name in COMMANDS} | {
-    name: ["run", "--metrics", name.replace("_at_K", "_at_5")] for name in METRICS
-}
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_a_subcommand_or_metric_that_went_names_its_successor(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    done = call(main, CALLS[name], capsys)
-    assert (done.code, REMOVED[name] in done.err) == (2, True), done.err
-    assert done.err.count("\n") == 1 or name in METRICS
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_setting_that_went_names_its_successor_in_a_file_and_as_a_flag(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def calls(name: str, file: Path) -> list[list[object]]:
+    """Return the commands that have what was removed, a setting both in a file and as a flag."""
+    if name.startswith("retrieval-evals "):
+        return [[*shlex.split(name)[1:], "something"]]
+    if "/" in name:
+        return [["run", "--metrics", name.replace("_at_K", "_at_5")]]
     setting, _, value = name.partition("=")
-    first = setting.partition(".")[0]
-    path = setting if first in OF_EXPERIMENTS else f"retriever.{setting}"
-    file = tmp_path / "old.yaml"
+    path = setting if setting.partition(".")[0] in OF_EXPERIMENTS else f"retriever.{setting}"
     file.write_text(yaml.safe_dump(nest({path: value or 1})))
-    for arguments in (["--config", file], [f"--{path.replace('_', '-')}", value or "1"]):
-        done = call(main, ["run", *arguments], capsys)
+    return [["run", "--config", file], ["run", f"--{path.replace('_', '-')}", value or "1"]]
+
+
+@pytest.mark.parametrize("name", [name for name in REMOVED if not name.startswith("--")])
+def test_what_went_names_its_successor(name: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in calls(name, file):
+        done = call(main, arguments, capsys)
         assert (done.code, REMOVED[name] in done.err) == (2, True), done.err
-        assert first.replace("_", "-") in done.err.replace("_", "-")
+        if name.startswith("retrieval-evals "):
+            assert done.err.count("\n") == 1
+        elif "/" not in name:
+            assert re.split("[.=]", name)[0].replace("_", "-") in done.err.replace("_", "-")

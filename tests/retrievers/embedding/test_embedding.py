@@ -5,7 +5,6 @@ import math
 import os
 import sqlite3
 import struct
-import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -27,21 +26,15 @@ from retrievers.config import EmbeddingConfig
 from retrievers.config.models import EMBEDDING_PROVIDERS
 from retrievers.embedding import models, tokens
 from retrievers.embedding.bm25 import B, Bm25Encoder, K, expand, spell_out
-from retrievers.embedding.models import (
-    CheckedEmbeddings,
-    EmbeddingCache,
-    Kind,
-    StaticEmbeddings,
-    checked,
-    open_embedding_cache,
-)
+from retrievers.embedding.models import CheckedEmbeddings, EmbeddingCache, StaticEmbeddings
 from retrievers.embedding.tokens import count_tokens, token_parts, tokenizer
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
 from tests.support import cohere_server, openai_embedding_server
 from tests.support.cohere_server import CohereServer, vector
 from tests.support.collections import TableEmbeddings
-from tests.support.command import ROOT, refusal
+from tests.support.command import ROOT, python, refusal
 from tests.support.hybrid import terms
+from tests.support.loopback import Fault, Reply
 from tests.support.openai_embedding_server import EmbeddingServer
 
 HELLO = [0.6, 0.8]
@@ -88,7 +81,7 @@ def test_a_text_of_megabytes_is_counted_and_embedded_in_parts(monkeypatch: pytes
 def test_loading_the_packaged_model_leaves_the_root_logger_alone() -> None:
     code = "import logging; from retrievers.embedding.models import StaticEmbeddings; StaticEmbeddings(); "
     code += "print(logging.getLogger().level == logging.WARNING, logging.getLogger().handlers)"
-    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout == b"True []\n"
+    assert python(["-c", code], ROOT).stdout == "True []\n"
 
 
 # The user's own
@@ -115,7 +108,7 @@ def make_hello() -> Embeddings:
 def test_a_users_own_class_is_loaded_by_name_and_checked_once() -> None:
     own = make(model=f"python:{__name__}:make_hello")
     assert own.embed_query("hello") == own.embed_queries(["hello"])[0] == HELLO
-    assert (own.name, checked(own, EmbeddingConfig())) == (f"python:{__name__}:make_hello", own)
+    assert (own.name, models.checked(own, EmbeddingConfig())) == (f"python:{__name__}:make_hello", own)
     with pytest.raises(ConfigError, match=r"^embedding.model 'python:\S+': expected a LangChain Embeddings, got"):
         make(model="python:builtins:dict")
 
@@ -190,7 +183,7 @@ def test_the_providers_are_those_of_langchain_and_a_missing_package_is_named() -
 # Vectors on disk, bit for bit, each under its own key
 
 HOSTED, TEXT = EmbeddingConfig(model=MODELS["cohere"]), "what is a topic"
-OTHERS: list[tuple[EmbeddingConfig, Kind, str]] = [
+OTHERS: list[tuple[EmbeddingConfig, models.Kind, str]] = [
     (EmbeddingConfig(model="python:m:f"), "search_query", TEXT),
     (EmbeddingConfig(model="cohere:embed-multilingual-v3.0"), "search_query", TEXT),
     (EmbeddingConfig(model=MODELS["cohere"], query_prefix="q: "), "search_query", TEXT),
@@ -205,9 +198,7 @@ OTHERS: list[tuple[EmbeddingConfig, Kind, str]] = [
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=40))
-def test_a_vector_comes_back_bit_for_bit_for_its_own_model_input_type_and_text(
-    tmp_path: Path, vector: list[float]
-) -> None:
+def test_a_vector_comes_back_bit_for_bit_for_its_own_model_type_and_text(tmp_path: Path, vector: list[float]) -> None:
     with closing(EmbeddingCache(tmp_path / "new" / "v.sqlite")) as cache:
         cache.put(HOSTED, "search_query", {TEXT: vector})
         for number, (model, kind, text) in enumerate(OTHERS):
@@ -240,12 +231,10 @@ def test_a_file_of_another_kind_is_refused_and_left_as_it_is(tmp_path: Path) -> 
         assert (file.read_bytes() if file.is_file() else None) == before
 
 
-def test_vectors_of_hosted_models_alone_are_kept_in_the_users_cache_and_a_file_that_fails_later_is_passed_by(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_hosted_vectors_alone_are_kept_and_faults_pass(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     env = {"XDG_CACHE_HOME": str(tmp_path)}
-    assert open_embedding_cache(env, hosted=False) is None and not [*tmp_path.iterdir()]
-    opened = open_embedding_cache(env, hosted=True)
+    assert models.open_embedding_cache(env, hosted=False) is None and not [*tmp_path.iterdir()]
+    opened = models.open_embedding_cache(env, hosted=True)
     assert opened is not None and (tmp_path / "retrieval-evals" / "vectors.sqlite").is_file()
     opened.close()
     opened.put(HOSTED, "search_query", {TEXT: [1.0]})
@@ -335,48 +324,34 @@ def absent(module: str) -> str:
 
 
 def run(code: str, *arguments: str) -> str:
-    begin = f"import sys; sys.path[:0] = [{str(ROOT)!r}]; sys.path.append({str(PACKAGES)!r})\n"
-    offline = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", begin + code, *arguments], capture_output=True, text=True, env=offline, check=False
-    )
+    begin = f"import sys; sys.path.append({str(PACKAGES)!r})\n"
+    done = python(["-c", begin + code, *arguments], ROOT, {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-CODE = """
-import json, os, sys
-from retrievers.config import EmbeddingConfig
-from retrievers.embedding.models import make_embeddings
-from retrievers.errors import EmbeddingError
-from tests.support.cohere_server import vector
-from tests.support.loopback import Fault, Reply
-from tests.support.openai_embedding_server import KEY, EmbeddingServer
+def used(values: str) -> None:
+    """Runs in a process of its own: a client embeds, asks again, and gives up at a refused key."""
+    os.environ.update(AWS_SECRET_ACCESS_KEY="s", AWS_EC2_METADATA_DISABLED="true")
+    with EmbeddingServer() as server:
 
-names = ("MISTRAL_API_KEY", "AZURE_OPENAI_API_KEY", "GOOGLE_API_KEY")
-os.environ.update(AWS_SECRET_ACCESS_KEY="s", AWS_EC2_METADATA_DISABLED="true")
+        def made(key: str) -> CheckedEmbeddings:
+            os.environ["AWS_ACCESS_KEY_ID"] = key
+            env = dict.fromkeys(("MISTRAL_API_KEY", "AZURE_OPENAI_API_KEY", "GOOGLE_API_KEY"), key)
+            return make(env, **json.loads(values.replace("SERVER", server.url)))
 
-def made(key):
-    os.environ["AWS_ACCESS_KEY_ID"] = key
-    values = json.loads(sys.argv[1].replace("SERVER", server.url))
-    return make_embeddings(EmbeddingConfig.model_validate(values), dict.fromkeys(names, key))
+        embeddings, texts = made(OPENAI), ["robot arms", "the sea"]
+        found = embeddings.embed_documents(texts) + embeddings.embed_queries(texts[1:])
+        server.fault = Fault(reply=Reply.json({"message": "busy"}, 429, **{"Retry-After": "0"}), times=1)
+        found.append(embeddings.embed_query(texts[0]))
+        assert found == [pytest.approx(vector(text), abs=1e-6) for text in (*texts, *texts[::-1])]
+        if "ollama" not in values:  # it has no key
+            before = len(server.requests)
+            refused = refusal(EmbeddingError, made("another").embed_query, texts[0])
+            assert len(server.requests) - before == 1 and "SECRET" not in refused
+            assert "key" in refused or "401" in refused
 
-with EmbeddingServer() as server:
-    texts = ["robot arms", "the sea"]
-    embeddings = made(KEY)
-    equal = embeddings.embed_documents(texts) + embeddings.embed_queries(texts[1:])
-    server.fault = Fault(reply=Reply.json({"message": "busy"}, 429, **{"Retry-After": "0"}), times=1)
-    again = embeddings.embed_query("robot arms")
-    before = len(server.requests)
-    try:
-        made("another").embed_query("robot arms")
-        refused = ""
-    except EmbeddingError as error:
-        refused = str(error)
-    expected = [vector(text) for text in (*texts, texts[1], texts[0])]
-    far = [abs(a - b) for pair in zip([*equal, again], expected, strict=True) for a, b in zip(*pair, strict=True)]
-    print(json.dumps({"far": max(far), "refused": refused, "requests": len(server.requests) - before}))
-"""
+
 AZURE = {"azure_endpoint": "SERVER", "api_version": "2024-10-21"}
 BEDROCK = {"endpoint_url": "SERVER", "region_name": "eu-central-1"}
 CLIENTS: dict[str, dict[str, Any]] = {
@@ -416,14 +391,7 @@ print(json.dumps([
 def test_a_client_embeds_repeats_and_gives_up_at_a_refused_key(package: str) -> None:
     if package != "langchain_openai" and absent(package):
         pytest.skip(absent(package))
-    found = json.loads(run(CODE, json.dumps(CLIENTS[package])).splitlines()[-1])
-    assert found["far"] < 1e-6
-    if package == "langchain_ollama":  # it has no key
-        assert found["refused"] == ""
-    else:
-        assert found["requests"] == 1
-        assert "key" in found["refused"] or "401" in found["refused"]
-        assert "SECRET" not in found["refused"]
+    run(f"from {__name__} import used; used(sys.argv[1])", json.dumps(CLIENTS[package]))
 
 
 @pytest.mark.slow

@@ -25,13 +25,12 @@ from retrievers.retriever.opened import adopt_given, open_retriever
 from retrievers.retriever.protocol import Retriever
 from retrievers.store.embedded import EmbeddedClient
 from tests.support import foreign
-from tests.support.collections import embedded, fill
+from tests.support.collections import indexed
 from tests.support.command import refusal
 from tests.support.embeddings import WORDS, Counting
-from tests.support.foreign import HERE, Calling, Terms, chunks, settings, vector_store
+from tests.support.foreign import HERE, Calling, Terms, settings, vector_store
 
 QUERIES = ("kinematics of an arm", "a named channel of messages", "reliable camera images", "zebra")
-ALL = chunks()
 DOCS = [Document(page_content=f"text {n}", id=f"d{n}") for n in range(12)]
 
 
@@ -115,10 +114,8 @@ def test_metadata_is_read_by_the_settings_and_what_was_made_is_closed(monkeypatc
 
 # Faults
 
-FAULTS = ("one_string", "none", "textless", "raises_in_the_middle", "leaves_in_the_middle")
 
-
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", ["one_string", "none", "textless", "raises_in_the_middle", "leaves_in_the_middle"])
 def test_faults_are_raised_or_told(name: str, snapshot: SnapshotAssertion) -> None:
     with open_named(name) as retriever:
         said = refusal(ForeignRetrieverError, retriever.candidates, ["a named channel"])
@@ -162,14 +159,9 @@ def test_a_retriever_over_nothing_that_is_known_lists_no_chunks() -> None:
 
 
 def test_a_store_lists_its_own_chunks() -> None:
-    for name, label in (
-        ("dense", "QdrantVectorStore"),
-        ("other_keys", "QdrantVectorStore"),
-        ("sparse", "QdrantVectorStore"),  # without a model of meaning only the store knows how it searches
-        ("euclid", "QdrantVectorStore"),
-        ("own_way", "Reversed"),
-        ("as_retriever", "VectorStoreRetriever"),
-    ):
+    # Without a model of meaning (sparse) only the store knows how it searches.
+    labels = dict.fromkeys(("dense", "other_keys", "sparse", "euclid"), "QdrantVectorStore")
+    for name, label in {**labels, "own_way": "Reversed", "as_retriever": "VectorStoreRetriever"}.items():
         with open_named(name) as retriever:
             assert (retriever.label, isinstance(retriever, QdrantRetriever)) == (label, name in ("dense", "other_keys"))
             assert retriever.info is not None and retriever.info.points == len(retriever.chunks()) == 5
@@ -182,22 +174,12 @@ def test_a_store_lists_its_own_chunks() -> None:
                 assert [hit.chunk.text for hit in found] == [document.page_content for document in expected]
 
 
-@pytest.fixture
-def named(tmp_path: Path) -> dict[str, Any]:
-    """The documents in a collection beside the retriever, under ids of its own."""
-    payloads = [{"page_content": c.text, "metadata": {"chunk_id": c.chunk_id, "source_url": c.source_url}} for c in ALL]
-    with embedded(tmp_path / "store") as client:
-        fill(client, "robots", Counting().embed_documents([chunk.text for chunk in ALL]), payloads)
-    return {"store": {"path": tmp_path / "store"}, "collection": "robots"}
-
-
-def test_the_collection_named_beside_an_object_is_closed_and_the_object_left_open(
-    named: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_collection_is_closed_and_no_object_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = indexed(tmp_path).store
     closed: list[object] = []
     monkeypatch.setattr(EmbeddedClient, "close", lambda client: closed.extend([client]))
     monkeypatch.setattr(foreign.Overlap, "close", lambda made: closed.extend([made]), raising=False)
-    with of_function(foreign.Overlap(docs=DOCS), **named) as retriever:
+    with of_function(foreign.Overlap(docs=DOCS), store=store, collection="pages") as retriever:
         assert retriever.info is not None
     assert [type(each) for each in closed] == [EmbeddedClient]
 
@@ -213,24 +195,7 @@ def test_whatever_a_users_client_raises_is_typed() -> None:
 # A store of the caller's own
 
 
-@pytest.mark.parametrize("mode", [RetrievalMode.DENSE, RetrievalMode.HYBRID])
-def test_a_callers_store_is_searched_in_its_own_mode_and_left_open(mode: RetrievalMode) -> None:
-    store = vector_store(mode=mode)
-    retriever, config = adopt_given(store, RetrieverConfig(), None, {})
-    assert isinstance(retriever, QdrantRetriever) and retriever.vector_store is store
-    assert config.mode == ("semantic" if mode == RetrievalMode.DENSE else "hybrid")
-    assert len(retriever.notes) == (mode == RetrievalMode.HYBRID)
-    plain = QdrantVectorStore(store.client, "robots", embedding=Counting())
-    for query in QUERIES:
-        found = {hit.chunk.text: hit.scores["semantic"] for hit in retriever.search(query).chunks}
-        theirs = {d.page_content: max(0.0, s) for d, s in plain.similarity_search_with_score(query, k=5)}
-        assert found == pytest.approx({text: theirs[text] for text in found}, abs=1e-6) and len(found) == 5
-    retriever.close()
-    assert store.similarity_search("kinematics")
-    store.client.close()
-
-
-def test_it_gets_a_threshold_and_another_mode() -> None:
+def test_a_store_gets_a_threshold_and_another_mode() -> None:
     store = vector_store(mode=RetrievalMode.HYBRID)
     for mode, scale in (("semantic", "cosine"), ("keyword", "sparse"), ("hybrid", "weighted")):
         retriever, _ = adopt_given(store, RetrieverConfig(mode=mode, threshold=0.6), None, {})
@@ -249,21 +214,26 @@ def test_it_gets_a_threshold_and_another_mode() -> None:
 def test_settings_are_judged_by_the_mode_that_the_store_brings_along() -> None:
     with open_retriever(settings("hybrid", threshold=0.5, threshold_signal="bm25"), env={}) as retriever:
         assert retriever.settings.mode == "hybrid" and retriever.search("kinematics of an arm").chunks
-    with pytest.raises(ConfigError, match="threshold_signal 'bm25' reads the query's words, which mode 'semantic'"):
-        open_retriever(settings("dense", threshold=0.5, threshold_signal="bm25"), env={})
-    with pytest.raises(ConfigError, match="distance cosine: threshold: expected a number from 0 to 1"):
-        open_retriever(settings("dense", threshold=30), env={})
-    for values, said in (
-        ({"fusion": "rrf", "threshold": 0.3, "threshold_on": "final"}, "would compare the threshold with rrf scores"),
-        ({"threshold": 0.3, "threshold_signal": "known_words", "mode": "hybrid"}, "'known_words' needs words"),
+    unscored = {"threshold": 0.3, "threshold_signal": "known_words", "mode": "hybrid"}
+    for name, values, said in (
+        (
+            "dense",
+            {"threshold": 0.5, "threshold_signal": "bm25"},
+            "'bm25' reads the query's words, which mode 'semantic'",
+        ),
+        ("dense", {"threshold": 30}, "distance cosine: threshold: expected a number from 0 to 1"),
+        (
+            "hybrid",
+            {"fusion": "rrf", "threshold": 0.3, "threshold_on": "final"},
+            "compare the threshold with rrf scores",
+        ),
+        ("hybrid", unscored, "'known_words' needs words"),
     ):
         with pytest.raises(ConfigError, match=said):
-            open_retriever(settings("hybrid", **values), env={})
+            open_retriever(settings(name, **values), env={})
 
 
 class Other(Counting):
-    """Another model than the collection's."""
-
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return [vector[::-1] for vector in super().embed_documents(texts)]
 
@@ -291,14 +261,22 @@ def test_what_langchains_tutorials_for_qdrant_end_with_is_taken_as_it_is(mode: R
         ours, config = adopt_given(store, RetrieverConfig(), None, {})
         assert isinstance(ours, QdrantRetriever) == (mode != RetrievalMode.SPARSE) and len(ours.chunks()) == 5
         assert config.mode == ("hybrid" if mode == RetrievalMode.HYBRID else "semantic")
-        if mode == RetrievalMode.SPARSE:
+        if isinstance(ours, QdrantRetriever):
+            assert ours.vector_store is store and len(ours.notes) == (mode == RetrievalMode.HYBRID)
+            plain = QdrantVectorStore(client, "robots", embedding=Counting(), vector_name="dense")
+            for query in QUERIES:
+                found = {hit.chunk.text: hit.scores["semantic"] for hit in ours.search(query).chunks}
+                theirs = {d.page_content: max(0.0, s) for d, s in plain.similarity_search_with_score(query, k=5)}
+                assert found == pytest.approx({text: theirs[text] for text in found}, abs=1e-6) and len(found) == 5
+        else:
             with pytest.raises(ConfigError, match="gives no scores"):
                 adopt_given(store, RetrieverConfig(threshold=0.3), None, {})
         kinds = ["similarity"] + ["mmr"] * (mode == RetrievalMode.DENSE)
         for given in (store.as_retriever(search_type=kind, search_kwargs={"k": 2}) for kind in kinds):
             asked, _ = adopt_given(given, RetrieverConfig(), None, {})
             for query in QUERIES[:3]:
-                found = [hit.chunk.text for hit in asked.search(query).chunks]
-                assert found == [document.page_content for document in given.invoke(query)] != []
+                texts = [hit.chunk.text for hit in asked.search(query).chunks]
+                assert texts == [document.page_content for document in given.invoke(query)] != []
         best = [hit.chunk.text for hit in ours.search(QUERIES[0]).chunks][:1]
+        ours.close()  # and the store stays open
         assert best == [document.page_content for document in store.similarity_search(QUERIES[0], k=1)]

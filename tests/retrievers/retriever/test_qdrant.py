@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -24,7 +25,6 @@ from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, QueryError, StoreError
 from retrievers.records import Distance, RetrievalSession, RetrievedChunk
 from retrievers.search.rerank import mmr_order
-from retrievers.store.embedded import EmbeddedClient
 from tests.support import distances
 from tests.support.cohere_server import KEY, CohereServer
 from tests.support.collections import IDF, PAGES, TableEmbeddings, embedded, fill, index_pages, indexed, settings
@@ -213,6 +213,8 @@ def test_strict_mode_changes_no_result(server: QdrantServer, folder: RetrieverCo
         assert [found(row) for row in opened.candidates([*QUERIES] * 10)] == free
         assert [hit.chunk.chunk_id for hit in opened.search(QUERY).chunks] == [chunk for chunk, *_ in free[0][:5]]
         assert kept(opened.search(QUERY)) == ("off", "off"), "nothing is kept of a server"
+    with pytest.raises(StoreError, match=r"Index required but not found for .*content_hash"):
+        QdrantRetriever.open(on(server, folder, mode=mode, filters="tags = topics and content_hash = x"), env={})
     with pytest.raises(StoreError, match="allows at most 100 results a query"):
         QdrantRetriever.open(config.model_copy(update={"candidates": 101}), env={})
     server.rules.strict = {"max_query_limit": 100}
@@ -239,11 +241,8 @@ def test_a_query_is_bought_once_and_sent_as_a_query(tmp_path: Path) -> None:
     env, states = {"COHERE_API_KEY": KEY, "XDG_CACHE_HOME": str(tmp_path / "cache")}, []
     pages = write_pages(tmp_path / "pages", PAGES)
     with CohereServer() as server:
-        config = settings(
-            store={"path": tmp_path / "store"},
-            collection="pages",
-            embedding={"model": "cohere:embed-english-v3.0", "base_url": server.url},
-        )
+        model = {"model": "cohere:embed-english-v3.0", "base_url": server.url}
+        config = settings(store={"path": tmp_path / "store"}, collection="pages", embedding=model)
         for store in ({"path": tmp_path / "other"}, config.store):
             index_pages(settings(**config.model_dump(exclude_unset=True) | {"store": store}), pages, env)
         assert [kind for kind, _ in server.inputs] == ["search_document"], "nor is a text of two collections"
@@ -318,10 +317,9 @@ DEPTH = 15
 def test_a_collection_is_searched_by_its_own_distance(kind: str, distance: Distance, tmp_path: Path) -> None:
     def ids(retriever: QdrantRetriever, query: str) -> list[int]:
         [row] = retriever.candidates([query])
-        assert [hit.scores["semantic"] for hit in row] == pytest.approx(
-            [scores[int(hit.chunk.chunk_id[-2:])] for hit in row], abs=1e-5
-        )
-        return [int(hit.chunk.chunk_id[-2:]) for hit in row]
+        found = [int(hit.chunk.chunk_id[-2:]) for hit in row]
+        assert [hit.scores["semantic"] for hit in row] == pytest.approx(scores[found].tolist(), abs=1e-5)
+        return found
 
     with distances.collection(kind, distance, tmp_path) as store:
         config = settings(store=store, top_k=DEPTH, candidates=DEPTH, **OWN)
@@ -379,30 +377,25 @@ def sparse(text: str) -> models.SparseVector:
     return models.SparseVector(indices=[*splade(text)], values=[*splade(text).values()])
 
 
-def arrays(text: str) -> Iterator[Any]:
-    vector = sparse(text)
-    yield SimpleNamespace(indices=np.array(vector.indices), values=np.array(vector.values))
+def arrays(text: str) -> Any:
+    return SimpleNamespace(indices=np.array([*splade(text)]), values=np.array([*splade(text).values()]))
 
 
 ENCODERS: dict[str, Any] = {
     "mapping": splade,
     "LangChain's": SimpleNamespace(embed_query=sparse),
-    "FastEmbed's": SimpleNamespace(query_embed=arrays),
+    "FastEmbed's": SimpleNamespace(query_embed=lambda text: iter([arrays(text)])),
 }
-MADE: dict[str, Any] = {}
-
-
-def make() -> Any:
-    """Make the encoder of the test, which its settings name."""
-    return MADE["encoder"]
+make = Mock()  # makes the encoder of the test, which its settings name
 
 
 def keyword(vector_name: str, encoder: Any) -> dict[str, str]:
-    MADE["encoder"] = encoder
+    make.return_value = encoder
     return {"vector_name": vector_name, "encoder": f"python:{__name__}:make"}
 
 
-def fill_several(client: EmbeddedClient) -> None:
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     vectors = [
         {
             **{"small": distances.VECTORS[number].tolist(), "large": distances.VECTORS[number, :4].tolist()},
@@ -416,24 +409,15 @@ def fill_several(client: EmbeddedClient) -> None:
         "large": models.VectorParams(size=4, distance=models.Distance.DOT),
     }
     weighed = {"splade": models.SparseVectorParams(), "minicoil": IDF, "words": IDF}
-    fill(client, "mine", vectors, payloads, params=params, sparse=weighed)
-
-
-@pytest.fixture(scope="module")
-def several(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("store")
     with embedded(folder) as client:
-        fill_several(client)
+        fill(client, "mine", vectors, payloads, params=params, sparse=weighed)
     return {"path": str(folder)}
 
 
 def over(store: Mapping[str, Any], **values: Any) -> QdrantRetriever:
     config = settings(**{"store": dict(store), "vector_name": "small", **OWN, **values})
     return QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS)
-
-
-def numbered(retriever: QdrantRetriever) -> list[tuple[int, float]]:
-    return [(int(c.chunk.chunk_id), c.score or 0.0) for c in retriever.candidates([CAMERA])[0]]
 
 
 def of_terms(name: str) -> list[tuple[int, float]]:
@@ -452,9 +436,9 @@ def of_terms(name: str) -> list[tuple[int, float]]:
 @pytest.mark.parametrize("name", ["splade", "minicoil"])
 def test_a_sparse_vector_is_searched_by_a_model_of_ones_own(several: dict[str, Any], name: str, made: str) -> None:
     with over(several, mode="keyword", keyword=keyword(name, ENCODERS[made])) as retriever:
-        candidates = numbered(retriever)
-        assert [n for n, _ in candidates] == [n for n, _ in of_terms(name)]
-        assert [score for _, score in candidates] == pytest.approx([score for _, score in of_terms(name)], abs=1e-4)
+        candidates, expected = retriever.candidates([CAMERA])[0], of_terms(name)
+        assert [int(hit.chunk.chunk_id) for hit in candidates] == [n for n, _ in expected]
+        assert [hit.score for hit in candidates] == pytest.approx([score for _, score in expected], abs=1e-4)
         session = retriever.search(CAMERA)
         assert ({chunk.score_scale for chunk in session.chunks}, session.error) == ({"sparse"}, None)
 

@@ -45,9 +45,6 @@ def encoder(env: dict[str, str] | None = None, **values: Any) -> Callable[[str, 
     return order
 
 
-# Maximal marginal relevance
-
-
 def by_definition(relevance: Sequence[float], vectors: NDArray[np.float64], lambda_: float) -> list[int]:
     def likeness(one: int, other: int) -> float:
         a, b = vectors[one], vectors[other]
@@ -101,9 +98,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("scored", UNFIT.values(), ids=UNFIT)
-def test_an_answer_that_fits_no_texts_is_told(
-    cohere: CohereServer, scored: list[tuple[int, float]], snapshot: SnapshotAssertion
-) -> None:
+def test_an_answer_that_fits_no_texts_is_told(cohere: CohereServer, scored: Any, snapshot: SnapshotAssertion) -> None:
     rerank = encoder({"COHERE_API_KEY": KEY}, base_url=cohere.url)
     with cohere.failing(Fault(reply=reranked(scored))), pytest.raises(RerankError) as caught:
         rerank("q", ["a", "b"])
@@ -111,7 +106,6 @@ def test_an_answer_that_fits_no_texts_is_told(
 
 
 # A user's own
-
 
 SCORED = [(2, 1.0), (1, pytest.approx(2 / 3)), (3, pytest.approx(1 / 3)), (0, 0.0)]
 KINDS: dict[str, list[Any]] = {
@@ -126,14 +120,11 @@ def test_every_kind_of_reranker_is_taken(name: str) -> None:
     assert encoder(model=OWN + name)(QUERY, TEXTS) == KINDS[name]
 
 
-MISBEHAVING = (
-    "Failing Short NotANumber Wordy ForgetfulCompressor RepeatingCompressor SilentCompressor fail make_nothing"
-)
+FAULTY = "Failing Short NotANumber Wordy ForgetfulCompressor RepeatingCompressor SilentCompressor fail make_nothing"
+TARGETS = [*(OWN + name for name in FAULTY.split()), "python:no_such_module:make", "python:builtins:dict"]
 
 
-@pytest.mark.parametrize(
-    "target", [*(OWN + name for name in MISBEHAVING.split()), "python:no_such_module:make", "python:builtins:dict"]
-)
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_reranker_that_fails_is_named(target: str, snapshot: SnapshotAssertion) -> None:
     """One that cannot be loaded is a fault of the settings, and told when it is made."""
     with pytest.raises((ConfigError, RerankError)) as caught:
@@ -184,19 +175,12 @@ def session(found: Sequence[RetrievedChunk], **values: Any) -> RetrievalSession:
 
 SCORES = st.sampled_from([0.0, 0.1, 0.3, 0.30000001192092896, 0.5, 1.0])
 
-
-SETTINGS = st.fixed_dictionaries(
-    {
-        "top_k": st.integers(1, 13),
-        "threshold": st.none() | SCORES,
-        "threshold_on": st.sampled_from(["each", "best", "final"]),
-        "group_by": st.sampled_from(["source_url", None]),
-    }
-)
+ON, GROUP = st.sampled_from(["each", "best", "final"]), st.sampled_from(["source_url", None])
+GIVEN: Any = st.builds(dict, top_k=st.integers(1, 13), threshold=st.none() | SCORES, threshold_on=ON, group_by=GROUP)
 URLS = st.sampled_from(["/a", "/b", "/c", None])
 
 
-@given(st.lists(st.tuples(SCORES, SCORES, URLS), max_size=12), SETTINGS)
+@given(st.lists(st.tuples(SCORES, SCORES, URLS), max_size=12), GIVEN)
 def test_a_selection_is_that_by_brute_force(drawn: list[tuple[float, float, str | None]], given: Any) -> None:
     pairs = hits(*((score, cosine) for score, cosine, _ in drawn))
     found = [
@@ -224,7 +208,6 @@ def test_a_group_is_of_equal_values_of_any_kind() -> None:
 
 
 # What is said of it
-
 
 ONE = {"source_url": "/a"}
 SAID: dict[str, tuple[list[RetrievedChunk], dict[str, Any]]] = {
@@ -261,9 +244,7 @@ def test_the_suggested_threshold_lets_the_best_match_through(best: float) -> Non
     assert best - 0.0101 <= suggested <= best
 
 
-ENGLISH = (
-    "The planner avoids obstacles by sampling the space of configurations and checks each step for collisions. " * 2
-)
+ENGLISH = "The planner avoids obstacles by sampling the space of configurations and checks each of its steps. " * 2
 GERMAN = "Wie vermeidet der Planer die Hindernisse im Raum der Konfigurationen und was kostet das an Zeit?"
 
 

@@ -30,13 +30,11 @@ NAME = "pages"
 TEXTS = ["robots walk", "robots see", "hands grasp", "wheels roll"]
 DENSE = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
 SPARSE = {"langchain-sparse": IDF}
+embed = HashEmbeddings().embed_query
 POINTS = [
     models.PointStruct(
         id=number,
-        vector={
-            "": HashEmbeddings().embed_query(text),
-            "langchain-sparse": models.SparseVector(indices=[number], values=[1]),
-        },
+        vector={"": embed(text), "langchain-sparse": models.SparseVector(indices=[number], values=[1])},
         payload={"page_content": text, "metadata": {"n": number, "robot": "robot" in text}},
     )
     for number, text in enumerate(TEXTS)
@@ -65,7 +63,7 @@ def test_reading_changes_no_byte(client: EmbeddedClient) -> None:
         assert reader.count(NAME).count == 4
         reader.scroll(NAME, with_vectors=True)
         reader.retrieve(NAME, [0, 1], with_vectors=True)
-        reader.query_points(NAME, HashEmbeddings().embed_query("robots"), limit=4)
+        reader.query_points(NAME, embed("robots"), limit=4)
         reader.get_collection(NAME)
         reader.get_collections()
     assert files(client.path) == before
@@ -154,17 +152,13 @@ def test_too_little_room_is_refused_before(client: EmbeddedClient, monkeypatch: 
         check_room(client.path, NAME, 1_000_000)
 
 
-def test_a_folder_that_cannot_be_written_says_what_to_do(
-    client: EmbeddedClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_written_says_so(client: EmbeddedClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: Path) -> None:
         raise RuntimeError("failed to load segment: Read-only file system (os error 30)")
 
     monkeypatch.setattr(building, "opened", fails)
-    with (
-        closing(EmbeddedClient(client.path)) as reader,
-        pytest.raises(StoreError, match=r"30\); .* must be writable, too"),
-    ):
+    said = r"30\); .* must be writable, too"
+    with closing(EmbeddedClient(client.path)) as reader, pytest.raises(StoreError, match=said):
         reader.count(NAME)
 
 
@@ -190,7 +184,7 @@ def test_any_name_is_a_folder_of_its_own(client: EmbeddedClient) -> None:
 
 def test_threads_share_a_client_while_it_is_built_anew(client: EmbeddedClient) -> None:
     with closing(EmbeddedClient(client.path)) as reader, ThreadPoolExecutor(8) as pool:
-        vector = HashEmbeddings().embed_query("robots walk")
+        vector = embed("robots walk")
         searches = [pool.submit(reader.query_points, NAME, vector, limit=1) for _ in range(200)]
         for _ in range(3):
             build(client, POINTS)
@@ -286,33 +280,21 @@ SEARCHES = st.tuples(BY_MEANING | BY_TERMS, FILTERS, st.sampled_from([None, 0.31
 
 
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")
-@given(
-    points=DRAWN,
-    distance=st.sampled_from([models.Distance.COSINE, models.Distance.DOT]),
-    indexes=st.sets(st.sampled_from([*INDEXES])),
-    searches=st.lists(SEARCHES, min_size=8, max_size=8),
-    conditions=st.lists(st.one_of(CONDITIONS), min_size=20, max_size=20),
-    ids=st.lists(IDS, max_size=6),
-)
-def test_it_answers_as_local_mode(
-    tmp_path_factory: pytest.TempPathFactory,
-    points: list[models.PointStruct],
-    distance: models.Distance,
-    indexes: set[str],
-    searches: list[tuple[Any, Any, float | None, int]],
-    conditions: list[Any],
-    ids: list[int | str],
-) -> None:
+@given(st.data())
+def test_it_answers_as_local_mode(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    points, ids = data.draw(DRAWN), data.draw(st.lists(IDS, max_size=6))
+    distance = data.draw(st.sampled_from([models.Distance.COSINE, models.Distance.DOT]))
+    indexes = data.draw(st.sets(st.sampled_from([*INDEXES])))
+    searches: list[tuple[Any, Any, float | None, int]] = data.draw(st.lists(SEARCHES, min_size=8, max_size=8))
+    conditions = data.draw(st.lists(st.one_of(CONDITIONS), min_size=20, max_size=20))
     params = {"dense": models.VectorParams(size=4, distance=distance)}
     store = EmbeddedClient(tmp_path_factory.mktemp("store"), create=True)
     with closing(store) as edge, closing(QdrantClient(":memory:")) as local:
         kinds = {key: INDEXES[key] for key in indexes}
         with edge.building(NAME, vectors=params, sparse={"bm25": IDF}, indexes=kinds) as made:
+            local.create_collection(NAME, params, {"bm25": IDF})
             for half in (points[::2], points[1::2]):  # in which later ones take the place of earlier ones
                 made.upsert(half)
-        local.create_collection(NAME, params, {"bm25": IDF})
-        for half in (points[::2], points[1::2]):
-            if half:
                 local.upsert(NAME, half)
         for query, given, threshold, count in searches:
             using = "bm25" if isinstance(query, models.SparseVector) else "dense"

@@ -21,7 +21,7 @@ from retrievers.embedding.models import StaticEmbeddings
 from retrievers.errors import StoreError
 from retrievers.store.checks import check_collection
 from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, describe, read_info
-from retrievers.store.opening import embedded_folder, location, open_client, portable_settings
+from retrievers.store.opening import embedded_folder, location, open_client
 from tests.support.clock import Clock
 from tests.support.collections import TableEmbeddings, fill, indexed, settings
 from tests.support.loopback import HEAD, Fault, Reply, certified, drip, raw_server
@@ -74,35 +74,13 @@ def test_reading_makes_no_folder_and_indexing_may(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "collections").is_dir()
 
 
-# Keys and refusals
-
-
-@pytest.mark.parametrize("env", [{}, {"QDRANT_API_KEY": "SECRET-other"}])
-def test_a_missing_or_wrong_key_names_its_variable_and_not_the_key(server: QdrantServer, env: dict[str, str]) -> None:
-    server.rules.api_key = KEY
-    fill(server.client, "mine", [[1.0]], texts("a"))
-    config = at(server)
-    said = "answered 401 Unauthorized: .*; the API key in QDRANT_API_KEY was refused, or none was sent"
-    with closing(open_client(config.store, env)) as client, pytest.raises(StoreError, match=said) as caught:
-        describe(client, config)
-    assert "SECRET" not in str(caught.value)
-    server.requests.clear()
-    with closing(open_client(config.store, {"QDRANT_API_KEY": f"{KEY}\n"})) as client:
-        assert describe(client, config).points == 1
-    assert {request.headers["api-key"] for request in server.requests} == {KEY}
+# Refusals
 
 
 @pytest.mark.slow
 def test_a_server_that_drips_is_a_timeout() -> None:
     with raw_server(lambda _: drip(HEAD + b"\r\n")) as host, pytest.raises(StoreError, match="no answer in time"):
         described(settings(store={"url": f"http://{host}", "timeout_s": 1}))
-
-
-def test_an_answer_too_deep_or_too_long_is_refused(server: QdrantServer) -> None:
-    for body in (b"[" * 100_000 + b"]" * 100_000, b'{"result": {"exists": ' + b"9" * 10_000 + b"}}"):
-        said = r"cannot be read or written .* is it Qdrant, and the address right"
-        with server.failing(Fault(reply=Reply(body=body))), pytest.raises(StoreError, match=said):
-            described(at(server))
 
 
 def test_an_old_server_is_searched_and_not_written_to(server: QdrantServer, tmp_path: Path) -> None:
@@ -121,9 +99,7 @@ def test_an_old_server_is_searched_and_not_written_to(server: QdrantServer, tmp_
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [Fault(reply=Reply(status=429)), Fault(torn=True)], ids=["429", "torn"])
 @pytest.mark.parametrize("on", ["/pages/points", "/exists"])
-def test_indexing_gets_over_faults_and_writes_nothing_twice(
-    server: QdrantServer, tmp_path: Path, clock: Clock, fault: Fault, on: str
-) -> None:
+def test_indexing_gets_over_faults(server: QdrantServer, tmp_path: Path, clock: Clock, fault: Fault, on: str) -> None:
     with server.failing(replace(fault, on=on, times=2)):
         info = described(indexed(tmp_path, store={"url": server.url}))
     assert len(clock.waits) == 2
@@ -133,9 +109,7 @@ def test_indexing_gets_over_faults_and_writes_nothing_twice(
 # TLS
 
 
-def test_the_standard_variable_names_the_authority(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
-) -> None:
+def test_a_standard_variable_names_the_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     ca, context = certified(tmp_path)
     untrusted = r"certificate verify failed.* its certificate's authority in SSL_CERT_FILE\?$"
     with QdrantServer(tls=context) as server:
@@ -202,10 +176,8 @@ def forgotten() -> Iterator[None]:
 @pytest.mark.usefixtures("forgotten")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_what_cannot_be_opened_is_told_and_a_plain_path_unpickles_nothing(tutorial: Path, tmp_path: Path) -> None:
-    with (
-        closing(QdrantClient(path=str(tutorial))),
-        pytest.raises(StoreError, match=r"db: .* close the client that has"),
-    ):
+    said = "db: .* close the client that has"
+    with closing(QdrantClient(path=str(tutorial))), pytest.raises(StoreError, match=said):
         open_client(local(tutorial).store, {})
     folder, ran = tmp_path / "db", tmp_path / "ran"
     with pytest.raises(StoreError, match="a folder of qdrant-client's local mode, and no other, is named local:FOLDER"):
@@ -225,20 +197,16 @@ def test_what_cannot_be_opened_is_told_and_a_plain_path_unpickles_nothing(tutori
     assert ran.exists()
 
 
-def test_written_settings_name_it_from_any_folder(
-    tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_written_settings_find_it_anywhere(tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tutorial.parent)
     named = ["--store.path", "local:db", "--collection", "my_documents"]
     assert main(["inspect", *named, "--write", str(tmp_path / "mine.yaml")]) == 0
     monkeypatch.chdir(tmp_path)
     assert main(["search", "what counts turns?", "--config", "mine.yaml"]) == 0
-    assert portable_settings(local(Path("db")))["store"]["path"] == f"local:{tmp_path / 'db'}"
     # A file beside the store can be moved with it.
     monkeypatch.chdir(tutorial.parent)
     assert main(["inspect", *named, "--write", "beside.yaml"]) == 0
     assert "path: local:db\n" in Path("beside.yaml").read_text(encoding="utf-8")
-    assert portable_settings(local(Path("db")), Path("app.yaml"))["store"]["path"] == "local:db"
     monkeypatch.chdir(tmp_path)
     assert main(["search", "what counts turns?", "--config", str(tutorial.parent / "beside.yaml")]) == 0
 
@@ -247,11 +215,8 @@ def test_written_settings_name_it_from_any_folder(
 
 
 def test_the_vector_that_is_searched_is_the_named_or_the_only_one(server: QdrantServer) -> None:
-    several = models.VectorParams(
-        size=3,
-        distance=models.Distance.COSINE,
-        multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
-    )
+    comparison = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+    several = DENSE.model_copy(update={"multivector_config": comparison})
     two = {"dense": DENSE, "other": models.VectorParams(size=2, distance=models.Distance.DOT), "colbert": several}
     server.client.create_collection("mine", two, sparse_vectors_config={"bm25": models.SparseVectorParams()})
     info = described(at(server, vector_name="dense"))
@@ -266,7 +231,7 @@ def test_the_vector_that_is_searched_is_the_named_or_the_only_one(server: Qdrant
 
 def test_a_key_for_one_collection_is_enough(server: QdrantServer, tmp_path: Path) -> None:
     def read() -> CollectionInfo:
-        with closing(open_client(config.store, {"QDRANT_API_KEY": KEY})) as client:
+        with closing(open_client(config.store, {"QDRANT_API_KEY": f"{KEY}\n"})) as client:
             return read_info(client, config)
 
     config = indexed(tmp_path, store={"url": server.url}, threshold=0)
