@@ -61,8 +61,6 @@ class Model(Embeddings):
 
 
 class Told(list[tuple[str, int, int]]):
-    """Progress, remembered."""
-
     def __call__(self, stage: str, done: int, total: int) -> None:
         self.append((stage, done, total))
 
@@ -84,7 +82,7 @@ def measure(retriever: QdrantRetriever, cases: list[Case] = ASKED, **settings: A
     return measure_latency(retriever, cases, config, silent)
 
 
-def test_a_failure_keeps_its_type_and_names_the_cases(retriever: QdrantRetriever) -> None:
+def test_a_failure_keeps_its_type_and_names_the_cases_or_the_query_that_was_timed(retriever: QdrantRetriever) -> None:
     """A retriever of the user's own is asked query by query, so that a fault names its case."""
     with pytest.raises(EmbeddingError, match=r"^cases 'q0' to 'bad': .*model failed to embed: TimeoutError"):
         collect(retriever, [*ASKED, BAD], silent)
@@ -95,6 +93,9 @@ def test_a_failure_keeps_its_type_and_names_the_cases(retriever: QdrantRetriever
     ):
         collect(own, [*cases, make_case("never", query="arm")], told)
     assert told == [("retrieving", 1, 3)]
+    for levels in ((1,), (1, 4)):
+        with pytest.raises(RetrievalError, match="query 'nowhere': model failed to embed"):
+            measure(retriever, [*ASKED, BAD], concurrency=levels)
 
 
 @pytest.mark.parametrize(("repeats", "levels"), [(1, (1,)), (2, (1, 4)), (3, (1, 2, 8))])
@@ -112,17 +113,7 @@ def test_every_call_is_a_search_of_its_own_after_warm_up_and_every_repetition_to
     assert model.asked == before + len(ASKED) * 3, "every repetition embeds anew"
 
 
-@pytest.mark.parametrize("concurrency", [(1,), (1, 4)])
-def test_a_call_that_fails_stops_the_measurement_and_names_the_query(
-    retriever: QdrantRetriever, concurrency: tuple[int, ...]
-) -> None:
-    with pytest.raises(RetrievalError, match="query 'nowhere': model failed to embed"):
-        measure(retriever, [*ASKED, BAD], concurrency=concurrency)
-
-
-def test_a_repetition_differs_by_a_chunk_by_its_place_and_by_a_score_beyond_rounding(
-    retriever: QdrantRetriever,
-) -> None:
+def test_a_repetition_differs_by_a_chunk_its_place_and_a_score_beyond_rounding(retriever: QdrantRetriever) -> None:
     """Ours never differ in places, for the order is total: that is of a store. Several threads differ by 6e-8."""
     whole = collect(retriever, ASKED, silent)
     scores = whole.columns["score"]
