@@ -26,6 +26,7 @@ OF_BOTH = ("--metrics", f"{PRECISION},ranking/hit_rate_at_5")
 REFERENCE = "The first thing about {0} is this. The second thing about {0} is that. Another one of {0} is known."
 SWEEP = ("--sweep.top-k", "1:8", "--sweep.threshold", "0,0.3")
 IN_EVERY_MODE = ("--sweep.mode", "semantic,hybrid", "--sweep.rerank", "none,mmr")
+Capsys = pytest.CaptureFixture[str]
 HELD_OUT = ("in3", "in6", "soup")
 """The cases of the split `test`; the others are `dev`."""
 
@@ -68,7 +69,7 @@ class Commands:
     made: Experiment
     server: ChatServer
     folder: Path
-    capsys: pytest.CaptureFixture[str]
+    capsys: Capsys
 
     def run(self, *arguments: str, name: str = "report") -> Done:
         files = ["--config", self.made.config, "--output", self.folder / f"{name}.json"]
@@ -80,11 +81,7 @@ class Commands:
 
 @pytest.fixture
 def commands(
-    made: Experiment,
-    server: CohereChatServer,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    made: Experiment, server: CohereChatServer, tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> Commands:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COHERE_API_KEY", server.key)
@@ -115,9 +112,7 @@ def asked_of(made: Experiment) -> tuple[set[tuple[str, str]], set[tuple[str, str
 
 
 @pytest.mark.slow
-def test_exact_recall_buys_the_minimum_in_every_mode_and_a_cell_is_worth_what_its_run_is(
-    commands: Commands, server: CohereChatServer
-) -> None:
+def test_exact_recall_buys_the_minimum_and_cells_equal_their_runs(commands: Commands, server: CohereChatServer) -> None:
     flags = (*SWEEP, *IN_EVERY_MODE)
     plan = commands.run("--plan", *flags)
     assert (plan.code, plan.err, server.chats) == (0, "", [])
@@ -158,9 +153,7 @@ def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(commands: Commands
 
 @ERRING
 @pytest.mark.parametrize("sweep", [(), (*SWEEP, "--objective.metrics", PRECISION)], ids=["run", "grid"])
-def test_without_labels_the_words_of_the_reference_answers_stand_in_for_them(
-    commands: Commands, made: Experiment, sweep: tuple[str, ...]
-) -> None:
+def test_words_of_references_stand_in_for_labels(commands: Commands, made: Experiment, sweep: tuple[str, ...]) -> None:
     rows = [json.loads(line) for line in made.golden.read_text().splitlines()]
     bare = [{name: value for name, value in row.items() if name not in ("evidence", "relevant_ids")} for row in rows]
     mixed = [bare[n] if n % 2 else row for n, row in enumerate(rows)]

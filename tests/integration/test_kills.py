@@ -167,9 +167,7 @@ class Lap:
         assert len(self.server.chats) == calls + self.wasted
 
 
-def test_of_fifty_kills_none_loses_a_verdict_or_buys_one_again(
-    made: Experiment, server: CohereChatServer, tmp_path: Path
-) -> None:
+def test_fifty_kills_lose_and_rebuy_no_verdict(made: Experiment, server: CohereChatServer, tmp_path: Path) -> None:
     draw, kills, laps = random.Random(0), 0, [Lap(made, server, tmp_path / "0")]
     env = {"COHERE_API_KEY": server.key}
     chat = make_chat(load_config(parser().parse_args(laps[0].flags), {}).judge, env)
@@ -324,9 +322,7 @@ def test_what_was_paid_for_is_kept_and_nothing_more_is_asked(
     assert len(server.chats) == calls_of(load_report(tmp_path / "report.json")["queries"]) > bought
 
 
-def test_interrupted_again_it_ends_at_once_with_what_was_committed(
-    made: Experiment, server: CohereChatServer, tmp_path: Path
-) -> None:
+def test_interrupted_again_it_ends_at_once(made: Experiment, server: CohereChatServer, tmp_path: Path) -> None:
     tracked = ["--tracking.enabled", "true"]
     with started(["-m", "evals.run", *flags_of(made, server, tmp_path), *tracked], tmp_path) as child:
         assert child.stderr
@@ -376,9 +372,7 @@ def mlflow_server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(30)
 
 
-def test_a_server_that_is_killed_while_traces_are_written_costs_no_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
-) -> None:
+def test_a_server_that_dies_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
     monkeypatch.chdir(tmp_path)
     port, logs, calls = free_port(), TracingClient.log_spans, list[object]()
     url = f"http://127.0.0.1:{port}"

@@ -120,9 +120,7 @@ BAD_FILES: dict[str, bytes] = {
 }  # fmt: skip
 
 
-def test_every_fault_is_told_at_once_with_its_place_and_expectation(
-    tmp_path: Path, snapshot: SnapshotAssertion
-) -> None:
+def test_every_fault_is_told_at_once_with_place_and_expectation(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     file = tmp_path / "g.jsonl"
     file.write_text("\n".join((BAD.read_text("utf-8").strip(), *LONG)), encoding="utf-8")
     assert [fault.replace(str(tmp_path), "") for fault in refused(file).faults] == snapshot(name="lines")

@@ -59,9 +59,7 @@ def everything(folder: Path) -> set[str]:
     return {file.name for file in folder.rglob("*")}
 
 
-def test_two_files_are_compared_and_none_is_written(
-    compare: Compare, folder: Path, snapshot: SnapshotAssertion
-) -> None:
+def test_two_files_are_compared_and_none_written(compare: Compare, folder: Path, snapshot: SnapshotAssertion) -> None:
     done = compare("a.json", "b.json", "--queries", "1")
     assert (done.code, done.err) == (0, "")
     assert done.out == snapshot
@@ -147,9 +145,7 @@ def test_two_cells_of_a_grid_as_page_and_markdown(grid: Measured, compare: Compa
     refused(compare(f"grid.json#{names[0]}", f"grid.json#{names[0]}9"), "expected one such as")
 
 
-def test_the_verdict_names_runs_and_what_moved_most(
-    compare: Compare, folder: Path, snapshot: SnapshotAssertion
-) -> None:
+def test_the_verdict_names_runs_and_largest_moves(compare: Compare, folder: Path, snapshot: SnapshotAssertion) -> None:
     """The largest difference is that of tokens, then that of the hit rate; for its interval that of NDCG is."""
     scores = {NDCG: [0.8 + n / 1000 for n in range(20)], TOKENS: [900.0 + n for n in range(20)]}
     less = {NDCG: [0.4 - n / 1000 for n in range(20)], TOKENS: [400.0 + 20 * n for n in range(20)], HIT: [0.0] * 20}

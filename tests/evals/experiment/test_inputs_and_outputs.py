@@ -74,15 +74,14 @@ def test_runs_of_one_name_at_once_do_not_overwrite_each_others_reports(tmp_path:
         new_file(tmp_path / "reports" / "nightly.json", "x")
 
 
-def test_a_run_that_is_tracked_has_a_report_in_any_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    own, tracked, untracked = Outputs(report=tmp_path / "own.json"), TrackingConfig(), TrackingConfig(enabled=False)
+def test_a_run_that_is_tracked_has_a_report_in_any_case(here: Path) -> None:
+    own, tracked, untracked = Outputs(report=here / "own.json"), TrackingConfig(), TrackingConfig(enabled=False)
     for wanted, tracking in ((own, tracked), (Outputs(), untracked)):
         check_outputs(wanted, tracking)
         assert with_report(wanted, tracking, "one") == wanted
-    assert list(tmp_path.iterdir()) == []
+    assert list(here.iterdir()) == []
     assert with_report(Outputs(), tracked, "one") == Outputs(report=Path("mlruns/reports/one.json"))
-    (tmp_path / "mlruns").touch()  # is not asked for where nothing goes there
+    (here / "mlruns").touch()  # is not asked for where nothing goes there
     check_outputs(own, TrackingConfig(uri="http://127.0.0.1:9"))
 
 
@@ -140,9 +139,7 @@ def test_another_context_indexes_again_and_none_named_keeps_the_recorded_one(mad
 
 
 @pytest.mark.parametrize("other", [{"chunking": CHUNKING_VERSION - 1}, {"state": "building"}])
-def test_what_was_cut_by_another_version_or_is_unfinished_is_made_again(
-    made: Experiment, other: dict[str, Any]
-) -> None:
+def test_what_was_cut_by_another_version_or_is_unfinished_is_made_anew(made: Experiment, other: dict[str, Any]) -> None:
     config = settings(made)
     mark(config.retriever.store, "robots", **other)
     assert stale(config) and not stale(config)

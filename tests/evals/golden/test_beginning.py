@@ -23,6 +23,7 @@ from retrievers.__main__ import main as retrievers
 from retrievers.records import Chunk
 from tests.support.command import Done, call
 from tests.support.experiment import make_experiment
+from tests.support.indexing import write_pages
 from tests.support.observed import make_case
 
 Command = Callable[..., Done]
@@ -32,11 +33,8 @@ RATE = "Ask for the rate of a channel with the hz verb,\nand wait for ten second
 
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    (folder / "motors.md").write_text(f"---\ntitle: Motors\n---\n## Speed\n\n{STEPPER}\n")
-    (folder / "topics.md").write_text(f"---\ntitle: Topics\n---\n## Rates\n\n{RATE}\n")
-    return folder
+    motors, topics = f"title: Motors\n---\n## Speed\n\n{STEPPER}\n", f"title: Topics\n---\n## Rates\n\n{RATE}\n"
+    return write_pages(tmp_path / "docs", {"motors.md": f"---\n{motors}", "topics.md": f"---\n{topics}"})
 
 
 @pytest.fixture
@@ -49,9 +47,7 @@ def cases(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_a_csv_of_other_column_names(
-    golden: Command, imported: Command, tmp_path: Path, docs: Path, delimiter: str
-) -> None:
+def test_a_csv_of_other_columns(golden: Command, imported: Command, tmp_path: Path, docs: Path, delimiter: str) -> None:
     table = tmp_path / "table.csv"
     rows = [
         ["question", "truth", "answerable", "passage", "unused"],
@@ -252,11 +248,8 @@ DOUBTFUL[6]["evidence"].append({"source_url": "/docs/again", "heading": "Speed"}
 
 @pytest.fixture
 def pages(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    for name, text in PAGES.items():
-        (folder / f"{name}.md").write_text(f"---\ntitle: {name}\n---\n{text}")
-    return folder
+    texts = {f"{name}.md": f"---\ntitle: {name}\n---\n{text}" for name, text in PAGES.items()}
+    return write_pages(tmp_path / "docs", texts)
 
 
 @pytest.fixture
@@ -279,9 +272,7 @@ def test_every_doubt_is_told_with_its_queries(check: Check, tmp_path: Path, snap
     assert copied_share("机器人是", "这里机器人是什么") == 1
 
 
-def test_evidence_is_looked_for_in_a_collection_which_an_experiment_makes(
-    check: Check, pages: Path, tmp_path: Path
-) -> None:
+def test_evidence_is_looked_for_in_a_collection_an_experiment_makes(check: Check, pages: Path, tmp_path: Path) -> None:
     good, config = case("a", "how quick?", STEPPER, "motors"), tmp_path / "mine.yaml"
     flags = ("--config", config)
     config.write_text("retriever: {collection: mine, store: {path: store}}\n")

@@ -129,9 +129,7 @@ def test_criteria_that_cells_can_meet_restrict_the_choice(grid_of: Callable[...,
 
 
 @pytest.mark.parametrize(("ids", "is_told"), [(("in0", "in1"), True), (("soup", "france"), False)])
-def test_data_of_one_kind_have_no_decision_and_say_what_they_lack(
-    world: Experiment, ids: tuple[str, ...], is_told: bool
-) -> None:
+def test_data_of_one_kind_have_no_decision_but_a_note(world: Experiment, ids: tuple[str, ...], is_told: bool) -> None:
     made = measured(swept(world, dataset__ids=ids))
     assert (made.swept.decision, made.swept.promised, made.swept.signals) == (None, (), ())
     assert (NO_OUT_OF_SCOPE in made.notes) == is_told
@@ -254,9 +252,7 @@ def grid_and_held_out(config: ExperimentConfig) -> tuple[Any, Any]:
         {"objective__constraints": {"scope/false_answer": "<= 0"}, "sweep": {**SWEEP, "threshold": [0.0, 0.6]}},
     ],
 )
-def test_the_figure_is_that_of_a_single_run_of_the_cell_on_the_split(
-    halves: Experiment, objective: dict[str, Any]
-) -> None:
+def test_the_figure_is_that_of_a_run_of_the_cell_on_the_split(halves: Experiment, objective: dict[str, Any]) -> None:
     config = experiment(halves, objective__out_of_scope=0, **objective)
     grid, found = grid_and_held_out(config)
     unseen = config.model_copy(update={"dataset": config.dataset.model_copy(update={"split": "test"})})

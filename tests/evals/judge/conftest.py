@@ -5,13 +5,13 @@ import pytest
 
 from evals.judge import asking
 from tests.support.chat_server import ChatServer
-from tests.support.judged import ORACLE, PROTOCOLS
+from tests.support.judged import PROTOCOLS, oracle
 
 
 @pytest.fixture(params=PROTOCOLS)
 def server(request: pytest.FixtureRequest) -> Iterator[ChatServer]:
     kind: type[ChatServer] = request.param
-    with kind(ORACLE) as running:
+    with kind(oracle()) as running:
         yield running
 
 

@@ -107,13 +107,8 @@ def test_failures_are_counted_and_leave_bounds_open() -> None:
 
 
 def test_disagreements_begin_with_the_query_that_has_most_and_the_chunk_that_is_labelled() -> None:
-    found = agreed(
-        [
-            *judged("one", [(0, 0), (1, 0)]),
-            *judged("three", [(1, 0), (1, 1), (0, 1), (1, 0)]),
-            *judged("also one", [(0, 1)]),
-        ]
-    ).disagreements
+    three = judged("three", [(1, 0), (1, 1), (0, 1), (1, 0)])
+    found = agreed([*judged("one", [(0, 0), (1, 0)]), *three, *judged("also one", [(0, 1)])]).disagreements
     places = [f"{row.query_id} {row.chunk_id}" for row in found]
     assert places == ["three c2", "three c0", "three c3", "also one c0", "one c1"]
     assert (found[0].label, found[0].reason) == (1, "because three c2")
@@ -169,9 +164,7 @@ IDS = [f"q{number:03}" for number in range(130)]
 ORDER = judging_order((make_case(key) for key in IDS), 0)
 
 
-def observations(
-    labelled: Mapping[str, Mapping[str, int]], grades: Mapping[str, Any] | None = None
-) -> list[Observation]:
+def observations(labelled: Mapping[str, Any], grades: Mapping[str, Any] | None = None) -> list[Observation]:
     return [
         observe(
             results("a", "b"),

@@ -175,9 +175,7 @@ def test_text_and_heading_must_stand_in_the_page(
         ("head " + FORTY, "head " + FORTY[:-1] + "! tail", False),
     ],
 )
-def test_chunks_of_a_page_overlap_when_one_holds_the_other_or_forty_characters_are_shared_at_the_ends(
-    a: str, b: str, expected: bool
-) -> None:
+def test_chunks_overlap_when_one_holds_the_other_or_forty_characters_are_shared(a: str, b: str, expected: bool) -> None:
     one, two, other, overlap = make_chunk("a", a), make_chunk("b", b), make_chunk("c", "@"), scorer("content/overlap")
     assert overlap(observe(results(one, two))) == overlap(observe(results(two, one))) == expected
     assert overlap(observe(results(one, other, two))) == pytest.approx(expected / 3), "a share of the pairs"
@@ -285,9 +283,7 @@ UNTITLED, LAST = {"source_url": "/a", "title": ""}, {"source_url": None, "chunk_
         ([*[[UNTITLED]] * SAMPLE, *[[LAST]] * 2 * SAMPLE], ("source_url",)),  # nor are more than so many in all
     ],
 )
-def test_usual_fields_are_those_that_half_of_the_best_chunks_have(
-    found: list[list[dict[str, Any]]], usual: tuple[str, ...]
-) -> None:
+def test_usual_fields_are_those_that_half_of_the_best_chunks_have(found: list[Any], usual: tuple[str, ...]) -> None:
     """Of the first of several ways to retrieve, as all read one collection."""
     chunks = [[make_chunk(f"c{number}", **fields) for number, fields in enumerate(each)] for each in found]
     pool = results_of([observe(results(*each)) for each in chunks]).lists.pool
@@ -313,9 +309,7 @@ def test_completeness_is_the_share_of_required_fields_over_all_returned_chunks(c
         ("file_path", "moved.md"),  # the page is known by its address then
     ],
 )
-def test_every_wrong_value_is_named_with_what_the_page_gives(
-    chunk: Chunk, sources: SourcePages, name: str, value: Any
-) -> None:
+def test_every_wrong_value_is_named_beside_the_right(chunk: Chunk, sources: SourcePages, name: str, value: Any) -> None:
     assert wrong_fields(chunk, PAGE_FIELDS, sources) == ([], len(PAGE_FIELDS)), "as indexed it is right in all of them"
     [fault], compared = wrong_fields(replace(chunk, **{name: value}), PAGE_FIELDS, sources)
     assert fault.startswith(f"{name}: expected ") and fault.endswith(f" as in the page, got {value!r}")

@@ -1,10 +1,10 @@
 """The table of metrics: what each row says, how rows are chosen, scored and averaged; and figures of a run by hand."""
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from math import inf, isfinite
+from operator import eq, ge, gt, le, lt
 from typing import Any
 
 import numpy as np
@@ -283,9 +283,7 @@ def timed(*totals: float, queries: int | None = None) -> Observed:
         ("p99", 99.01, stats.percentile_interval(TIMES, 0.99)),
     ],
 )
-def test_a_figure_of_a_stage_has_the_interval_of_its_statistic(
-    statistic: str, value: float, interval: stats.Interval
-) -> None:
+def test_figures_of_a_stage_have_their_intervals(statistic: str, value: float, interval: stats.Interval) -> None:
     found, embedding = (of_run(f"latency/{stage}_{statistic}_ms", timed(*TIMES[::-1])) for stage in ("total", "embed"))
     assert (found.metric, found.n, found.note) == (f"latency/total_{statistic}_ms", 100, interval.note)
     assert (found.value, embedding.value) == pytest.approx((value, value / 10), abs=1e-9)
@@ -342,13 +340,7 @@ def test_queries_repeat_and_the_largest_change_of_a_score(
     assert (change.value, change.n + change.n_unscored, change.ci_low, change.note) == (largest, len(calls), None, note)
 
 
-COMPARED: dict[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-}
+COMPARED: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq}
 WORST: dict[str, Callable[[Sequence[float]], float]] = {"<": max, ">": min}
 
 

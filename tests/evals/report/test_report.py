@@ -4,7 +4,7 @@ import copy
 import json
 import runpy
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
@@ -29,6 +29,7 @@ from evals.report.sections import worst
 from evals.run import load_config, parser
 from retrievers.records import StageTimings
 from tests.support import reports
+from tests.support.command import refusal
 from tests.support.judged import judging
 from tests.support.observed import candidates_of
 from tests.support.recipes import follow, run
@@ -86,9 +87,7 @@ def unlisted_run() -> Measured:
         pytest.param(sampled_result, FACTS, ("slices", "metrics"), id="sampled"),
     ],
 )
-def test_what_a_report_has_of_a_run(
-    make: Callable[[], Measured], known: Facts, parts: Sequence[str], snapshot: SnapshotAssertion
-) -> None:
+def test_what_a_report_has_of_a_run(make: Any, known: Facts, parts: Sequence[str], snapshot: SnapshotAssertion) -> None:
     plain = report(make(), known).plain()
     assert {part: plain[part] for part in parts} == snapshot
 
@@ -281,12 +280,7 @@ NO_REPORTS = (
 
 
 def test_what_is_no_report_is_refused_with_its_place(snapshot: SnapshotAssertion) -> None:
-    told = []
-    for text in NO_REPORTS:
-        with pytest.raises(ReportError) as caught:
-            parse(text, "r.json")
-        told.append(str(caught.value))
-    assert told == snapshot
+    assert [refusal(ReportError, parse, text, "r.json") for text in NO_REPORTS] == snapshot
 
 
 @pytest.mark.slow

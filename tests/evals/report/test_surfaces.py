@@ -260,15 +260,10 @@ def test_what_is_known_query_by_query_is_zipped_and_is_missed_aloud(grid: Any) -
     assert [text in page for text in (left_out, marks)] == [False, True]
     assert [text in without for text in (left_out, marks)] == [True, False]
     assert page.casefold().count(NO_OUT_OF_SCOPE.casefold()) == 1
-    assert drawn(grid, choice=None) is None
+    assert figure_data(report(replace(grid, swept=replace(grid.swept, choice=None))))["grid"] is None
 
 
 # Figures; what they draw of it is tested in a browser
-
-
-def drawn(made: Any, **changes: Any) -> Any:
-    """Return the columns of the cells of a grid, with another choice or ranking."""
-    return figure_data(report(replace(made, swept=replace(made.swept, **changes))))["grid"]
 
 
 def test_best_scores_are_those_before_the_threshold_and_ranks_those_of_labelled_queries() -> None:

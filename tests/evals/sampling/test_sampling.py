@@ -184,9 +184,7 @@ class Judge:
         self.asked.append((rows.tolist(), np.flatnonzero(cells).tolist()))
         return self.scores[rows][:, cells], int(rows[-1]) < self.most
 
-    def looks(
-        self, proxy: Floats, margin: float = 0.0, most: int = 1_000, seed: int = 0, **others: Any
-    ) -> list[Rounds]:
+    def looks(self, proxy: Floats, margin: float = 0.0, most: int = 1000, seed: int = 0, **others: Any) -> list[Rounds]:
         return [*judge_in_rounds(self, unjudged(proxy, **others), margin=margin, most=most, seed=seed)]
 
     def rounds(self, proxy: Floats, margin: float = 0.0, **others: Any) -> Rounds:
@@ -292,9 +290,7 @@ def test_the_cell_of_the_least_bound_is_chosen_before_the_one_of_the_best_mean()
 
 
 @pytest.mark.parametrize(("others", "behind", "users"), [(40, 0.8, [0]), (10, 1.8, [0]), (9, 1.8, [0, 1])])
-def test_how_queries_in_scope_and_others_differ_is_no_chance_for_users(
-    others: int, behind: float, users: list[int]
-) -> None:
+def test_how_kinds_of_queries_differ_is_no_chance_for_users(others: int, behind: float, users: list[int]) -> None:
     """The first is ahead by 0.5 on each in scope, and in all; it is unless the others are too few to be a kind."""
     scores = np.tile([0.8, 0.3], (40, 1))
     alone = np.vstack([np.zeros((40, 2)), np.tile([0.0, behind], (others, 1))])

@@ -217,9 +217,7 @@ def exact_limit(answered: int, n: int) -> float:
     outside=st.lists(SCORE, min_size=1, max_size=40),
     rate=st.sampled_from([0.1, 0.2, 0.34, 0.5, 0.9, 1.0]),
 )
-def test_a_promise_is_the_lowest_threshold_whose_exact_limit_is_within_the_rate(
-    inside: list[float], outside: list[float], rate: float
-) -> None:
+def test_a_promise_is_the_lowest_threshold_that_keeps(inside: list[float], outside: list[float], rate: float) -> None:
     found, n = promise(inside, outside, rate, scale="cosine", among=1), len(outside)
     every = [0.0, *sorted({*inside, *outside})]
     keeping = [t for t in every if exact_limit(sum(score >= t for score in outside), n) <= rate + 1e-9]
@@ -299,9 +297,7 @@ def mcnemar(rises: int, falls: int) -> float:
 @example([(0.0, 1.0), (1.0, 0.0), (1.0, 0.0)], 1.0)
 @example([(0.0, 0.1)] * 10 + [(0.0, 0.0)] * 30, 1.0)
 @example([(0.0, 0.5)] * 12, 1.0)
-def test_a_comparison_is_its_definition_and_p_is_below_5_percent_just_where_the_interval_excludes_0(
-    scores: list[tuple[float, float]], scale: float
-) -> None:
+def test_a_comparison_and_its_p_are_by_their_definition(scores: list[tuple[float, float]], scale: float) -> None:
     """Student's interval, and by the square of the share of ties that of the bounds; it alone where all is 0 or ±1."""
     first, second = scale * np.array(scores).T
     found, moved, n = compare(first.tolist(), second.tolist(), seed=0), second - first, len(first)
