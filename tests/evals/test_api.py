@@ -219,8 +219,7 @@ def test_a_sweep_of_a_function_is_ranked_by_what_its_results_alone_can_score() -
     with pytest.raises(ExperimentError, match=said):
         sweep(find, rows, top_k="1:2", experiment=named)
     assert asked == []
-    by_id = [{"id": "arms", "query": "arms", "relevant_ids": {"x": 1}}]
-    whole = sweep(find, by_id, top_k="1:2", metrics=["ranking/*"])
+    whole = sweep(find, [{"id": "arms", "query": "arms", "relevant_ids": {"x": 1}}], top_k="1:2", metrics=["ranking/*"])
     assert [*whole.result.config.objective.metrics] == ["ranking/ndcg_at_10"]
 
 

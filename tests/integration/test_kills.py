@@ -35,14 +35,7 @@ from evals.tracking.__main__ import main as complete
 from tests.support.chat_server import ChatRequest, CohereChatServer
 from tests.support.command import ROOT, call, environment
 from tests.support.experiment import CASES, Experiment, load_report, make_experiment, settings
-from tests.support.judged_experiment import (
-    PRECISION,
-    calls_of,
-    judge_flags,
-    known_of,
-    labelled_precision,
-    make_judged,
-)
+from tests.support.judged_experiment import PRECISION, calls_of, judge_flags, known_of, labelled_precision, make_judged
 from tests.support.loopback import free_port
 from tests.support.tracking import traces_of
 from tests.support.writing_model import WritingModel

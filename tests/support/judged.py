@@ -41,6 +41,7 @@ PROTOCOLS = [
 QUERY = "q"
 USEFUL, USELESS = "Inverse kinematics searches joint angles.", "A topic is a named channel."
 CLAIM = "It searches angles."
+ORACLE = Oracle({QUERY: Labels(useful={USEFUL}, claims={CLAIM: [USEFUL]})})
 REASON = "The context is useful for 'q'."
 RIGHT = f'{{"reason": "{REASON}", "verdict": 1}}'
 """What the oracle answers about the useful passage."""
@@ -122,7 +123,7 @@ QUERIES = {
 }  # fmt: skip
 LABELS = {
     query: Labels(useful={text for texts in claims.values() for text in texts}, claims=claims)
-    for query, claims in (*QUERIES.values(), (QUERY, {CLAIM: [USEFUL]}))
+    for query, claims in QUERIES.values()
 }
 
 

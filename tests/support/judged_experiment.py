@@ -10,15 +10,7 @@ from evals.config.experiment import ExperimentConfig
 from retrievers import QdrantRetriever
 from retrievers.records import Chunk
 from tests.support.chat_server import ChatServer
-from tests.support.experiment import (
-    CASES,
-    FORWARD,
-    SETTINGS,
-    TOPIC,
-    Experiment,
-    index_once,
-    make_experiment,
-)
+from tests.support.experiment import CASES, FORWARD, SETTINGS, TOPIC, Experiment, index_once, make_experiment
 from tests.support.judging import Oracle, golden_labels, sentences
 
 PRECISION, RECALL = "ragas/llm_context_precision", "ragas/llm_context_recall"

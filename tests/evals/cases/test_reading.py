@@ -228,8 +228,7 @@ def test_a_dataset_of_the_hub_is_read_at_its_commit_by_split(tmp_path: Path) -> 
         found = python(["-c", FROM_HUB], tmp_path, {**env, "HF_HOME": str(tmp_path / "1")})
         places = [f"hub:{HubServer.name}:{number}" for number in (1, 2)]
         both = [[(places[0], split, {"x": 2}), (places[1], split, {})] for split in (None, "train")]
-        expected = [*map(str, both), str([(places[0], "test", {"x": 2})])]
-        assert found.stdout.splitlines()[:3] == expected, found.stderr
+        assert found.stdout.splitlines()[:3] == [*map(str, both), str([(places[0], "test", {"x": 2})])], found.stderr
         assert "no split 'dev'; it has none" in found.stdout
         assert all(COMMIT in one.path or one.path == "/api/agent-harnesses" for one in hub.requests)
         hub.files = {}

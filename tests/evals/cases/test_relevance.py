@@ -322,8 +322,7 @@ def test_a_chunk_is_checked_against_its_page_on_the_site_which_is_fetched_once(s
 @pytest.mark.parametrize("name", ["old", "away", "file", "none"])
 def test_only_the_named_hosts_are_ever_asked(site: Site, name: str) -> None:
     pages = pages_at(site.url)
-    page = pages.page_of(make_chunk("c", source_url=f"/docs/{name}"))
-    assert (page is not None) == (name == "old")
+    assert (pages.page_of(make_chunk("c", source_url=f"/docs/{name}")) is not None) == (name == "old")
     assert site.asked == [f"/docs/{name}", *(["/docs/topics"] if name == "old" else [])]
     for url in ("", "http://[x", "//[", "mailto:me@x.org", "http://h\x00st/a", "http://other.invalid/a"):
         assert pages.page_of(make_chunk("c", source_url=url)) is None

@@ -298,8 +298,7 @@ def test_what_was_found_is_read_to_the_last_bit(made: Experiment, tmp_path: Path
     """Of two variants with other components, among them one without vectors."""
     file = tmp_path / "kept"
     config = settings(made, sweep={"mode": ["keyword", "hybrid"], "top_k": [1, 3]}, metrics=["ranking/*"])
-    result = sweep(config, outputs=Outputs(retrieval=file)).result
-    pool, loaded = result.results.lists.pool, read(file)
+    pool, loaded = sweep(config, outputs=Outputs(retrieval=file)).result.results.lists.pool, read(file)
     got = loaded.pool(pool.cases, [0, 1])
     assert (got.cases, got.relevance, got.texts) == (pool.cases, pool.relevance, pool.texts)
     for before, after in zip(pool.tables, got.tables, strict=True):

@@ -245,8 +245,7 @@ def test_queries_are_paired_by_id_and_of_other_golden_data_those_whose_case_is_t
 
     first = of_data("1", *({"id": name} for name in "abc"))
     rows = {"id": "c"}, {"id": "b", "fingerprint": "other"}, {"id": "x"}
-    second = of_data("2", *rows)
-    pairing = pair(first, second)
+    pairing = pair(first, of_data("2", *rows))
     assert [(a.id, b.id) for a, b in pairing.rows] == [("c", "c")]
     assert (pairing.only_baseline, pairing.only_other, pairing.changed) == (("a",), ("x",), ("b",))
     assert [a.id for a, _ in pair(first, of_data("1", *rows)).rows] == ["b", "c"]

@@ -62,8 +62,7 @@ def test_cells_are_compared_by_what_can_score_the_queries() -> None:
         with_objective(load_inputs(named, golden_set([ANSWERED, OUTSIDE])), listed=True)
     swept = config(judge=JUDGE, sweep=SWEEP)
     for rows, metric in (([ANSWERED, OUTSIDE], PRECISION), ([LABELLED], "ranking/ndcg_at_10")):
-        compared = with_objective(load_inputs(swept, golden_set(rows)), listed=True)
-        assert [*compared.config.objective.metrics] == [metric]
+        assert [*with_objective(load_inputs(swept, golden_set(rows)), listed=True).config.objective.metrics] == [metric]
 
 
 def test_runs_of_one_name_at_once_do_not_overwrite_each_others_reports(tmp_path: Path) -> None:

@@ -291,8 +291,7 @@ def test_reports_tell_what_is_never_found(check: Check, tmp_path: Path, capsys: 
     world, report = make_experiment(tmp_path / "world"), tmp_path / "report.json"
     flags = ["--config", world.config, "--output", report, "--no-gate", "--metrics", "ranking/*"]
     assert call(run, flags, capsys).code == 0
-    rows = [json.loads(line) for line in world.golden.read_text().splitlines()]
-    done = check(*rows, flags=("--report", report))
+    done = check(*[json.loads(line) for line in world.golden.read_text().splitlines()], flags=("--report", report))
     written = [row for row in json.loads(report.read_text())["queries"] if row["in_scope"]]
     lost = [row["id"] for row in written if row["first_relevant"] is None]
     assert f"{len(lost)} of {len(written)} queries have no relevant chunk among the candidates of 1 run" in done.out

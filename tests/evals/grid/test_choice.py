@@ -74,11 +74,9 @@ def test_a_choice_has_its_standings_set_and_recommendation() -> None:
     for standing in found.standings:
         alone = stats.mean_interval(values[:, standing.cell].tolist(), shares=True)
         assert (standing.interval.low, standing.interval.high) == pytest.approx((alone.low, alone.high))
-    without = chosen(values, cost, allowed=[True, True, False, False])
-    assert {standing.cell for standing in without.standings} == {0, 1}
+    assert {standing.cell for standing in chosen(values, cost, allowed=[True, True, False, False]).standings} == {0, 1}
     order = [2, 0, 3, 1]
-    other = chosen(values[:, order], np.array(cost)[order])
-    assert [order[standing.cell] for standing in other.standings] == [3, 1, 0]
+    assert [order[standing.cell] for standing in chosen(values[:, order], np.array(cost)[order]).standings] == [3, 1, 0]
     assert chosen(values, cost) == found
 
 
@@ -107,8 +105,7 @@ def test_the_set_is_that_of_a_plain_step_down_with_a_loss_not_seen(count: int, s
         if not out or len(left) == 1:
             break
     found = {cell for standing in chosen(values, np.arange(count)).best_set for cell in standing.members}
-    near = sum(abs(lead) < 0.002 for lead in sure)
-    assert len(found ^ set(left)) <= near
+    assert len(found ^ set(left)) <= sum(abs(lead) < 0.002 for lead in sure)
 
 
 def test_of_cheaper_cells_within_the_margin_the_cheapest_is_recommended_and_of_these_the_best() -> None:

@@ -56,8 +56,7 @@ def test_every_cell_has_the_threshold_that_the_best_scores_promise(rate: float) 
     expected, grid = promise(inside, outside, rate, scale="cosine", among=1), found.report.grid
     assert grid is not None and expected.threshold is not None
     assert grid.cells.threshold == [expected.threshold] * 2
-    wrong = sum(each >= expected.threshold for each in outside) / 40
-    assert grid.metrics["scope/false_answer"].mean == [wrong] * 2
+    assert grid.metrics["scope/false_answer"].mean == [sum(each >= expected.threshold for each in outside) / 40] * 2
     assert any(expected.statement in note for note in found.report.notes)
     assert found.report.config["retriever"]["threshold"] == expected.threshold
 
@@ -100,8 +99,7 @@ def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again(he
 
 
 THRESHOLDS = {"bm25": [0, 0.2, 0.5, 1, 2], "known_words": [0, 0.4, 0.5, 0.75, 1], "rerank": [0, 0.2, 0.4, 0.6, 0.9]}
-SCORER = {"model": "python:tests.support.rerankers:Scorer"}
-RERANKED = {"rerank": "cross-encoder", "cross_encoder": SCORER}
+RERANKED = {"rerank": "cross-encoder", "cross_encoder": {"model": "python:tests.support.rerankers:Scorer"}}
 
 
 def experiment(world: Experiment, signal: str, on: str = "each", **changes: Any) -> ExperimentConfig:

@@ -31,6 +31,7 @@ from retrievers.embedding.tokens import count_tokens
 from tests.support.chat_server import ChatFault, ChatRequest, ChatServer, OpenAIChatServer, Output, fails, says, tokens
 from tests.support.judged import (
     ALL,
+    ORACLE,
     TEXTS,
     USEFUL,
     USELESS,
@@ -182,7 +183,7 @@ class Miscounting(OpenAIChatServer):
 
 def test_counts_that_no_server_can_mean_are_estimated_from_the_texts() -> None:
     for count in (-5, 10**12, 1.5, math.nan, None, {"a": 1}):
-        with Miscounting(oracle(), count) as server:
+        with Miscounting(ORACLE, count) as server:
             run = asked(server, [USEFUL, USELESS], **priced(server))
         read = sum(count_tokens(chat.prompt) for chat in run.sent)
         assert (run.verdicts, run.usage.tokens_in, run.usage.unanswered) == ([1, 0], read, 0)
@@ -191,7 +192,7 @@ def test_counts_that_no_server_can_mean_are_estimated_from_the_texts() -> None:
 
 def test_a_server_that_read_more_than_the_bytes_of_a_prompt_gets_as_much_reserved_from_then_on() -> None:
     limits: dict[str, Any] = {"budget": {"usd": 0.03}, "max_output_tokens": 100}
-    with Miscounting(oracle(), 20_000) as server:
+    with Miscounting(ORACLE, 20_000) as server:
         run = asked(server, TEXTS[:20], **limits, **priced(server, written=0.0))
     assert len(run.sent) == 1 and run.usage.usd == pytest.approx(0.02)
     assert "does not hold another call" in run.usage.stopped
@@ -240,8 +241,7 @@ def test_a_server_without_json_mode_is_found_out_by_one_request(server: ChatServ
 
 @pytest.mark.parametrize(("fault", "before"), [("refusal", 0), ("refusal", 20), ("401", 10)])
 def test_a_judge_that_gives_no_more_verdicts_is_soon_asked_no_more(server: ChatServer, fault: str, before: int) -> None:
-    later = {"calls": range(before + 1, 1000)}
-    run = asked(server, TEXTS[:100], fault=fault, when=later, max_concurrency=4)
+    run = asked(server, TEXTS[:100], fault=fault, when={"calls": range(before + 1, 1000)}, max_concurrency=4)
     assert run.verdicts.count(0) == before and run.fatal is None
     assert before + FAILURES_IN_A_ROW <= len(run.sent) <= before + FAILURES_IN_A_ROW + 8
     assert "failed 32 times in a row, at last: " in run.usage.stopped

@@ -71,8 +71,7 @@ def test_intervals_are_of_queries_that_have_the_label() -> None:
     for one in (found.accuracy, found.kappa):
         assert one.value is not None and one.ci_low is not None and one.ci_high is not None
         assert one.ci_low < one.value < one.ci_high
-    without = agreed(rows[:-3])
-    assert without.kappa.note == "not computable: chunks labelled 1 in only 9 queries, 10 are needed"
+    assert agreed(rows[:-3]).kappa.note == "not computable: chunks labelled 1 in only 9 queries, 10 are needed"
 
 
 def test_full_agreement_counts_each_query_once() -> None:

@@ -270,8 +270,7 @@ def timed(*totals: float, queries: int | None = None) -> Observed:
     """Calls with these total times, of which a tenth is embedding, over so many queries in turn."""
     ids = tuple(f"q{n % (queries or len(totals))}" for n in range(len(totals)))
     timings = tuple(StageTimings(embed_ms=total / 10, total_ms=total) for total in totals)
-    calls = LatencyPass(concurrency=1, query_ids=ids, timings=timings)
-    return Observed(observations=(), latency=(calls,))
+    return Observed(observations=(), latency=(LatencyPass(concurrency=1, query_ids=ids, timings=timings),))
 
 
 @pytest.mark.parametrize(

@@ -111,14 +111,12 @@ def test_the_worst_are_failures_first_then_by_what_was_right_then_the_most_confi
         {"id": "confident", "content_relevance": 0.0},
         {"id": "right", "outcome": "SUCCESS"},
     ]
-    scores = [0.75, 0.25, None, None, None, None]
-    found = [row.id for row in worst(reports.report({LLM: scores}, rows=rows).queries)]
+    found = [row.id for row in worst(reports.report({LLM: [0.75, 0.25, None, None, None, None]}, rows=rows).queries)]
     assert found == ["confident", "nothing", "half right", "poor by the judge"]
 
 
 def test_met_criteria_alone_are_no_praise_and_a_run_that_is_incomplete_never_passes() -> None:
-    met = Gate(metric=HIT_RATE, condition=">= 0.4", figure=0.5, passed=True, reason="")
-    made = report(result(gates=(met,)))
+    made = report(result(gates=(Gate(metric=HIT_RATE, condition=">= 0.4", figure=0.5, passed=True, reason=""),)))
     assert (made.passed, made.incomplete, tone(made)) == (True, "", "fair")  # one of three queries passes
     failed = Summary(metric=HIT_RATE, value=0.5, n=11, n_failed=5)
     broken = decided(made.model_copy(update={"metrics": {HIT_RATE: failed}}))

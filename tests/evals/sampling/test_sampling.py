@@ -294,8 +294,7 @@ def test_how_kinds_of_queries_differ_is_no_chance_for_users(others: int, behind:
     """The first is ahead by 0.5 on each in scope, and in all; it is unless the others are too few to be a kind."""
     scores = np.tile([0.8, 0.3], (40, 1))
     alone = np.vstack([np.zeros((40, 2)), np.tile([0.0, behind], (others, 1))])
-    found = Judge(scores).rounds(np.zeros_like(scores), alone=alone)
-    assert np.flatnonzero(found.users).tolist() == users
+    assert np.flatnonzero(Judge(scores).rounds(np.zeros_like(scores), alone=alone).users).tolist() == users
 
 
 @pytest.mark.parametrize(("total", "most"), [(1, 90), (90, 1)])

@@ -57,8 +57,7 @@ def test_rounding_noise_of_perfect_scores_is_no_spread(remainder: float, times: 
 @given(st.lists(st.lists(st.floats(0, 1), min_size=12, max_size=12), min_size=1, max_size=4), st.booleans())
 def test_many_columns_have_the_intervals_of_each(columns: list[list[float]], shares: bool) -> None:
     """Also beyond the block of columns that is computed at once."""
-    values = np.tile(np.array(columns).T, (1, 70 // len(columns)))
-    low, high = stats.mean_intervals(values, shares=shares)
+    low, high = stats.mean_intervals(np.tile(np.array(columns).T, (1, 70 // len(columns))), shares=shares)
     for place, column in enumerate(columns):
         alone = stats.mean_interval(column, shares=shares)
         expected = [np.nan if end is None else end for end in (alone.low, alone.high)]
@@ -353,8 +352,7 @@ def test_it_is_scipys_permutation_test(n: int) -> None:
      (27, 13, "9,999 draws"), (8, 32, "9,999 draws")],
 )  # fmt: skip
 def test_on_differences_of_one_size_it_is_mcnemars_exact_test(rises: int, falls: int, test: str) -> None:
-    differences = np.array([0.3] * rises + [-0.3] * falls + [0.0] * 7)
-    p, name = sign_flip(differences, seed=0)
+    p, name = sign_flip(np.array([0.3] * rises + [-0.3] * falls + [0.0] * 7), seed=0)
     assert name == f"randomisation, {test}"
     # Of drawn signs within 3 standard errors at p = 0.04.
     assert p == pytest.approx(mcnemar(rises, falls), abs=1e-9 if test == "exact" else 0.006 if p < 0.1 else 0.015)

@@ -132,8 +132,7 @@ def test_what_mlflow_has_of_a_report(name: str, snapshot: SnapshotAssertion) -> 
     curves = [name for name in metrics if name.startswith("by_")]
     histories = {name: client().get_metric_history(run.info.run_id, name) for name in curves}
     first["curves"] = {name: {point.step: point.value for point in points} for name, points in histories.items()}
-    shown = {**known, **first, "values": (metrics, parameters, own), "files": sorted(known["files"])}
-    assert shown == snapshot
+    assert {**known, **first, "values": (metrics, parameters, own), "files": sorted(known["files"])} == snapshot
     assert own["report.sha256"] == hashlib.sha256(known["files"]["report.json"]).hexdigest()
     for cell in cells_of(run):
         assert cell.info.status == "FINISHED" and cell.info.start_time < run.info.start_time

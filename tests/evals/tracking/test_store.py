@@ -95,8 +95,7 @@ def runs(folder: Path) -> list[str]:
     ids = []
     for place, name in enumerate(NAMES[:-1]):
         facts = report().facts.model_copy(update={"started_at": f"2026-01-02T03:04:0{place}+00:00"})
-        changes = {"run": name, "name": f"place {place}", "facts": facts}
-        ids.append(written(report().model_copy(update=changes)).run_id)
+        ids.append(written(report().model_copy(update={"run": name, "name": f"place {place}", "facts": facts})).run_id)
     killed = str(client().create_run("1", run_name=NAMES[-1], tags={"role": "run"}).info.run_id)
     client().set_terminated(killed, "KILLED")
     return [*ids, killed]

@@ -238,8 +238,7 @@ def test_what_has_no_threshold_or_value_is_drawn(browser: Chromium, grid: Any, s
     threshold = [None if at else value for at, value in zip(cells.configuration, cells.threshold, strict=True)]
     empty = {"scope/false_answer": metrics["scope/false_answer"].model_copy(update={"mean": [None] * 100})}
     changes = {"cells": cells.model_copy(update={"threshold": threshold}), "metrics": metrics | empty}
-    made = report(grid).model_copy(update={"grid": section.model_copy(update=changes)})
-    open_report(browser, made, tmp_path)
+    open_report(browser, report(grid).model_copy(update={"grid": section.model_copy(update=changes)}), tmp_path)
     for control in ("metric", "against"):
         look(browser, "choose", control, "scope/false_answer")
     for configuration in section.configurations:
