@@ -38,11 +38,6 @@ def run(made: Experiment, command: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     return lambda name, *more: command(main, *flags, f"{HERE}:{name}", *more)
 
 
-@pytest.fixture
-def collection(indexed: Experiment) -> Sequence[str]:
-    return "--retriever.store.path", str(indexed.store), "--retriever.collection", "robots"
-
-
 def report() -> Mapping[str, Any]:
     return load_report(Path(REPORT))
 
@@ -121,8 +116,9 @@ def test_a_hybrid_store_is_searched_by_ours_and_says_so(run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "with_ids"])
-def test_a_named_collection_lists_the_chunks_of_its_retriever(run: Run, collection: Sequence[str], name: str) -> None:
+def test_a_named_collection_lists_the_chunks_of_its_retriever(run: Run, indexed: Experiment, name: str) -> None:
     """Documents without ids are found there by address and text. One that reads elsewhere is a fault."""
+    collection = "--retriever.store.path", indexed.store, "--retriever.collection", "robots"
     assert run(name).code == 0
     unlisted = metrics()
     assert run(name, *collection).code == 0

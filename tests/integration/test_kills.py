@@ -35,7 +35,7 @@ from evals.tracking.__main__ import main as complete
 from tests.support.chat_server import ChatRequest, CohereChatServer
 from tests.support.command import ROOT, call, environment
 from tests.support.experiment import CASES, Experiment, load_report, make_experiment, settings
-from tests.support.judged_experiment import PRECISION, calls_of, judge_flags, known_of, labelled_precision, make_judged
+from tests.support.judged_experiment import PRECISION, calls_of, judge_flags, known_of, make_judged, precision_of
 from tests.support.loopback import free_port
 from tests.support.tracking import traces_of
 from tests.support.writing_model import WritingModel
@@ -152,7 +152,7 @@ class Lap:
         """The run that ended says what the labels say, and nothing was paid for twice but what was in flight."""
         report = load_report(self.folder / "report.json")
         inside = [row for row in report["queries"] if row["in_scope"]]
-        expected = [labelled_precision(row) for row in inside]
+        expected = [precision_of(row) for row in inside]
         assert [row["scores"][PRECISION] for row in inside] == pytest.approx(expected, abs=1e-9)
         calls, usage = calls_of(report["queries"]), report["judge"]["usage"]
         assert usage["hits"] + usage["calls"] == calls
@@ -231,7 +231,7 @@ def test_two_processes_on_one_store_both_end_well(made: Experiment, server: Cohe
     assert sum(usage["calls"] for usage in usages) == len(server.chats) == questions, "nothing is bought twice"
     for report, usage in zip(reports, usages, strict=True):
         assert usage["hits"] + usage["calls"] == questions
-        expected = fmean(labelled_precision(row) for row in report["queries"] if row["in_scope"])
+        expected = fmean(precision_of(row) for row in report["queries"] if row["in_scope"])
         assert report["metrics"][PRECISION]["value"] == pytest.approx(expected, abs=1e-9)
 
 

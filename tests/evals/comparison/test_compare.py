@@ -34,7 +34,6 @@ from tests.support.results import sampled_result
 
 Compare = Callable[..., Done]
 HOSTILE = "<script>alert(1)</script> | `code` *bold* [a](http://b)\n# head"
-MOST = 65_536
 HITS, SHALLOW = [1.0, 1.0, 0.0], "ranking/ndcg_at_3"
 
 
@@ -178,7 +177,7 @@ def test_markdown_is_cut_before_github_refuses_it(compare: Compare, folder: Path
         write(file, Report(**{**dict(made), "queries": rows, "scores": columns, "name": file.stem}).plain())
     assert compare(*files, "--markdown", "c.md", "--quiet").code == 0
     written = (folder / "c.md").read_text(encoding="utf-8")
-    assert len(written) <= MOST and written.endswith("more than GitHub takes\n")
+    assert len(written) <= 65_536 and written.endswith("more than GitHub takes\n")
     assert all(f"{name} is worse in 1 (most: queries/pass_rate" in written for name in "12"), "every verdict is there"
 
 

@@ -38,10 +38,6 @@ def scores(query: str) -> list[float]:
     return sorted((float(np.float32(score)) for score in made), reverse=True)  # as they are kept
 
 
-def find(query: str) -> list[Any]:
-    return list(zip(DOCUMENTS, scores(query), strict=True))
-
-
 def golden(outside: int) -> list[dict[str, Any]]:
     inside = ({"id": f"i{n}", "query": f"in {n}", "relevant_ids": ["c1", "c3"]} for n in range(30))
     return [*inside, *({"id": f"o{n}", "query": f"out {n}", "in_scope": False} for n in range(outside))]
@@ -50,8 +46,10 @@ def golden(outside: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("rate", [0.5, 0.1])
 def test_every_cell_has_the_threshold_that_the_best_scores_promise(rate: float) -> None:
     """That it is the lowest whose exact limit is within the rate: tests/evals/stats/test_stats.py."""
-    experiment = ExperimentConfig.load(None, {"threshold.false_answer": rate, "metrics": ["scope/*", "ranking/*"]})
-    found = sweep(find, golden(40), top_k=[1, 5], experiment=experiment)
+    wanted = ExperimentConfig.load(None, {"threshold.false_answer": rate, "metrics": ["scope/*", "ranking/*"]})
+    found = sweep(
+        lambda query: [*zip(DOCUMENTS, scores(query), strict=True)], golden(40), top_k=[1, 5], experiment=wanted
+    )
     inside, outside = ([scores(f"{kind} {n}")[0] for n in range(count)] for kind, count in (("in", 30), ("out", 40)))
     expected, grid = promise(inside, outside, rate, scale="cosine", among=1), found.report.grid
     assert grid is not None and expected.threshold is not None

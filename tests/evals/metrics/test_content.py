@@ -16,21 +16,12 @@ from rapidfuzz.distance import Levenshtein
 
 from evals.cases.pages import SourcePages
 from evals.collect.observations import Observation, Unscored
+from evals.metrics import METRICS
 from evals.metrics.declaration import summarise
 from evals.metrics.metadata import SAMPLE, usual_in, wrong_fields
 from evals.metrics.results import NO_CHUNKS
 from retrievers.records import Chunk
-from tests.support.observed import (
-    make_case,
-    make_chunk,
-    make_context,
-    metric_of,
-    observe,
-    results,
-    results_of,
-    scored,
-    scorer,
-)
+from tests.support.observed import make_case, make_chunk, make_context, observe, results, results_of, scored, scorer
 
 CLASSES: Mapping[str, str] = {
     "ragas/id_context_precision": "IDBasedContextPrecision",
@@ -83,7 +74,7 @@ def test_equals_ragas_which_drops_empty_results_from_two_means_where_ours_count_
         is_dropped = name in ("ragas/id_context_precision", "ragas/nonllm_context_recall")
         assert isnan(theirs[-1]) == is_dropped
         assert found._repr_dict[metric.name] == pytest.approx(sum(theirs[:-1]) / (len(run) - is_dropped))
-        assert summarise(metric_of(name), ours).value == pytest.approx(fmean([*theirs[:-1], 0.0]))
+        assert summarise(cast(Any, METRICS[name]), ours).value == pytest.approx(fmean([*theirs[:-1], 0.0]))
 
 
 TEXT = st.text(alphabet="abc ", max_size=12)
@@ -202,10 +193,6 @@ def of(*pairs: tuple[str, str]) -> list[Chunk]:
     return [make_chunk(*pair) for pair in pairs]
 
 
-def in_section(**fields: Any) -> list[Chunk]:
-    return [make_chunk("a", **fields)]
-
-
 @pytest.mark.parametrize(
     ("name", "returned", "case", "expected"),
     [
@@ -221,12 +208,17 @@ def in_section(**fields: Any) -> list[Chunk]:
         ("topic_match", [TOPICS], {"expected_topics": ["publisher", "subscriber"]}, 0.5),
         ("topic_match", [], {"expected_topics": ["publisher"]}, 0.0),
         ("topic_match", [TOPICS], {}, Unscored(reason="the case names no topics")),
-        ("section_match", in_section(heading="Publishers", section_path="Topics > Publishers"), SECTIONS, 0.5),
-        ("section_match", in_section(heading="Queue", section_path="Topics > Publishers > Queue"), SECTIONS, 0.5),
-        ("section_match", in_section(heading="Publishers"), SECTIONS, 0.5),
-        ("section_match", in_section(heading="Topics", section_path="Topics"), SECTIONS, 0.0),  # above the section
-        ("section_match", in_section(heading="Publishers", source_url="/docs/other"), SECTIONS, 0.0),
-        ("section_match", in_section(heading="Calls", source_url="/docs/other"), SECTIONS, 0.5),
+        ("section_match", [make_chunk("a", heading="Publishers", section_path="Topics > Publishers")], SECTIONS, 0.5),
+        (
+            "section_match",
+            [make_chunk("a", heading="Queue", section_path="Topics > Publishers > Queue")],
+            SECTIONS,
+            0.5,
+        ),
+        ("section_match", [make_chunk("a", heading="Publishers")], SECTIONS, 0.5),
+        ("section_match", [make_chunk("a", heading="Topics", section_path="Topics")], SECTIONS, 0.0),  # above
+        ("section_match", [make_chunk("a", heading="Publishers", source_url="/docs/other")], SECTIONS, 0.0),
+        ("section_match", [make_chunk("a", heading="Calls", source_url="/docs/other")], SECTIONS, 0.5),
         ("section_match", [], SECTIONS, 0.0),
         ("section_match", [TOPICS], QUOTED, Unscored(reason="the case names no sections")),
         ("source_match", at("/docs/a/topics"), {"source_url_pattern": "topics$"}, 1.0),

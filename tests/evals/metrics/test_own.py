@@ -31,6 +31,7 @@ ROWS: list[dict[str, Any]] = [
     {"id": "out", "query": "out", "in_scope": False},
 ]
 ASKED: list[tuple[str, tuple[str, ...]]] = []
+ZERO = Failure(type="ZeroDivisionError", message="division by zero")
 
 
 @metric("team/says_more", direction="higher")
@@ -87,9 +88,6 @@ def test_it_reads_the_metadata_that_the_query_returned(tmp_path: Path, saved: bo
     found = result.metrics["team/reranked"]
     assert (found.value, found.n_failed) == (1, 0)
     assert result.report.queries[0].retrieved[0].chunk_id == result.report.queries[1].retrieved[0].chunk_id == "x"
-
-
-ZERO = Failure(type="ZeroDivisionError", message="division by zero")
 
 
 def out_of_range(value: float) -> Failure:

@@ -31,16 +31,7 @@ from evals.metrics.declaration import QueryMetric, RunMetric, metric, own_metric
 from evals.stats import intervals as stats
 from retrievers.config import RetrieverConfig
 from retrievers.records import StageTimings
-from tests.support.observed import (
-    candidates_of,
-    make_case,
-    make_chunk,
-    make_context,
-    observe,
-    results,
-    results_of,
-    scored,
-)
+from tests.support.observed import candidates_of, make_case, make_context, observe, results, results_of, scored
 
 UNSCORED, FAILED = Unscored(reason="no reference"), Failure(type="TimeoutError", message="no answer in 30 s")
 SPENT = Unscored(reason="spent", missing=True)
@@ -100,8 +91,9 @@ def test_a_query_of_another_scope_has_neither_a_score_nor_a_reason_and_moves_no_
 
 def test_a_page_that_cannot_be_read_fails_what_it_would_tell() -> None:
     def on(page: str) -> Observation:
-        chunk = make_chunk("a", source_url=f"/docs/{page}", heading="Topics")
-        return observe(results(chunk), {"a": 1}, case=make_case(page))
+        [hit] = results("a")
+        placed = replace(hit, chunk=replace(hit.chunk, source_url=f"/docs/{page}", heading="Topics"))
+        return observe([placed], {"a": 1}, case=make_case(page))
 
     sources = SourcePages({"/docs/broken": SourcePageError("broken.md: not UTF-8")})
     context = make_context(required=["source_url"], sources=sources)
@@ -340,7 +332,6 @@ def test_queries_repeat_and_the_largest_change_of_a_score(
 
 
 COMPARED: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq}
-WORST: dict[str, Callable[[Sequence[float]], float]] = {"<": max, ">": min}
 
 
 def figure(value: float | None, low: float | None = None, high: float | None = None, **fields: Any) -> Summary:
@@ -366,7 +357,7 @@ def test_it_passes_where_every_figure_that_failed_scores_leave_open_would_and_sh
             if symbol == "==":
                 assert abs(found.figure - 0.5) == max(abs(figure - 0.5) for figure in figures)  # type: ignore[operator]
             else:
-                assert found.figure == WORST[symbol[0]](figures)
+                assert found.figure == (max if symbol[0] == "<" else min)(figures)
 
 
 LOST = "scores that failed or are missing leave it open"

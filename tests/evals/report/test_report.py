@@ -283,7 +283,6 @@ def test_what_is_no_report_is_refused_with_its_place(snapshot: SnapshotAssertion
 
 @pytest.mark.slow
 def test_a_field_that_is_added_by_the_recipe_of_contributing_is_in_report_and_schema(tmp_path: Path) -> None:
-    """The recipe is followed to the letter in a copy of the code."""
     assert len(follow("Add a report field", tmp_path, ("evals", "tests/support", "docs", ".ci"))) == 2
     done = run(tmp_path, "-c", GENERATE_AND_BUILD)
     assert done.returncode == 0, done.stderr

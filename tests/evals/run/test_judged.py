@@ -21,14 +21,7 @@ from tests.support.chat_server import KEYS, ChatServer, CohereChatServer, OpenAI
 from tests.support.command import Done, python
 from tests.support.experiment import Experiment, load_report, settings
 from tests.support.judged import PROTOCOLS
-from tests.support.judged_experiment import (
-    calls_of,
-    judge_flags,
-    known_of,
-    labelled_precision,
-    labelled_recall,
-    make_judged,
-)
+from tests.support.judged_experiment import calls_of, judge_flags, known_of, make_judged, precision_of, recall_of
 from tests.support.judging import Oracle
 from tests.support.observed import metric_of
 from tests.support.small_model import MODEL as SMALL_MODEL
@@ -92,8 +85,8 @@ def test_a_judged_run_says_what_the_labels_say(run: Run, report: Report, server:
     whole = report()
     inside = [row for row in whole["queries"] if row["in_scope"]]
     expected = {
-        PRECISION: [labelled_precision(row) for row in inside],
-        RECALL: [labelled_recall(row, *known) if row["retrieved"] else 0.0 for row in inside],
+        PRECISION: [precision_of(row) for row in inside],
+        RECALL: [recall_of(row, *known) if row["retrieved"] else 0.0 for row in inside],
     }
     for metric, values in expected.items():
         assert [row["scores"][metric] for row in inside] == pytest.approx(values, abs=1e-9)

@@ -185,16 +185,13 @@ class Judge:
         return self.scores[rows][:, cells], int(rows[-1]) < self.most
 
     def looks(self, proxy: Floats, margin: float = 0.0, most: int = 1000, seed: int = 0, **others: Any) -> list[Rounds]:
-        return [*judge_in_rounds(self, unjudged(proxy, **others), margin=margin, most=most, seed=seed)]
+        """Ask about queries of which each cell keeps another result, and whose objective needs the judge alone."""
+        results = np.arange(proxy.size).reshape(proxy.shape)
+        queries: Any = {"proxy": proxy, "results": results, "alone": None, "span": 1.0, **others}
+        return [*judge_in_rounds(self, Unjudged(**queries), margin=margin, most=most, seed=seed)]
 
     def rounds(self, proxy: Floats, margin: float = 0.0, **others: Any) -> Rounds:
         return self.looks(proxy, margin, **others)[-1]
-
-
-def unjudged(proxy: Floats, **others: Any) -> Unjudged:
-    """Queries of which each cell keeps another result, and whose objective needs the judge alone."""
-    results = np.arange(proxy.size).reshape(proxy.shape)
-    return Unjudged(**{"proxy": proxy, "results": results, "alone": None, "span": 1.0, **others})
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.05, 0.2])

@@ -21,7 +21,6 @@ from tests.support.chromium import Chromium, Theme, chromium, find_chromium
 from tests.support.results import report
 
 pytestmark = pytest.mark.slow
-VIEWS: list[tuple[int, Theme]] = [(1280, "light"), (400, "dark")]
 HOSTILE = "<script>document.title = 'owned'</script><b onclick=alert(1)>how</b> " + "x" * 300
 PROBES = Path(__file__).with_name("probes.js").read_text(encoding="utf-8")
 KEYS = {"Enter": 13, "Home": 36, "End": 35, "ArrowLeft": 37, "ArrowRight": 39, "ArrowDown": 40}
@@ -58,14 +57,12 @@ def look(browser: Chromium, name: str, *arguments: Any) -> Any:
 
 @pytest.fixture
 def wide(browser: Chromium, page: Path) -> Chromium:
-    """The page of the grid, on a wide screen."""
     visit(browser, page)
     return browser
 
 
 @pytest.fixture(scope="module")
 def section(grid: Any) -> Any:
-    """What the report has of the grid."""
     return report(grid).grid
 
 
@@ -92,7 +89,7 @@ def press(browser: Chromium, key: str, text: str = "") -> None:
         browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=KEYS[key], text=text)
 
 
-@pytest.mark.parametrize(("width", "theme"), VIEWS)
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (400, "dark")])
 def test_it_is_whole_fits_and_all_of_it_can_be_read(browser: Chromium, page: Path, width: int, theme: Theme) -> None:
     """Text stands out at least 4.5 : 1 (WCAG 2.1, 1.4.3); plots have a label, areas that scroll take the focus."""
     visit(browser, page, width, theme)
