@@ -42,10 +42,8 @@ from tests.support.writing_model import WritingModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 KILLS, AT_ONCE = 50, 4
-ANSWERS: tuple[type[BaseModel], ...] = (
-    ContextPrecisionOutput, ContextRecallOutput, ContextRelevanceOutput, EntitiesList
-)  # fmt: skip
-SCHEMAS = {schema.__name__: schema for schema in ANSWERS}
+ANSWERS = (ContextPrecisionOutput, ContextRecallOutput, ContextRelevanceOutput, EntitiesList)
+SCHEMAS: dict[str, type[BaseModel]] = {schema.__name__: schema for schema in ANSWERS}
 LIBRARIES = (
     "cohere.client", "evals.collect.passes", "evals.grid.measure", "evals.report.building", "evals.report.terminal",
     "evals.experiment.flow", "httpcore", "langchain.chat_models", "langchain_cohere", "ragas.metrics.collections",

@@ -161,6 +161,7 @@ def test_a_comment_has_tolerances_and_what_moved(compare: Compare, folder: Path,
     done = compare("old.json", "new.json", "--fail-on-regression", f"{NDCG}:0.02", "--markdown", "c.md")
     assert done.code == 1 and "Queries that moved, 4 of 4, by ranking/hit_rate_at_5" in done.out
     assert (folder / "c.md").read_text(encoding="utf-8") == snapshot
+    assert not {"@user", "$x$", "#1"} & set(escaped("@user costs $x$ in #1").split()), "nobody is mentioned"
     tolerated = compare("a.json", "b.json", "--fail-on-regression", f"{HIT}:0", "--fail-on-regression", f"{P95}:0")
     assert tolerated.code == 0 and "  drop +0.000," in tolerated.out
 
@@ -206,10 +207,6 @@ def test_several_metrics_of_an_objective_are_compared_as_what_is_found(made: Rep
     first, second = (cell_report(made, cell) for cell in cells)
     found = difference(first, second, "found")
     assert [found.baseline, found.other] == pytest.approx(means)
-
-
-def test_a_comment_mentions_nobody_and_holds_no_formula() -> None:
-    assert not {"@user", "$x$", "#1"} & set(escaped("@user costs $x$ in #1").split())
 
 
 # By the door `compare`: what is paired, how scores differ, what forbids it, what moved, what is tolerated

@@ -164,11 +164,14 @@ def test_queries_to_a_collection(synthesize: Synthesize, tmp_path: Path, handboo
 
 
 def test_bad_input_is_refused_before_any_call_and_no_file_is_replaced_unasked(
-    golden: Synthesize, synthesize: Synthesize, tmp_path: Path, snapshot: SnapshotAssertion
+    golden: Synthesize, synthesize: Synthesize, tmp_path: Path, handbook: Path, snapshot: SnapshotAssertion
 ) -> None:
     refused = [f"--per-type={given}" for given in ("factul=3", "factual", "factual=0", "factual=1,factual=2")]
+    where = ["--store.path", str(tmp_path / "store"), "--collection", "mine"]
+    assert retrievers(["index", str(handbook / "docs" / "module-0-foundations"), *where, "--quiet"]) == 0
     with WritingModel() as model:
         done = [synthesize(model, flag) for flag in (*refused, "--docs=/nowhere", "--judge.model=nope")]
+        done.append(synthesize(model, *where, "--metadata.text-key", "body"))
         (tmp_path / "golden.jsonl").write_text("mine")
         done.append(synthesize(model))
         assert model.chats == []
@@ -176,15 +179,6 @@ def test_bad_input_is_refused_before_any_call_and_no_file_is_replaced_unasked(
     done.append(golden("synthesize", "--docs", tmp_path, "--out", tmp_path / "g.jsonl"))
     assert [each.err.replace(str(tmp_path), "FOLDER") for each in done] == snapshot
     assert {each.code for each in done} == {2}
-
-
-def test_a_collection_whose_text_is_under_another_key(synthesize: Synthesize, tmp_path: Path, handbook: Path) -> None:
-    where = ["--store.path", str(tmp_path / "store"), "--collection", "mine"]
-    assert retrievers(["index", str(handbook / "docs" / "module-0-foundations"), *where, "--quiet"]) == 0
-    with WritingModel() as model:
-        done = synthesize(model, *where, "--metadata.text-key", "body")
-    assert (done.code, model.chats) == (2, [])
-    assert " chunks holds text; text is expected under payload key 'body'" in done.err
 
 
 # The checks that need no model

@@ -47,9 +47,7 @@ def golden(outside: int) -> list[dict[str, Any]]:
 def test_every_cell_has_the_threshold_that_the_best_scores_promise(rate: float) -> None:
     """That it is the lowest whose exact limit is within the rate: tests/evals/stats/test_stats.py."""
     wanted = ExperimentConfig.load(None, {"threshold.false_answer": rate, "metrics": ["scope/*", "ranking/*"]})
-    found = sweep(
-        lambda query: [*zip(DOCUMENTS, scores(query), strict=True)], golden(40), top_k=[1, 5], experiment=wanted
-    )
+    found = sweep(lambda q: [*zip(DOCUMENTS, scores(q), strict=True)], golden(40), top_k=[1, 5], experiment=wanted)
     inside, outside = ([scores(f"{kind} {n}")[0] for n in range(count)] for kind, count in (("in", 30), ("out", 40)))
     expected, grid = promise(inside, outside, rate, scale="cosine", among=1), found.report.grid
     assert grid is not None and expected.threshold is not None

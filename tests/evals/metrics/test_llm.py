@@ -127,12 +127,7 @@ def test_costs_are_those_of_the_whole_run() -> None:
 ANSWER = "Motors turn slowly; motors stop at night."
 # "Motors turn slowly" has 3 words, "they stop at night" 4: "two" holds 2 of the first, "four" 1 of it.
 SENTENCES = "Motors turn slowly. They stop at night."
-TEXTS = {
-    "two": "Slowly, MOTORS warm.",
-    "one": "No night train.",
-    "none": "Cables.",
-    "four": "They turn at night, stop.",
-}
+TEXTS = {"two": "Slowly, MOTORS warm.", "one": "No night train.", "none": "Wire.", "four": "They turn at night, stop."}
 
 
 def asked(*ids: str, answer: str | None = ANSWER, labels: dict[str, int] | None = None) -> Observation:

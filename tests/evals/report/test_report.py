@@ -5,6 +5,7 @@ import json
 import runpy
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
@@ -263,12 +264,8 @@ def test_schema_and_reader_refuse_the_same(path: tuple[Any, ...], value: Any) ->
         del node[last]
     else:
         node[last] = value
-    try:
+    with nullcontext() if VALIDATOR.is_valid(changed) else pytest.raises(ReportError):
         parse(json.dumps(changed), "r")
-        accepted = True
-    except ReportError:
-        accepted = False
-    assert VALIDATOR.is_valid(changed) == accepted
 
 
 NO_REPORTS = (
