@@ -177,9 +177,7 @@ def test_queries_come_in_the_judging_order_and_a_spreadsheet_is_read_back(folder
     assert not {row["case"] for row in sheet(folder / "again.csv")} & {*order[:3]}, "what people judged is left out"
 
 
-def test_what_a_report_returned_and_nobody_judged_is_asked_for_until_none_is_left(
-    folder: Path, run: Golden, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unjudged_chunks_of_a_report_are_asked(folder: Path, run: Golden, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--config", "experiment.yaml", "--from-retrieval", "semantic", "--output", "report.json", "--quiet"]
     assert call(evaluate, [*flags, "--retriever.mode", "semantic"], capsys) == Done(0, "", "")
     report = json.loads((folder / "report.json").read_text())

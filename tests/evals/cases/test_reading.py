@@ -88,7 +88,6 @@ def test_json_lines_give_cases_in_order_with_their_places(tmp_path: Path, data: 
     assert (ids(load(file)), load(file).places["b"]) == (["a", "b"], f"{file}: element 2")
 
 
-BAD = Path(__file__).with_name("bad.jsonl")
 LONG = (
     f'{{"min_results": {"9" * 5_000}}}',
     "[" * 100_000,
@@ -122,7 +121,8 @@ BAD_FILES: dict[str, bytes] = {
 
 def test_every_fault_is_told_at_once_with_place_and_expectation(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     file = tmp_path / "g.jsonl"
-    file.write_text("\n".join((BAD.read_text("utf-8").strip(), *LONG)), encoding="utf-8")
+    bad = Path(__file__).with_name("bad.jsonl").read_text("utf-8").strip()
+    file.write_text("\n".join((bad, *LONG)), encoding="utf-8")
     assert [fault.replace(str(tmp_path), "") for fault in refused(file).faults] == snapshot(name="lines")
     assert str(refused(file)).startswith("22 faults in the golden data:")
     for name, data in BAD_FILES.items():

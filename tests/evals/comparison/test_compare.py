@@ -169,11 +169,8 @@ def test_a_comment_has_tolerances_and_what_moved(compare: Compare, folder: Path,
 def test_markdown_is_cut_before_github_refuses_it(compare: Compare, folder: Path) -> None:
     made, files = report_of(), [folder / f"{number}.json" for number in range(3)]
     for file, outcome in zip(files, ("SUCCESS", "FAILURE", "FAILURE"), strict=True):
-        rows = [
-            row.model_copy(update={"id": f"q{i}-{row.id}", "query": "long " * 3_000, "outcome": outcome})
-            for i in range(20)
-            for row in made.queries
-        ]
+        row = {"query": "long " * 3_000, "outcome": outcome}
+        rows = [q.model_copy(update={**row, "id": f"q{i}-{q.id}"}) for i in range(20) for q in made.queries]
         columns = {name: column * 20 for name, column in made.scores.items()}
         write(file, Report(**{**dict(made), "queries": rows, "scores": columns, "name": file.stem}).plain())
     assert compare(*files, "--markdown", "c.md", "--quiet").code == 0

@@ -51,9 +51,7 @@ def columns(made: Any) -> tuple[Any, Any, Any]:
     [({NDCG: 1}, 0), ({NDCG: 1, RECALL: 1}, 0), ({NDCG: 2, RECALL: 6}, 0), ({RECALL: 1, TOKENS: -0.01}, 0.01)],
 )
 @pytest.mark.parametrize("weight", [0, 0.2, 1])
-def test_utility_is_one_number_at_the_weight_that_was_set(
-    grid_of: Callable[..., Any], metrics: dict[str, float], price: float, weight: float
-) -> None:
+def test_utility_is_one_number_at_its_weight(grid_of: Any, metrics: Any, price: float, weight: float) -> None:
     made = grid_of(objective__metrics=metrics, objective__out_of_scope=weight)
     swept, results, decision = made.swept, results_by_cell(made), made.swept.decision
     assert results is not None and decision.weight == pytest.approx(weight)
@@ -81,9 +79,7 @@ def test_utility_is_one_number_at_the_weight_that_was_set(
         ({"dataset__ids": ["soup", "france"]}, {NDCG: 1.0}),
     ],
 )
-def test_both_sides_count_where_a_threshold_is_chosen_and_the_data_can_tell(
-    world: Experiment, changes: dict[str, Any], expected: dict[str, float]
-) -> None:
+def test_both_sides_count_where_the_data_can_tell(world: Experiment, changes: Any, expected: dict[str, float]) -> None:
     config = settings(world, **{"sweep": SWEEP, **changes})
     cases = load_golden(config.dataset).cases
     objective = both_sides(config.objective, config.sweep.threshold, cases)

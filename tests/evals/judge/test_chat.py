@@ -114,10 +114,8 @@ def test_a_class_that_tells_parameters_is_a_judge(file: Path, tmp_path: Path, mo
 
 @pytest.mark.parametrize("name", ["OPENAI_API_BASE", "OPENAI_BASE_URL"])
 def test_an_address_in_the_environment_is_another_judge(name: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with (
-        OpenAIChatServer(oracle(), models=("m",)) as right,
-        OpenAIChatServer(oracle(false_useless=1.0), models=("m",)) as wrong,
-    ):
+    made = (OpenAIChatServer(oracle(false_useless=flaw), models=["m"]) for flaw in (0.0, 1.0))
+    with next(made) as right, next(made) as wrong:
         for server, expected in ((right, (1, 1)), (wrong, (0, 1)), (right, (1, 0))):
             monkeypatch.setenv(name, server.base_url)
             assert judged(file, {"OPENAI_API_KEY": server.key}, model="openai:m") == expected

@@ -138,9 +138,7 @@ def rows_of(table: Floats) -> list[Row]:
 @pytest.mark.parametrize("queries", [20, 66, 225])
 @pytest.mark.parametrize("correlation", [0.1, 0.3])
 @pytest.mark.parametrize(("hit", "false"), [(0.85, 0.1), (0.97, 0.03)])
-def test_intervals_hold_the_truth_of_correlated_verdicts(
-    queries: int, correlation: float, hit: float, false: float
-) -> None:
+def test_intervals_hold_for_correlated_verdicts(queries: int, correlation: float, hit: float, false: float) -> None:
     """Of 300 samples each 91% to 100%; Wilson's interval of verdicts taken for independent holds as few as 75%."""
     rng = np.random.default_rng(queries)
     right, over, missed, rejected = drawn(rng, 400_000, 0.3, hit, false, correlation).sum(axis=0)
@@ -164,24 +162,14 @@ ORDER = judging_order((make_case(key) for key in IDS), 0)
 
 
 def observations(labelled: Mapping[str, Any], grades: Mapping[str, Any] | None = None) -> list[Observation]:
-    return [
-        observe(
-            results("a", "b"),
-            {"a": 1} if grades is None else grades[key],
-            case=make_case(key, reference_answer="r", human_verdicts=dict(labelled.get(key, {}))),
-        )
-        for key in IDS
-    ]
+    cases = [make_case(key, reference_answer="r", human_verdicts=dict(labelled.get(key, {}))) for key in IDS]
+    return [observe(results("a", "b"), grades[case.id] if grades else {"a": 1}, case=case) for case in cases]
 
 
 def said(model: str, useful: Mapping[str, int], drawn: Sequence[str] | None = None, **values: Any) -> Judging:
     """A judge that finds the first chunk of a query useful or not, and the second useless."""
-    keys = IDS if drawn is None else drawn
-    verdicts = {
-        (key, chunk): ChunkVerdict(verdict=useful[key] if chunk == "a" else 0, reason="")
-        for key in keys
-        for chunk in ("a", "b")
-    }
+    found = [((key, chunk), useful[key] * (chunk == "a")) for key in drawn or IDS for chunk in "ab"]
+    verdicts = {chunk: ChunkVerdict(verdict=verdict, reason="") for chunk, verdict in found}
     return judging(model=model, verdicts=verdicts, drawn=None if drawn is None else frozenset(drawn), **values)
 
 

@@ -244,9 +244,7 @@ def test_content_by_hand(name: str, returned: list[Chunk], case: Any, expected: 
         ("content/source_match", ("source_url",)),
     ],
 )
-def test_metadata_that_no_chunk_found_carries_tell_nothing_of_the_content(
-    name: str, fields: tuple[str, ...], chunk: Chunk, sources: SourcePages
-) -> None:
+def test_metadata_that_no_chunk_has_tell_nothing(name: str, fields: Any, chunk: Chunk, sources: SourcePages) -> None:
     bare = replace(chunk, **cast(Any, dict.fromkeys(fields)))
     evidence = [{"source_url": chunk.source_url, "heading": chunk.heading}]
     case, context = make_case(evidence=evidence, source_url_pattern="."), make_context(sources=sources)

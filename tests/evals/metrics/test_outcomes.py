@@ -18,16 +18,7 @@ from evals.metrics.declaration import NO_LABELS, Context
 from evals.metrics.outcomes import FIRST, validate
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, StageTimings
-from tests.support.observed import (
-    candidates_of,
-    make_case,
-    make_chunk,
-    make_context,
-    observe,
-    results,
-    results_of,
-    scored,
-)
+from tests.support.observed import candidates_of, make_case, make_context, observe, results, results_of, scored
 
 REQUIRED = ("title", "heading", "chunk_index")
 
@@ -78,7 +69,7 @@ def test_metadata_of_any_returned_chunk_counts_with_its_rank(chunk: Chunk, conte
     _, reasons, accuracy, _, score = verdict(found, context)
     assert [reason.partition(":")[0] for reason in reasons] == ["rank 2"]
     assert (accuracy, score) == (0.75, (0.75 + 0.5) / 2)  # two of two comparable fields, then one of two
-    bare = verdict(asked(make_chunk("c"), relevant="c"), make_context(required=("title", "module", "chapter", "tags")))
+    bare = verdict(asked("c", relevant="c"), make_context(required=("title", "module", "chapter", "tags")))
     assert len(bare[1]) == 3, "a chunk has at most three reasons"
 
 
@@ -154,7 +145,8 @@ def graded(found: Observation, **relevance: Any) -> Observation:
 
 def asked_in(*queries: str) -> list[Observation]:
     english = "A topic is a named bus over which nodes exchange messages without knowing one another. " * 2
-    found = results(make_chunk("x", english))
+    [hit] = results("x")
+    found = [replace(hit, chunk=replace(hit.chunk, text=english))]
     return [observe(found, {"a": 1}, case=make_case(f"q{n}", query=query)) for n, query in enumerate(queries)]
 
 

@@ -317,9 +317,7 @@ def test_what_was_not_measured_has_no_figure_but_a_reason(name: str, observed: O
         ([("a", False, None), ("b", True, None)], 1, 2, None),
     ],
 )
-def test_queries_repeat_and_the_largest_change_of_a_score(
-    calls: list[tuple[str, bool, float | None]], same: int, queries: int, largest: float | None
-) -> None:
+def test_repeats_and_the_largest_change_of_scores(calls: list[Any], same: int, queries: int, largest: Any) -> None:
     """Repetitions: query, whether the result changed, the largest change of a score."""
     ids, changed, deltas = zip(*calls, strict=True)
     made = Observed(observations=(), repetitions=DeterminismPass(query_ids=ids, changed=changed, score_deltas=deltas))

@@ -54,13 +54,11 @@ def judged_run() -> Measured:
         },
         claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="so"),)},
     )
-    made = result(
-        *(
-            replace(one, case=one.case.model_copy(update={"query_type": kind, "tags": ("all", kind)}))
-            for one, kind in ((RIGHT, "a"), (WRONG, "b"), (EMPTY, "a"))
-        ),
-        judging=said,
-    )
+    kinds = ((RIGHT, "a"), (WRONG, "b"), (EMPTY, "a"))
+    own = [
+        replace(o, case=o.case.model_copy(update={"query_type": kind, "tags": ("all", kind)})) for o, kind in kinds
+    ]
+    made = result(*own, judging=said)
     failed: dict[str, Score] = {"right": 0.5, "empty": Failure(type="ValueError", message="no contexts")}
     timings = (StageTimings(embed_ms=0.25, search_ms=1.5, total_ms=4.0),) * 2
     latency = tuple(LatencyPass(concurrency=n, query_ids=("right", "right"), timings=timings) for n in (4, 1))

@@ -31,7 +31,6 @@ from evals.report.grid_sections import best_cells, columns
 from evals.report.html import render_page
 from evals.report.html.render import embedded, figure_data
 from evals.report.junit import junit
-from evals.report.model import Report
 from evals.report.parsing import parse
 from evals.report.sections import disagreements
 from evals.report.terminal import description, render
@@ -198,7 +197,7 @@ class Tags(HTMLParser):
             self.unmatched.append(tag)
 
 
-def hostile() -> Report:
+def test_what_is_quoted_is_text() -> None:
     """Everything that users and models write is an attack."""
     asked = observation("evil", [hit(1, 0.9, "a", heading=HALF, text=HALF)], 1, {"b": 1}, query=HOSTILE)
     said = judging(
@@ -207,7 +206,12 @@ def hostile() -> Report:
     )
     made = result(asked, config=config(HOSTILE, mode="semantic"), notes=(HOSTILE,), judging=said)
     wrong = replace(made.validation, outcomes=("FAILURE",), reasons=((HOSTILE,),))
-    return report(replace(made, validation=wrong), FACTS.model_copy(update={"dataset": HOSTILE}))
+    page = render_page(report(replace(made, validation=wrong), FACTS.model_copy(update={"dataset": HOSTILE})))
+    found = Tags(page)
+    assert found.seen.count("script") == 2
+    assert "img" not in found.seen and found.handlers == []
+    assert page.count("&lt;script&gt;alert") >= 9
+    assert printable(page) == page and page.count(r"\x1b[2J\u202e") >= 9
 
 
 @pytest.fixture(scope="module")
@@ -222,15 +226,6 @@ def test_every_element_is_closed_and_nothing_is_loaded(grid_page: str) -> None:
         assert set(found.loads) <= {"#"}  # a link within the page
         ids = re.findall(r'\bid="([^"]+)"', page)
         assert len(ids) == len(set(ids))
-
-
-def test_what_is_quoted_is_text() -> None:
-    page = render_page(hostile())
-    found = Tags(page)
-    assert found.seen.count("script") == 2
-    assert "img" not in found.seen and found.handlers == []
-    assert page.count("&lt;script&gt;alert") >= 9
-    assert printable(page) == page and page.count(r"\x1b[2J\u202e") >= 9
 
 
 def test_what_figures_quote_cannot_end_their_data() -> None:

@@ -119,19 +119,15 @@ def test_a_spent_budget_is_exit_code_3_with_what_was_judged(run: Run, report: Re
     assert len(server.chats) == calls_of(report()["queries"])  # what was bought is not bought again
 
 
-def test_every_run_of_a_process_asks_once(
-    plain: Run, report: Report, known: Known, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("server", [OpenAIChatServer], indirect=True)
+def test_every_run_of_a_process_asks_each_question_once(run: Run, report: Report, server: ChatServer) -> None:
     """langchain-openai keeps one HTTP client for a process: in another event loop its connections are dead."""
-    with OpenAIChatServer(known[0]) as server:
-        server.keeps_alive = True
-        for name, value in KEYS.items():
-            monkeypatch.setenv(name, value)
-        for number in range(3):
-            before = len(server.chats)
-            assert plain(*judge_flags(server, tmp_path / str(number)), "--judge.max-concurrency", "8").code == 0
-            usage, calls = report()["judge"]["usage"], calls_of(report()["queries"])
-            assert (len(server.chats) - before, usage["calls"], usage.get("unanswered", 0)) == (calls, calls, 0)
+    server.keeps_alive = True
+    for number in range(3):
+        before = len(server.chats)
+        assert run("--judge.cache-path", f"{number}.sqlite", "--judge.max-concurrency", "8").code == 0
+        usage, calls = report()["judge"]["usage"], calls_of(report()["queries"])
+        assert (len(server.chats) - before, usage["calls"], usage.get("unanswered", 0)) == (calls, calls, 0)
 
 
 def figures(out: str) -> list[int]:

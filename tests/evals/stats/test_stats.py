@@ -119,8 +119,6 @@ def test_what_has_no_interval_says_why(found: stats.Interval, note: str) -> None
 
 # The interval by bounds, against its definition, maximised numerically
 
-SQUARE = stats.Z**2
-
 
 def ends(values: Any, floor: float = 0.0, ceiling: float = 1.0, alpha: float = 0.05) -> tuple[float, float]:
     (low,), (high,) = stats.bounded_intervals(np.asarray(values, dtype=float)[:, None], floor, ceiling, alpha)
@@ -153,7 +151,7 @@ def test_its_upper_end_solves_the_score_equation(seed: int, zeros: float) -> Non
     mean = float(values.mean())
 
     def excess(delta: float) -> float:
-        return (delta - mean) ** 2 * 40 - SQUARE * likeliest_variance(values, 1.0, delta)
+        return (delta - mean) ** 2 * 40 - stats.Z**2 * likeliest_variance(values, 1.0, delta)
 
     assert ends(values)[1] == pytest.approx(brentq(excess, mean + 1e-6, 1 - 1e-6), abs=1e-5)
 
@@ -206,9 +204,9 @@ def test_the_area_of_a_signal_is_that_of_scikit_learn(inside: list[float], outsi
     assert found.separates == ((found.auroc if found.low is None else found.low) > 0.5)
 
 
-def exact_limit(answered: int, n: int) -> float:
-    """Upper 95% limit of a share, by scipy."""
-    return float(binomtest(answered, n, alternative="less").proportion_ci(0.95).high)
+def exact_limit(answered: int, n: int, among: int = 1) -> float:
+    """Upper 95% limit of a share, by scipy; with a part of the doubt where there are several."""
+    return float(binomtest(answered, n, alternative="less").proportion_ci(1 - 0.05 / among).high)
 
 
 @given(
@@ -248,10 +246,7 @@ def test_silent_queries_promise_the_exact_limit(rate: float, needed: int) -> Non
 def test_the_best_of_eight_retrievals_keeps_its_promise_with_an_eighth_of_the_doubt_for_each() -> None:
     """Of 100 out-of-scope queries so many may be answered as Clopper and Pearson's limit at 1 − 0.05 / 8 allows."""
     outside = [number / 100 for number in range(100)]
-    answered = [
-        max(n for n in range(40) if binomtest(n, 100, alternative="less").proportion_ci(1 - 0.05 / among).high <= 0.25)
-        for among in (1, 8)
-    ]
+    answered = [max(n for n in range(40) if exact_limit(n, 100, among) <= 0.25) for among in (1, 8)]
     found = [promise([1.0], outside, 0.25, among=among, scale="cosine") for among in (1, 8)]
     assert [round(100 - 100 * (one.threshold or 0)) for one in found] == answered == [17, 14]
     assert [one.queries for one in found] == [11, 18] == [queries_that_promise(0.25, among) for among in (1, 8)]
@@ -281,8 +276,8 @@ def test_of_these_it_is_the_least(low: float, high: float, between: float) -> No
 
 SOME = st.sampled_from([0.0, 0.0, 0.0, 0.25, 0.5, 1.0])
 ANY = st.floats(0, 1).map(lambda x: round(x, 3))
-PAIRS = st.lists(st.tuples(SOME, SOME), min_size=1, max_size=40) | st.lists(st.tuples(ANY, ANY), min_size=1)
 FEW = "values are too few, 10 are needed"
+PAIRS = st.lists(st.tuples(SOME, SOME), min_size=1, max_size=40) | st.lists(st.tuples(ANY, ANY), min_size=1)
 
 
 @given(PAIRS, st.sampled_from([1.0, 4.0]))
