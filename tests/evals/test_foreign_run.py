@@ -32,7 +32,6 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
 
 @pytest.fixture
 def run(made: Experiment, command: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the experiment on a factory of `tests.support.foreign`, with further arguments."""
     monkeypatch.setenv("COLUMNS", "160")
     flags = ["--config", made.config, "--output", REPORT, "--retriever.python"]
     return lambda name, *more: command(main, *flags, f"{HERE}:{name}", *more)

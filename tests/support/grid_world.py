@@ -75,7 +75,6 @@ def alone(config: ExperimentConfig, retriever: RetrieverConfig, **given: Any) ->
 SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}
 METRICS = ["ranking/*", "ragas/id_*", "scope/*", "latency/total_p50_ms", "queries/*"]
 SIDE = {"out_of_scope": 0}
-"""An objective of queries in scope alone."""
 
 
 def swept(world: Experiment, **changes: Any) -> ExperimentConfig:

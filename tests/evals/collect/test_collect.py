@@ -60,11 +60,6 @@ class Model(Embeddings):
         return [self.embed_query(text) for text in texts]
 
 
-class Told(list[tuple[str, int, int]]):
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        self.append((stage, done, total))
-
-
 @pytest.fixture
 def model() -> Model:
     return Model()
@@ -86,12 +81,12 @@ def test_a_failure_keeps_its_type_and_names_the_cases_or_the_query_that_was_time
     """A retriever of the user's own is asked query by query, so that a fault names its case."""
     with pytest.raises(EmbeddingError, match=r"^cases 'q0' to 'bad': .*model failed to embed: TimeoutError"):
         collect(retriever, [*ASKED, BAD], silent)
-    told, cases = Told(), [make_case(name, query=query) for name, query in (("fine", "arm"), ("bad", "a channel"))]
+    told, cases = list[Any](), [make_case(name, query=query) for name, query in (("fine", "arm"), ("bad", "a channel"))]
     with (
         open_retriever(settings_of_own("raises_in_the_middle"), env={}) as own,
         pytest.raises(ForeignRetrieverError, match=r"^case 'bad': python .* failed: ConnectionError, the index"),
     ):
-        collect(own, [*cases, make_case("never", query="arm")], told)
+        collect(own, [*cases, make_case("never", query="arm")], lambda *given: told.append(given))
     assert told == [("retrieving", 1, 3)]
     for levels in ((1,), (1, 4)):
         with pytest.raises(RetrievalError, match="query 'nowhere': model failed to embed"):
@@ -105,8 +100,8 @@ def test_every_call_is_a_search_of_its_own_after_warm_up_and_every_repetition_to
     passes = measure(retriever, repeats=repeats, concurrency=levels)
     assert [len(p.timings) for p in passes] == [repeats * len(ASKED)] * len(levels)
     assert model.asked == WARMUP + repeats * len(ASKED) * len(levels)
-    before, told = model.asked, Told()
-    found = repeat(retriever, ASKED, collect(retriever, ASKED, silent), told)
+    before, told = model.asked, list[Any]()
+    found = repeat(retriever, ASKED, collect(retriever, ASKED, silent), lambda *given: told.append(given))
     assert found.query_ids == tuple(case.id for case in ASKED for _ in range(2))
     assert (set(found.changed), set(found.score_deltas)) == ({False}, {0.0})
     assert told == [("repeating", n, 4) for n in (1, 2, 3, 4)]
@@ -172,7 +167,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def start(saved: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """A run that starts from the saved retrieval."""
     flags = [*flags_of(Experiment(saved.parent)), "--from-retrieval", saved]
     return lambda *arguments: call(main, [*flags, *arguments], capsys)
 
@@ -267,7 +261,6 @@ def test_other_golden_data_are_refused(made: Experiment, run: Run, saved: Path, 
 
 
 def refusal(file: Path, start: Run) -> str:
-    """Return the one line that refuses a file."""
     done = start("--from-retrieval", file)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1), done.err
     assert f"--from-retrieval {file}: expected a file that --save-retrieval wrote, found " in done.err

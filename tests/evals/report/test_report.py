@@ -54,10 +54,8 @@ def judged_run() -> Measured:
         },
         claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="so"),)},
     )
-    kinds = ((RIGHT, "a"), (WRONG, "b"), (EMPTY, "a"))
-    own = [
-        replace(o, case=o.case.model_copy(update={"query_type": kind, "tags": ("all", kind)})) for o, kind in kinds
-    ]
+    kinds = zip((RIGHT, WRONG, EMPTY), "aba", strict=True)
+    own = [replace(o, case=o.case.model_copy(update={"query_type": kind, "tags": ("all", kind)})) for o, kind in kinds]
     made = result(*own, judging=said)
     failed: dict[str, Score] = {"right": 0.5, "empty": Failure(type="ValueError", message="no contexts")}
     timings = (StageTimings(embed_ms=0.25, search_ms=1.5, total_ms=4.0),) * 2
@@ -155,7 +153,6 @@ def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_re
 
 
 def section_of(made: Any) -> tuple[GridSection, ResultsByCell]:
-    """Return what the report of a grid has of its cells, and of their results."""
     section = report(made).grid
     assert section is not None and section.results is not None
     return section, section.results

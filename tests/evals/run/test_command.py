@@ -26,7 +26,6 @@ from evals.config.experiment import ExperimentConfig
 from evals.run import USUAL, load_config, main, parser
 from retrievers import QdrantRetriever
 from retrievers.config.layers import leaves
-from retrievers.search.candidates import Candidates
 from tests.support.command import Done
 from tests.support.experiment import CASES, Experiment, load_report
 from tests.support.loopback import Fault, Reply, free_port
@@ -38,7 +37,6 @@ SWEEP = ("--sweep.top-k", "1:4", "--sweep.threshold", "0:0.9:0.1")
 
 @pytest.fixture
 def run(indexed: Experiment, here: Path, command: Run) -> Run:
-    """Run the small experiment in an empty folder, with further arguments."""
     return partial(command, main, "--config", indexed.config)
 
 
@@ -184,17 +182,12 @@ def test_a_sweep_prints_its_best_cells_and_its_report_is_of_the_chosen_one(run: 
 
 
 def test_what_thresholds_read_is_swept_by_one_search(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    searches, collect = list[object](), passes.collect
-
-    def counted(*given: Any) -> Candidates:
-        searches.append(given)
-        return collect(*given)
-
-    monkeypatch.setattr(passes, "collect", counted)
+    searches = Mock(wraps=passes.collect)
+    monkeypatch.setattr(passes, "collect", searches)
     files = ("--output", here / "r.json", "--quiet")
     kinds, thresholds = ("each", "best"), ("0.2", "0.4")
     flags = ("--sweep.threshold-on", ",".join(kinds), "--sweep.threshold", ",".join(thresholds))
-    assert run(*flags, *files).code == 0 and len(searches) == 1
+    assert run(*flags, *files).code == 0 and searches.call_count == 1
     grid = load_report(here / "r.json")["grid"]
     assert [one["parameters"]["threshold_on"] for one in grid["configurations"]] == [*kinds]
     means = grid["metrics"]["ranking/precision_at_3"]["mean"]

@@ -66,7 +66,6 @@ def server(request: pytest.FixtureRequest, known: Known) -> Iterator[ChatServer]
 
 @pytest.fixture
 def run(plain: Run, server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run with the judge behind the server."""
     monkeypatch.setattr("evals.judge.asking.BASE_S", 0.0)
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)

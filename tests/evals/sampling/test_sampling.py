@@ -30,7 +30,6 @@ def scores(total: int, columns: int = 1, noise: float = 0.2, seed: int = 0) -> T
 
 
 def first(judged: Floats, n: int) -> Floats:
-    """Return the scores with only the first n known."""
     return np.where(np.arange(len(judged))[:, None] < n, judged, np.nan)
 
 

@@ -5,10 +5,10 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from html import unescape
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -228,13 +228,10 @@ def test_what_was_left_unfinished_is_deleted_and_written_again(
 
 @pytest.mark.usefixtures("folder")
 def test_two_at_once_write_it_once(tmp_path: Path) -> None:
-    made, codes = named("at once"), list[int]()
+    made = named("at once")
     arguments = [str(saved(made, tmp_path)), *IN_TESTS, "--quiet"]
-    threads = [Thread(target=lambda: codes.append(main(arguments))) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as pool:
+        codes = [*pool.map(main, [arguments] * 2)]
     assert codes == [0, 0] and len(runs_of(made)) == 1
 
 
