@@ -114,9 +114,8 @@ def scored() -> Callable[[str], list[tuple[str, float]]]:
 
 
 def of_ones_own(name: str, **others: Any) -> Experiment:
-    return Experiment.model_validate(
-        {"retriever": {"python": f"{__name__}:{name}", **READ}, "metrics": METRICS, **others}
-    )
+    own = {"python": f"{__name__}:{name}", **READ}
+    return Experiment.model_validate({"retriever": own, "metrics": METRICS, **others})
 
 
 def test_a_promised_threshold_is_of_the_stores_distance_and_no_axis() -> None:

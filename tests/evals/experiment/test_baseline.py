@@ -119,8 +119,7 @@ def test_what_else_differs_and_what_is_not_compared_is_noted(made: Experiment, b
     other = tmp_path / "other.json"
     other.write_text(json.dumps(told))
     changes = {"metrics": ("ranking/hit_rate_at_3", "scope/false_answer"), "baseline": str(other)}
-    report = evaluate(experiment=settings(made, **changes)).report
-    notes = "\n".join(report.notes)
+    notes = "\n".join(evaluate(experiment=settings(made, **changes)).report.notes)
     assert re.search(r"not as in the baseline: collection: robots, 9 points, another → robots, \d points, ", notes)
     assert "not compared with the baseline: scope/false_answer (not measured in the baseline)" in notes
     assert re.search(r"not compared with the baseline: .*ranking/ndcg_at_3.* \(not measured in this run\)", notes)

@@ -193,8 +193,7 @@ def test_their_mean_is_corrected_by_a_judge_of_all_queries_by_the_definition() -
         mean = corrected(said("small", SMALL), observations(people(ORDER[:n])))
         own = np.array([[float(TRUE[key])] for key in ORDER[:n]])
         proxy = np.array([[float(SMALL[key])] for key in ORDER])
-        weight = shrunk_weight(own, proxy[:n])
-        expected = own.mean() + weight * (proxy.mean() - proxy[:n].mean())
+        expected = own.mean() + shrunk_weight(own, proxy[:n]) * (proxy.mean() - proxy[:n].mean())
         assert mean.value == pytest.approx(expected, abs=1e-8) and mean.n == n
         assert mean.ci_low is not None and mean.ci_high is not None and mean.ci_low < expected < mean.ci_high
 

@@ -157,9 +157,7 @@ UNLISTED = graded(QUOTED, grades={"a": 1}, items=(frozenset("a"),), incomplete="
 OPEN, ANSWERED = seen("a", relevant_ids={}), seen("a", relevant_ids={}, reference_answer="So.")
 USELESS = graded(seen("a", "b", "c"), grades={"a": 1}, irrelevant=frozenset("b"))
 DEEP = ("ranking/hit_rate_at_1", "ranking/recall_at_10", "candidates/recall_at_100", "latency/total_p95_ms_c8")
-LACKING = [
-    graded(seen("a", case_id=f"q{n}"), grades={f"x{n}": 1, "a": 1}, missing=frozenset([f"x{n}"])) for n in range(4)
-]
+LACKING = [graded(seen("a", id=f"q{n}"), grades={f"x{n}": 1, "a": 1}, missing=frozenset([f"x{n}"])) for n in range(4)]
 
 
 UNREADABLE = SourcePages({f"{n}.md": SourcePageError(f"{n}.md: not UTF-8") for n in range(7)})

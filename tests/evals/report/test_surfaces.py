@@ -150,8 +150,7 @@ def test_text_from_outside_steers_nothing_and_no_line_is_too_wide(name: str) -> 
     command = re.compile(r"^Next: .*$", re.MULTILINE)
     assert max(map(len, command.sub("", shown).splitlines())) <= 80
     assert "<script>alert" not in render_page(stored(name)) and "\x1b" not in junit(stored(name))
-    colored = render(stored(name), width=80, color=True)
-    assert re.sub(r"\x1b\[[\d;]*m|\x1b\]8;.*?\x1b\\", "", colored) == shown
+    assert re.sub(r"\x1b\[[\d;]*m|\x1b\]8;.*?\x1b\\", "", render(stored(name), width=80, color=True)) == shown
     first = render(stored(name), width=120, color=False).partition("\nDetails")[0]
     assert len(first.splitlines()) <= 17 or name == "grid"
 
