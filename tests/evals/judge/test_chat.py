@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +115,8 @@ def test_a_class_that_tells_parameters_is_a_judge(file: Path, tmp_path: Path, mo
 
 @pytest.mark.parametrize("name", ["OPENAI_API_BASE", "OPENAI_BASE_URL"])
 def test_an_address_in_the_environment_is_another_judge(name: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = (OpenAIChatServer(oracle(false_useless=flaw), models=["m"]) for flaw in (0.0, 1.0))
-    with next(made) as right, next(made) as wrong:
+    serving = partial(OpenAIChatServer, models=("m",))
+    with serving(oracle()) as right, serving(oracle(false_useless=1.0)) as wrong:
         for server, expected in ((right, (1, 1)), (wrong, (0, 1)), (right, (1, 0))):
             monkeypatch.setenv(name, server.base_url)
             assert judged(file, {"OPENAI_API_KEY": server.key}, model="openai:m") == expected
