@@ -1,5 +1,6 @@
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,6 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> SourcePages:
-    """Three small pages."""
     return SourcePages.read(write_pages(tmp_path_factory.mktemp("docs"), FILES), "/docs")
 
 
@@ -62,5 +62,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 @pytest.fixture
-def golden(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
-    return lambda *arguments: call(golden_command, arguments, capsys)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    return lambda main, *arguments: call(main, arguments, capsys)
+
+
+@pytest.fixture
+def golden(command: Callable[..., Done]) -> Callable[..., Done]:
+    return partial(command, golden_command)

@@ -94,9 +94,7 @@ RIGHT = {HIT_RATE: 1, "ranking/precision_at_1": 1, "scope/abstention": 1}
         (lambda query: TEXTS, {"top_k": 1}, {"ranking/hit_rate_at_1": 0.5, "scope/false_answer": 1}),
     ],
 )
-def test_any_retriever_gives_the_figures_counted_by_hand(
-    retriever: Any, more: dict[str, Any], expected: dict[str, float]
-) -> None:
+def test_any_retriever_gives_the_figures_counted_by_hand(retriever: Any, more: Any, expected: dict[str, float]) -> None:
     result = run(retriever, **more)
     assert expected.items() <= figures(result).items() and result.passed
     assert {len(ids) for ids in result.to_pandas()["retrieved"]} <= {0, 1}
@@ -108,11 +106,8 @@ def test_what_is_returned_is_scored_at_its_own_depth_and_at_any_other_that_is_na
     result = run(lambda query: TEXTS, top_k=2, metrics=named, experiment=experiment)
     at = {name: value for name, value in figures(result).items() if name.startswith("ranking/")}
     assert {"ranking/hit_rate_at_1": 0.5, "ranking/hit_rate_at_2": 1, "ranking/hit_rate_at_6": 1}.items() <= at.items()
-    assert (
-        "hit rate 1.000" in str(result)
-        and result.passed
-        and at.keys() - {*named} == {f"ranking/hit_rate_at_{k}" for k in (1, 2, 6)}
-    )
+    assert "hit rate 1.000" in str(result) and result.passed
+    assert at.keys() - {*named} == {f"ranking/hit_rate_at_{k}" for k in (1, 2, 6)}
     for name in "ranking/hit_rate_at_0", "ranking/hit_rate_at_07", "ranking/hit_rate_at_1000", "ranking/x_at_5":
         with pytest.raises(evals.errors.ExperimentError, match="no metric"):
             run(metrics=[name])
@@ -128,10 +123,7 @@ def as_file(rows: list[dict[str, Any]]) -> Path:
     "convert", [pd.DataFrame, lambda rows: Dataset.from_pandas(pd.DataFrame(rows)), iter, as_file, golden_set],
     ids=["DataFrame", "Dataset", "iterator", "file", "read before"],
 )  # fmt: skip
-def test_golden_data_of_any_kind(
-    convert: Callable[[Any], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_golden_data_of_any_kind(convert: Callable[[Any], Any], here: Path) -> None:
     result, plain = run(golden=convert(ROWS)), run()
     assert list(run(wrong).worst(2).index) == ["q001", "q002"]
     assert list(result.to_pandas().index) == ["q001", "q002", "q003"] and figures(result) == figures(plain)
@@ -147,12 +139,9 @@ def test_it_works_inside_a_running_event_loop() -> None:
     assert figures(asyncio.run(cell())) == figures(run(later, metrics=metrics))
 
 
-def test_nothing_is_printed_or_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_nothing_is_printed_or_written(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     evaluate(texts, ROWS)
-    assert list(tmp_path.iterdir()) == [] and capfd.readouterr() == ("", "")
+    assert list(here.iterdir()) == [] and capfd.readouterr() == ("", "")
 
 
 def test_a_retriever_of_ours_and_a_vector_store_stay_open(made: OnDisk) -> None:
@@ -172,11 +161,8 @@ def test_a_retriever_of_ours_and_a_vector_store_stay_open(made: OnDisk) -> None:
 
 def test_what_cannot_be_is_an_error_of_its_kind() -> None:
     for wanted, error, message in (
-        (
-            lambda: run(42),
-            ConfigError,
-            "expected a LangChain retriever, QdrantVectorStore or function, got an object of int",
-        ),
+        (lambda: run(42), ConfigError, "a LangChain retriever, QdrantVectorStore or function, got an object of int"),
+        (lambda: run(golden=5), DatasetError, "a path, a list of dictionaries, a DataFrame or a dataset, got int"),
         (lambda: run(lambda query: [3]), ForeignRetrieverError, "returned int 3 at place 1"),
         (lambda: run(golden=[{"query": "x"}]), DatasetError, "1 of 1 in-scope cases have no labels .*--judge.model"),
         (lambda: run(experiment=SWEPT), ExperimentError, r"call evals\.sweep"),
@@ -229,22 +215,19 @@ def test_a_sweep_of_a_function_is_ranked_by_what_its_results_alone_can_score() -
     assert any("they are compared by ranking/mrr_at_10" in note for note in found.report.notes)
     asked.clear()
     named = Experiment.model_validate({"objective": {"metrics": "ranking/ndcg_at_10"}})
-    with pytest.raises(
-        ExperimentError, match=r"chunks cannot be listed; name one that can, .* --objective.metrics ranking/mrr"
-    ):
+    said = r"chunks cannot be listed; name one that can, .* --objective.metrics ranking/mrr"
+    with pytest.raises(ExperimentError, match=said):
         sweep(find, rows, top_k="1:2", experiment=named)
     assert asked == []
-    by_id = [{"id": "arms", "query": "arms", "relevant_ids": {"x": 1}}]
-    whole = sweep(find, by_id, top_k="1:2", metrics=["ranking/*"])
+    whole = sweep(find, [{"id": "arms", "query": "arms", "relevant_ids": {"x": 1}}], top_k="1:2", metrics=["ranking/*"])
     assert [*whole.result.config.objective.metrics] == ["ranking/ndcg_at_10"]
 
 
 @pytest.mark.parametrize("several", [range(1, 4), np.arange(1, 4), pd.Series([3, 1, 2]), ["1:2", 3], "1:3"])
 def test_axes_and_metrics_are_given_in_any_form(several: Any) -> None:
     made = sweep(texts, ROWS, top_k=several, metrics="ranking/*, scope/*")
-    assert made.cells["top_k"].tolist() == [1, 2, 3] and made.cells.equals(
-        sweep(texts, ROWS, top_k="1:3", metrics=CHEAP).cells
-    )
+    assert made.cells["top_k"].tolist() == [1, 2, 3]
+    assert made.cells.equals(sweep(texts, ROWS, top_k="1:3", metrics=CHEAP).cells)
 
 
 def test_results_and_files_compare_alike(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ GOLDEN: list[dict[str, Any]] = [
 ]
 GOLDEN.append({"id": "q2", "query": QUERIES[2], "in_scope": False})
 METRICS = ("ranking/*", "scope/*", "queries/*")
+READ: dict[str, Any] = {"candidates": 20, "metadata": {"required": []}}
 Store = dict[str, Any]
 
 
@@ -35,14 +36,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def experiment(store: Store, values: dict[str, Any] | None = None, **others: Any) -> Experiment:
-    retriever = {
-        "store": store,
-        "collection": "mine",
-        "embedding": {"model": "python:tests.support.distances:embeddings"},
-        "metadata": {"required": []},
-        "candidates": 20,
-        **(values or {}),
-    }
+    embedding = {"model": "python:tests.support.distances:embeddings"}
+    retriever = {"store": store, "collection": "mine", "embedding": embedding, **READ, **(values or {})}
     return Experiment.model_validate({"retriever": retriever, "metrics": METRICS, **others})
 
 
@@ -119,7 +114,7 @@ def scored() -> Callable[[str], list[tuple[str, float]]]:
 
 
 def of_ones_own(name: str, **others: Any) -> Experiment:
-    own = {"python": f"{__name__}:{name}", "candidates": 20, "metadata": {"required": []}}
+    own = {"python": f"{__name__}:{name}", **READ}
     return Experiment.model_validate({"retriever": own, "metrics": METRICS, **others})
 
 

@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from evals.run import main
 from retrievers import QdrantRetriever
 from retrievers.errors import ConfigError
-from tests.support.command import Done, call
+from tests.support.command import Done
 from tests.support.experiment import CASES, SETTINGS, Experiment, load_report, make_experiment
 from tests.support.foreign import HERE, chunks
 
@@ -31,17 +31,10 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
 
 
 @pytest.fixture
-def run(made: Experiment, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the experiment on a factory of `tests.support.foreign`, with further arguments."""
+def run(made: Experiment, command: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("COLUMNS", "160")
-    return lambda name, *more: call(
-        main, ["--config", made.config, "--retriever.python", f"{HERE}:{name}", "--output", REPORT, *more], capsys
-    )
-
-
-@pytest.fixture
-def collection(indexed: Experiment) -> Sequence[str]:
-    return "--retriever.store.path", str(indexed.store), "--retriever.collection", "robots"
+    flags = ["--config", made.config, "--output", REPORT, "--retriever.python"]
+    return lambda name, *more: command(main, *flags, f"{HERE}:{name}", *more)
 
 
 def report() -> Mapping[str, Any]:
@@ -60,9 +53,7 @@ def flat(done: Done) -> str:
     return " ".join(done.out.split())
 
 
-def test_of_a_retriever_without_list_and_scores_it_is_said_what_is_not_known(
-    run: Run, snapshot: SnapshotAssertion
-) -> None:
+def test_of_a_retriever_without_list_or_scores_is_told_what_is_unknown(run: Run, snapshot: SnapshotAssertion) -> None:
     done = run("plain", "--metrics", "*", "--verbose")
     assert (done.code, done.err) == (0, "")
     made, found = report(), metrics()
@@ -124,10 +115,9 @@ def test_a_hybrid_store_is_searched_by_ours_and_says_so(run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "with_ids"])
-def test_a_named_collection_lists_the_chunks_of_a_retriever_that_reads_from_it(
-    run: Run, collection: Sequence[str], name: str
-) -> None:
+def test_a_named_collection_lists_the_chunks_of_its_retriever(run: Run, indexed: Experiment, name: str) -> None:
     """Documents without ids are found there by address and text. One that reads elsewhere is a fault."""
+    collection = "--retriever.store.path", indexed.store, "--retriever.collection", "robots"
     assert run(name).code == 0
     unlisted = metrics()
     assert run(name, *collection).code == 0
@@ -153,9 +143,7 @@ FAULTS = (
 
 
 @pytest.mark.parametrize("given", FAULTS)
-def test_a_fault_is_named_and_nothing_written(
-    run: Run, made: Experiment, given: str, snapshot: SnapshotAssertion
-) -> None:
+def test_a_fault_is_named_writing_nothing(run: Run, made: Experiment, given: str, snapshot: SnapshotAssertion) -> None:
     before = set(made.folder.rglob("*"))
     done = run(*shlex.split(given))
     assert (done.code, done.out) == (2, "")

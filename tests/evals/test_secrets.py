@@ -11,7 +11,7 @@ import pytest
 from evals.run import main
 from tests.support.chat_server import CohereChatServer, Output, fails, says
 from tests.support.cohere_server import KEY as COHERE
-from tests.support.command import Done, call
+from tests.support.command import Done
 from tests.support.experiment import Experiment, load_report, settings
 from tests.support.judged_experiment import judge_flags, known_of, make_judged
 from tests.support.loopback import Fault, Reply
@@ -33,25 +33,21 @@ Run = Callable[..., Done]
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
+def run(here: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch, command: Run) -> Run:
     monkeypatch.setattr("evals.judge.asking.BASE_S", 0.0)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(here)
     monkeypatch.setattr("sys.dont_write_bytecode", True)
-    made = make_judged(tmp_path / "made")
-    (tmp_path / "mlruns").mkdir()
-    shutil.copy(mlflow_database, tmp_path / "mlruns")
+    made = make_judged(here / "made")
+    (here / "mlruns").mkdir()
+    shutil.copy(mlflow_database, here / "mlruns")
     # Of the two ways to have a key, one each.
-    (tmp_path / ".env").write_text(f"COHERE_API_KEY={COHERE}\n")
+    (here / ".env").write_text(f"COHERE_API_KEY={COHERE}\n")
     for name, value in {"QDRANT_API_KEY": QDRANT, "MLFLOW_TRACKING_TOKEN": TOKEN, "OWN_API_KEY": OWN}.items():
         monkeypatch.setenv(name, value)
 
     def one(name: str, *arguments: Any) -> Done:
         files = [f"--{flag}={name}.{end}" for flag, end in (("output", "json"), ("html", "html"), ("junit", "xml"))]
-        flags = ["--config", made.config, *files, "--verbose", "--tracking.enabled=true"]
-        done = call(main, [*flags, *arguments], capsys)
+        done = command(main, "--config", made.config, *files, "--verbose", "--tracking.enabled=true", *arguments)
         Path(f"{name}.out").write_text(f"{done.code}\n{done.out}\n{done.err}")
         return done
 

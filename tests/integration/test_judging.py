@@ -4,8 +4,7 @@ import json
 import random
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,8 @@ OF_BOTH = ("--metrics", f"{PRECISION},ranking/hit_rate_at_5")
 REFERENCE = "The first thing about {0} is this. The second thing about {0} is that. Another one of {0} is known."
 SWEEP = ("--sweep.top-k", "1:8", "--sweep.threshold", "0,0.3")
 IN_EVERY_MODE = ("--sweep.mode", "semantic,hybrid", "--sweep.rerank", "none,mmr")
+Capsys = pytest.CaptureFixture[str]
+Run = Callable[..., Done]
 HELD_OUT = ("in3", "in6", "soup")
 """The cases of the split `test`; the others are `dev`."""
 
@@ -61,34 +62,19 @@ def server(made: Experiment, request: pytest.FixtureRequest) -> Iterator[CohereC
 ERRING = pytest.mark.parametrize("server", [{"false_useful": 0.1, "false_useless": 0.1}], indirect=True, ids=["erring"])
 
 
-@dataclass(frozen=True)
-class Commands:
-    """`python -m evals.run` on the world, each call with a report; the verdict store is the folder's."""
-
-    made: Experiment
-    server: ChatServer
-    folder: Path
-    capsys: pytest.CaptureFixture[str]
-
-    def run(self, *arguments: str, name: str = "report") -> Done:
-        files = ["--config", self.made.config, "--output", self.folder / f"{name}.json"]
-        return call(main, [*files, *judge_flags(self.server, self.folder), *arguments], self.capsys)
-
-    def report(self, name: str = "report") -> dict[str, Any]:
-        return load_report(self.folder / f"{name}.json")
-
-
 @pytest.fixture
-def commands(
-    made: Experiment,
-    server: CohereChatServer,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Commands:
+def run(
+    made: Experiment, server: CohereChatServer, tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    """`python -m evals.run` on the world, each call with a report; the verdict store is the folder's."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COHERE_API_KEY", server.key)
-    return Commands(made, server, tmp_path, capsys)
+    flags = ["--config", made.config, *judge_flags(server, tmp_path), "--output"]
+    return lambda *arguments, name="report": call(main, [*flags, f"{name}.json", *arguments], capsys)
+
+
+def report(name: str = "report") -> dict[str, Any]:
+    return load_report(Path(f"{name}.json"))
 
 
 def cell_flags(grid: Mapping[str, Any], place: int) -> list[str]:
@@ -115,70 +101,66 @@ def asked_of(made: Experiment) -> tuple[set[tuple[str, str]], set[tuple[str, str
 
 
 @pytest.mark.slow
-def test_exact_recall_buys_the_minimum_in_every_mode_and_a_cell_is_worth_what_its_run_is(
-    commands: Commands, server: CohereChatServer
-) -> None:
+def test_exact_recall_buys_the_minimum_and_cells_are_their_runs(made: Experiment, run: Run, server: ChatServer) -> None:
     flags = (*SWEEP, *IN_EVERY_MODE)
-    plan = commands.run("--plan", *flags)
+    plan = run("--plan", *flags)
     assert (plan.code, plan.err, server.chats) == (0, "", [])
     [planned] = (
         int(calls.replace(",", "")) for calls in re.findall(r"^ *all +\S+ +\S+ +(\S+)", plan.out, re.MULTILINE)
     )
-    done = commands.run(*flags)
+    done = run(*flags)
     assert (done.code, done.err) == (0, "")
-    texts, selections = asked_of(commands.made)
-    whole = commands.report()
+    texts, selections = asked_of(made)
+    whole = report()
     assert len(server.chats) == planned == len(texts) + len(selections) == whole["judge"]["usage"]["calls"]
     for place in random.Random(1).sample(range(len(whole["grid"]["cells"]["top_k"])), k=5):
-        assert commands.run(*cell_flags(whole["grid"], place), name="alone").code == 0
-        alone = commands.report("alone")["metrics"]
+        assert run(*cell_flags(whole["grid"], place), name="alone").code == 0
+        alone = report("alone")["metrics"]
         for metric in (PRECISION, RECALL):
             of_grid = whole["grid"]["metrics"][metric]
             assert len(set(of_grid["mean"])) > 3, "cells differ"
             assert alone[metric]["value"] == pytest.approx(of_grid["mean"][place], abs=1e-12)
             assert [alone[metric][count] for count in ("n", "n_failed")] == [of_grid["n"], of_grid["n_failed"]]
-    assert commands.run(*flags, name="again").code == 0
+    assert run(*flags, name="again").code == 0
     assert len(server.chats) == planned, "nothing is asked again"
-    assert commands.report("again")["grid"] == whole["grid"]
+    assert report("again")["grid"] == whole["grid"]
 
 
 @ERRING
-def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(commands: Commands) -> None:
+def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(run: Run) -> None:
     of_keywords = ("--sweep.mode", "keyword", "--sweep.top-k", "2,3")
     of_cells = ("--judge.stop.margin", "0.1", "--objective.metrics", PRECISION)
-    done = commands.run(*OF_BOTH, *of_keywords, *of_cells)
+    done = run(*OF_BOTH, *of_keywords, *of_cells)
     assert done.code == 0, done.err
-    chosen = commands.report()
+    chosen = report()
     [line] = [line for line in done.out.splitlines() if line.startswith("Next: ")]
     program, *flags = shlex.split(line.removeprefix("Next: "))[2:]
     assert program == "evals.run" and "--judge.stop.margin" not in flags
-    assert commands.run(*flags[2:], "--no-gate").code == 0
-    assert commands.report()["facts"]["retriever"] == chosen["facts"]["retriever"]
+    assert run(*flags[2:], "--no-gate").code == 0
+    assert report()["facts"]["retriever"] == chosen["facts"]["retriever"]
 
 
 @ERRING
 @pytest.mark.parametrize("sweep", [(), (*SWEEP, "--objective.metrics", PRECISION)], ids=["run", "grid"])
-def test_without_labels_the_words_of_the_reference_answers_stand_in_for_them(
-    commands: Commands, made: Experiment, sweep: tuple[str, ...]
-) -> None:
+def test_words_of_references_stand_in_for_labels(run: Run, made: Experiment, sweep: tuple[str, ...]) -> None:
     rows = [json.loads(line) for line in made.golden.read_text().splitlines()]
     bare = [{name: value for name, value in row.items() if name not in ("evidence", "relevant_ids")} for row in rows]
     mixed = [bare[n] if n % 2 else row for n, row in enumerate(rows)]
     inside = [row for row in rows if row["in_scope"]]
-    golden = commands.folder / "golden.jsonl"
+    golden = Path("golden.jsonl")
     flags = ("--dataset.path", str(golden))
     for cases in (mixed, bare):
         golden.write_text("".join(json.dumps(case) + "\n" for case in cases))
-        done = commands.run(*flags, *OF_BOTH, "--judge.sample", "6", *sweep)
+        done = run(*flags, *OF_BOTH, "--judge.sample", "6", *sweep)
         assert done.code == 0, done.err
-        report = commands.report()
-        sampled = report["metrics"][PRECISION]["sampled"]
+        found = report()
+        sampled = found["metrics"][PRECISION]["sampled"]
         assert (sampled["proxy"], sampled["queries"]) == ("labels or words/context_precision", len(inside))
-        assert all(0 <= row["proxies"][PRECISION] <= 1 for row in report["queries"] if row["in_scope"])
-        labelled = sum(row["outcome"] != "UNLABELLED" for row in report["queries"] if row["in_scope"])
-        hits = report["metrics"]["ranking/hit_rate_at_5"]
+        assert all(0 <= row["proxies"][PRECISION] <= 1 for row in found["queries"] if row["in_scope"])
+        labelled = sum(row["outcome"] != "UNLABELLED" for row in found["queries"] if row["in_scope"])
+        hits = found["metrics"]["ranking/hit_rate_at_5"]
         assert (hits["n"], hits["n_unscored"]) == (labelled, len(inside) - labelled)
-        precision = report["metrics"][PRECISION]
+        precision = found["metrics"][PRECISION]
         assert precision["n_unscored"] == precision["n_missing"] == 0, "a query that was not drawn lacks nothing"
-    done = commands.run(*flags, "--metrics", "scope/*", "--judge.model", "")
+    done = run(*flags, "--metrics", "scope/*", "--judge.model", "")
     assert done.code == 2 and f"{len(inside)} of {len(inside)} in-scope cases have no labels" in done.err

@@ -35,24 +35,15 @@ from evals.tracking.__main__ import main as complete
 from tests.support.chat_server import ChatRequest, CohereChatServer
 from tests.support.command import ROOT, call, environment
 from tests.support.experiment import CASES, Experiment, load_report, make_experiment, settings
-from tests.support.judged_experiment import (
-    PRECISION,
-    calls_of,
-    judge_flags,
-    known_of,
-    labelled_precision,
-    make_judged,
-)
+from tests.support.judged_experiment import PRECISION, calls_of, judge_flags, known_of, make_judged, precision_of
 from tests.support.loopback import free_port
 from tests.support.tracking import traces_of
 from tests.support.writing_model import WritingModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 KILLS, AT_ONCE = 50, 4
-ANSWERS: tuple[type[BaseModel], ...] = (
-    ContextPrecisionOutput, ContextRecallOutput, ContextRelevanceOutput, EntitiesList
-)  # fmt: skip
-SCHEMAS = {schema.__name__: schema for schema in ANSWERS}
+ANSWERS = (ContextPrecisionOutput, ContextRecallOutput, ContextRelevanceOutput, EntitiesList)
+SCHEMAS: dict[str, type[BaseModel]] = {schema.__name__: schema for schema in ANSWERS}
 LIBRARIES = (
     "cohere.client", "evals.collect.passes", "evals.grid.measure", "evals.report.building", "evals.report.terminal",
     "evals.experiment.flow", "httpcore", "langchain.chat_models", "langchain_cohere", "ragas.metrics.collections",
@@ -159,7 +150,7 @@ class Lap:
         """The run that ended says what the labels say, and nothing was paid for twice but what was in flight."""
         report = load_report(self.folder / "report.json")
         inside = [row for row in report["queries"] if row["in_scope"]]
-        expected = [labelled_precision(row) for row in inside]
+        expected = [precision_of(row) for row in inside]
         assert [row["scores"][PRECISION] for row in inside] == pytest.approx(expected, abs=1e-9)
         calls, usage = calls_of(report["queries"]), report["judge"]["usage"]
         assert usage["hits"] + usage["calls"] == calls
@@ -167,9 +158,7 @@ class Lap:
         assert len(self.server.chats) == calls + self.wasted
 
 
-def test_of_fifty_kills_none_loses_a_verdict_or_buys_one_again(
-    made: Experiment, server: CohereChatServer, tmp_path: Path
-) -> None:
+def test_fifty_kills_lose_and_rebuy_no_verdict(made: Experiment, server: CohereChatServer, tmp_path: Path) -> None:
     draw, kills, laps = random.Random(0), 0, [Lap(made, server, tmp_path / "0")]
     env = {"COHERE_API_KEY": server.key}
     chat = make_chat(load_config(parser().parse_args(laps[0].flags), {}).judge, env)
@@ -240,7 +229,7 @@ def test_two_processes_on_one_store_both_end_well(made: Experiment, server: Cohe
     assert sum(usage["calls"] for usage in usages) == len(server.chats) == questions, "nothing is bought twice"
     for report, usage in zip(reports, usages, strict=True):
         assert usage["hits"] + usage["calls"] == questions
-        expected = fmean(labelled_precision(row) for row in report["queries"] if row["in_scope"])
+        expected = fmean(precision_of(row) for row in report["queries"] if row["in_scope"])
         assert report["metrics"][PRECISION]["value"] == pytest.approx(expected, abs=1e-9)
 
 
@@ -324,9 +313,7 @@ def test_what_was_paid_for_is_kept_and_nothing_more_is_asked(
     assert len(server.chats) == calls_of(load_report(tmp_path / "report.json")["queries"]) > bought
 
 
-def test_interrupted_again_it_ends_at_once_with_what_was_committed(
-    made: Experiment, server: CohereChatServer, tmp_path: Path
-) -> None:
+def test_interrupted_again_it_ends_at_once(made: Experiment, server: CohereChatServer, tmp_path: Path) -> None:
     tracked = ["--tracking.enabled", "true"]
     with started(["-m", "evals.run", *flags_of(made, server, tmp_path), *tracked], tmp_path) as child:
         assert child.stderr
@@ -376,9 +363,7 @@ def mlflow_server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(30)
 
 
-def test_a_server_that_is_killed_while_traces_are_written_costs_no_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
-) -> None:
+def test_a_server_that_dies_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
     monkeypatch.chdir(tmp_path)
     port, logs, calls = free_port(), TracingClient.log_spans, list[object]()
     url = f"http://127.0.0.1:{port}"

@@ -171,17 +171,13 @@ def test_queries_come_in_the_judging_order_and_a_spreadsheet_is_read_back(folder
         writer.writerows(rows)
     assert "labels of 3 cases are written" in run("--labels", "sheet.csv", "--annotator", "bob", "--write").out
     for row, old in zip(map(json.loads, path.read_text().splitlines()), before, strict=True):
-        verdicts = row.pop("human_verdicts", {})
-        assert set(verdicts.values()) == ({1} if row["id"] in order[:3] else set())
+        assert set(row.pop("human_verdicts", {}).values()) == ({1} if row["id"] in order[:3] else set())
         assert row["id"] in order[:3] or row == old
-    again = run(*POOL, "--seed", "5", "--out", "again.csv")
-    assert again.code == 0
+    assert run(*POOL, "--seed", "5", "--out", "again.csv").code == 0
     assert not {row["case"] for row in sheet(folder / "again.csv")} & {*order[:3]}, "what people judged is left out"
 
 
-def test_what_a_report_returned_and_nobody_judged_is_asked_for_until_none_is_left(
-    folder: Path, run: Golden, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unjudged_chunks_of_a_report_are_asked(folder: Path, run: Golden, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--config", "experiment.yaml", "--from-retrieval", "semantic", "--output", "report.json", "--quiet"]
     assert call(evaluate, [*flags, "--retriever.mode", "semantic"], capsys) == Done(0, "", "")
     report = json.loads((folder / "report.json").read_text())

@@ -223,8 +223,7 @@ def test_commands_on_your_own_qdrant_and_cohere(checkout: Path, servers: dict[st
     assert "Which threshold and top_k?" in chosen.stdout, chosen.stderr
     done = run(evaluate, checkout, servers)
     assert done.returncode in (0, 1), done.stderr
-    report = json.loads((checkout / "report.json").read_text())
-    assert report["metrics"]["ranking/hit_rate_at_5"]["value"] == 1
+    assert json.loads((checkout / "report.json").read_text())["metrics"]["ranking/hit_rate_at_5"]["value"] == 1
     first, snippet, script, factory = blocks(README, "python")
     shown = run(f"python - <<'END'\n{snippet}\nprint(len(documents), session.status)\nEND", checkout, servers)
     assert shown.stdout.split()[-1:] == ["success"], shown.stderr
@@ -275,8 +274,7 @@ def test_the_workflow_keeps_a_baseline_and_stops_what_makes_retrieval_worse(chec
     assert read("comparison.json")["passed"] is True
     # The baseline in the repository.
     passes(committed)
-    listed = passes(f"git init --quiet && {add} && git diff --cached --name-only")
-    assert listed == "tests/retrieval-baseline.json\n"
+    assert passes(f"git init --quiet && {add} && git diff --cached --name-only") == "tests/retrieval-baseline.json\n"
     assert "pass  ranking/ndcg_at_5" in passes(compared)
     # A pull request that makes it worse.
     experiment = here / "evals" / "config" / "presets" / "default.yaml"

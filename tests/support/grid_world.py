@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,7 @@ OUTSIDE = {"soup": "onion soup", "france": "capital of France", "close": "glossa
 def make_world(folder: Path, queries: int = 8) -> Experiment:
     """Return six pages of four sections and a shared one; so many golden queries, and three out of scope."""
     rng = random.Random(7)
-    texts = {
-        (page, section): " ".join(rng.choices(WORDS, k=14)) + "."
-        for page in range(PAGES)
-        for section in range(SECTIONS)
-    }
+    texts = {place: " ".join(rng.choices(WORDS, k=14)) + "." for place in product(range(PAGES), range(SECTIONS))}
     made = make_experiment(folder)
     made.write_pages({f"p{page}.md": _page(page, texts) for page in range(PAGES)})
     outside = ({"id": name, "query": query, "in_scope": False} for name, query in OUTSIDE.items())
@@ -78,7 +75,6 @@ def alone(config: ExperimentConfig, retriever: RetrieverConfig, **given: Any) ->
 SWEEP = {"mode": ["semantic", "hybrid"], "top_k": "1:5", "threshold": "0:0.9:0.1"}
 METRICS = ["ranking/*", "ragas/id_*", "scope/*", "latency/total_p50_ms", "queries/*"]
 SIDE = {"out_of_scope": 0}
-"""An objective of queries in scope alone."""
 
 
 def swept(world: Experiment, **changes: Any) -> ExperimentConfig:

@@ -10,15 +10,7 @@ from evals.config.experiment import ExperimentConfig
 from retrievers import QdrantRetriever
 from retrievers.records import Chunk
 from tests.support.chat_server import ChatServer
-from tests.support.experiment import (
-    CASES,
-    FORWARD,
-    SETTINGS,
-    TOPIC,
-    Experiment,
-    index_once,
-    make_experiment,
-)
+from tests.support.experiment import CASES, FORWARD, SETTINGS, TOPIC, Experiment, index_once, make_experiment
 from tests.support.judging import Oracle, golden_labels, sentences
 
 PRECISION, RECALL = "ragas/llm_context_precision", "ragas/llm_context_recall"
@@ -62,14 +54,14 @@ def calls_of(queries: Sequence[Mapping[str, Any]]) -> int:
     return sum(len(row["retrieved"]) + 3 for row in asked) + len(references) + len(contexts)
 
 
-def labelled_precision(row: Mapping[str, Any]) -> float:
+def precision_of(row: Mapping[str, Any]) -> float:
     """Return the value of ragas' formula for a row's golden labels."""
     useful = [int(hit["grade"] > 0) for hit in row["retrieved"]]
     total = sum(sum(useful[: place + 1]) / (place + 1) * one for place, one in enumerate(useful))
     return total / (sum(useful) + 1e-10)
 
 
-def labelled_recall(row: Mapping[str, Any], oracle: Oracle, texts: Mapping[str, str]) -> float:
+def recall_of(row: Mapping[str, Any], oracle: Oracle, texts: Mapping[str, str]) -> float:
     claims = sentences(row["reference_answer"])
     returned = "\n".join(texts[hit["chunk_id"]] for hit in row["retrieved"])
     supports = oracle.labels[row["query"]].claims

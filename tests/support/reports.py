@@ -88,6 +88,5 @@ def _mean(values: Sequence[Score]) -> float | None:
 
 
 def closed(schema: dict[str, Any]) -> Any:
-    """Return the schema whose objects have no further properties."""
     shut = {"additionalProperties": False}
     return json.loads(json.dumps(schema), object_hook=lambda node: node | shut if "properties" in node else node)

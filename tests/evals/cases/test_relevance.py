@@ -3,7 +3,7 @@
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +37,7 @@ from evals.metrics.metadata import wrong_fields
 from retrievers.errors import IndexingError
 from retrievers.indexing.markdown import parse_page
 from retrievers.records import Chunk
+from tests.support.command import refusal
 from tests.support.indexing import TOPICS
 from tests.support.loopback import HEAD, LoopbackServer, Reply, Request, drip, flood, raw_server
 from tests.support.observed import make_chunk
@@ -165,9 +166,7 @@ def test_everything_that_resolves_to_nothing_is_listed_at_once_with_its_place(sn
 
 
 @given(st.text("ab c", min_size=1, max_size=16), st.text("ab c", max_size=40), st.floats(0, 20))
-def test_the_share_held_is_that_of_the_longest_common_stretch_or_too_small_to_count(
-    quote: str, text: str, least: float
-) -> None:
+def test_the_share_held_is_that_of_the_longest_common_stretch_or_none(quote: str, text: str, least: float) -> None:
     stretches = (quote[i:j] for i in range(len(quote)) for j in range(i + 1, len(quote) + 1))
     longest = max((len(stretch) for stretch in stretches if stretch in text), default=0)
     assert share_held(quote, text, 0.0) == longest / len(quote)
@@ -199,11 +198,8 @@ def one_page(tmp_path: Path) -> SourcePages:
 
 def test_pages_tell_page_and_heading_of_a_chunk_that_does_not_and_overrule_none(one_page: SourcePages) -> None:
     by_file = Chunk(chunk_id="f", point_id="f", text=JOINTS, file_path="a.md")
-    by_address, other = (
-        replace(by_file, chunk_id="u", file_path=None, source_url=PAGE),
-        chunk("o", JOINTS, section="Other"),
-    )
-    chunks = [by_file, by_address, other]
+    by_address = replace(by_file, chunk_id="u", file_path=None, source_url=PAGE)
+    chunks = [by_file, by_address, chunk("o", JOINTS, section="Other")]
     for heading, expected in (("Joints", {"f", "u"}), ("Legs", set())):
         assert set(resolve_returned([case(passage(None, heading))], {"q": chunks}, one_page)["q"].grades) == expected
     # Nothing answers there, and nothing is asked.
@@ -219,9 +215,7 @@ def test_pages_tell_page_and_heading_of_a_chunk_that_does_not_and_overrule_none(
         (passage(None, "Frames"), [chunk("a", QUOTE, section=None)], "sources.dir"),
     ],
 )
-def test_chunks_without_page_or_heading_are_a_fault_where_evidence_needs_them(
-    evidence: dict[str, Any], chunks: Sequence[Chunk], said: str
-) -> None:
+def test_chunks_lack_no_page_or_heading_that_evidence_needs(evidence: dict[str, Any], chunks: Any, said: str) -> None:
     with pytest.raises(ExperimentError, match=re.escape(said)):
         resolve_returned([case(evidence)], {"q": chunks}, None)
     assert returned(case(relevant_ids={"a": 1}), *chunks).grades == {"a": 1}, "ids need neither"
@@ -292,8 +286,6 @@ ANSWERS = {
 
 
 class Site(LoopbackServer):
-    """A site of a few pages."""
-
     def answer(self, request: Request) -> Reply:
         return ANSWERS.get(request.path.removeprefix("/docs/"), Reply(status=404))
 
@@ -330,8 +322,7 @@ def test_a_chunk_is_checked_against_its_page_on_the_site_which_is_fetched_once(s
 @pytest.mark.parametrize("name", ["old", "away", "file", "none"])
 def test_only_the_named_hosts_are_ever_asked(site: Site, name: str) -> None:
     pages = pages_at(site.url)
-    page = pages.page_of(make_chunk("c", source_url=f"/docs/{name}"))
-    assert (page is not None) == (name == "old")
+    assert (pages.page_of(make_chunk("c", source_url=f"/docs/{name}")) is not None) == (name == "old")
     assert site.asked == [f"/docs/{name}", *(["/docs/topics"] if name == "old" else [])]
     for url in ("", "http://[x", "//[", "mailto:me@x.org", "http://h\x00st/a", "http://other.invalid/a"):
         assert pages.page_of(make_chunk("c", source_url=url)) is None
@@ -339,9 +330,7 @@ def test_only_the_named_hosts_are_ever_asked(site: Site, name: str) -> None:
 
 
 def unread(pages: SourcePages, url: str) -> str:
-    with pytest.raises(SourcePageError) as caught:
-        pages.page_of(make_chunk("c", source_url=url))
-    return str(caught.value)
+    return refusal(SourcePageError, pages.page_of, make_chunk("c", source_url=url))
 
 
 def test_a_page_that_fails_is_an_error_and_the_rest_goes_on(site: Site) -> None:
@@ -362,9 +351,7 @@ def test_a_page_that_fails_is_an_error_and_the_rest_goes_on(site: Site) -> None:
         (lambda _: [b"hello"], "/a: "),
     ],
 )
-def test_a_page_ends_in_time_and_size(
-    answer: Callable[[bytes], Iterable[bytes]], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_ends_in_time_and_size(answer: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_pages, "PAGE_S", 1.0)
     monkeypatch.setattr(source_pages, "MOST_BYTES", 1_000)
     with raw_server(answer) as host:

@@ -60,13 +60,6 @@ class Model(Embeddings):
         return [self.embed_query(text) for text in texts]
 
 
-class Told(list[tuple[str, int, int]]):
-    """Progress, remembered."""
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        self.append((stage, done, total))
-
-
 @pytest.fixture
 def model() -> Model:
     return Model()
@@ -84,17 +77,20 @@ def measure(retriever: QdrantRetriever, cases: list[Case] = ASKED, **settings: A
     return measure_latency(retriever, cases, config, silent)
 
 
-def test_a_failure_keeps_its_type_and_names_the_cases(retriever: QdrantRetriever) -> None:
+def test_a_failure_keeps_its_type_and_names_the_cases_or_the_query_that_was_timed(retriever: QdrantRetriever) -> None:
     """A retriever of the user's own is asked query by query, so that a fault names its case."""
     with pytest.raises(EmbeddingError, match=r"^cases 'q0' to 'bad': .*model failed to embed: TimeoutError"):
         collect(retriever, [*ASKED, BAD], silent)
-    told, cases = Told(), [make_case(name, query=query) for name, query in (("fine", "arm"), ("bad", "a channel"))]
+    told, cases = list[Any](), [make_case(name, query=query) for name, query in (("fine", "arm"), ("bad", "a channel"))]
     with (
         open_retriever(settings_of_own("raises_in_the_middle"), env={}) as own,
         pytest.raises(ForeignRetrieverError, match=r"^case 'bad': python .* failed: ConnectionError, the index"),
     ):
-        collect(own, [*cases, make_case("never", query="arm")], told)
+        collect(own, [*cases, make_case("never", query="arm")], lambda *given: told.append(given))
     assert told == [("retrieving", 1, 3)]
+    for levels in ((1,), (1, 4)):
+        with pytest.raises(RetrievalError, match="query 'nowhere': model failed to embed"):
+            measure(retriever, [*ASKED, BAD], concurrency=levels)
 
 
 @pytest.mark.parametrize(("repeats", "levels"), [(1, (1,)), (2, (1, 4)), (3, (1, 2, 8))])
@@ -104,25 +100,15 @@ def test_every_call_is_a_search_of_its_own_after_warm_up_and_every_repetition_to
     passes = measure(retriever, repeats=repeats, concurrency=levels)
     assert [len(p.timings) for p in passes] == [repeats * len(ASKED)] * len(levels)
     assert model.asked == WARMUP + repeats * len(ASKED) * len(levels)
-    before, told = model.asked, Told()
-    found = repeat(retriever, ASKED, collect(retriever, ASKED, silent), told)
+    before, told = model.asked, list[Any]()
+    found = repeat(retriever, ASKED, collect(retriever, ASKED, silent), lambda *given: told.append(given))
     assert found.query_ids == tuple(case.id for case in ASKED for _ in range(2))
     assert (set(found.changed), set(found.score_deltas)) == ({False}, {0.0})
     assert told == [("repeating", n, 4) for n in (1, 2, 3, 4)]
     assert model.asked == before + len(ASKED) * 3, "every repetition embeds anew"
 
 
-@pytest.mark.parametrize("concurrency", [(1,), (1, 4)])
-def test_a_call_that_fails_stops_the_measurement_and_names_the_query(
-    retriever: QdrantRetriever, concurrency: tuple[int, ...]
-) -> None:
-    with pytest.raises(RetrievalError, match="query 'nowhere': model failed to embed"):
-        measure(retriever, [*ASKED, BAD], concurrency=concurrency)
-
-
-def test_a_repetition_differs_by_a_chunk_by_its_place_and_by_a_score_beyond_rounding(
-    retriever: QdrantRetriever,
-) -> None:
+def test_a_repetition_differs_by_a_chunk_its_place_and_a_score_beyond_rounding(retriever: QdrantRetriever) -> None:
     """Ours never differ in places, for the order is total: that is of a store. Several threads differ by 6e-8."""
     whole = collect(retriever, ASKED, silent)
     scores = whole.columns["score"]
@@ -181,7 +167,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def start(saved: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """A run that starts from the saved retrieval."""
     flags = [*flags_of(Experiment(saved.parent)), "--from-retrieval", saved]
     return lambda *arguments: call(main, [*flags, *arguments], capsys)
 
@@ -276,7 +261,6 @@ def test_other_golden_data_are_refused(made: Experiment, run: Run, saved: Path, 
 
 
 def refusal(file: Path, start: Run) -> str:
-    """Return the one line that refuses a file."""
     done = start("--from-retrieval", file)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1), done.err
     assert f"--from-retrieval {file}: expected a file that --save-retrieval wrote, found " in done.err
@@ -307,8 +291,7 @@ def test_what_was_found_is_read_to_the_last_bit(made: Experiment, tmp_path: Path
     """Of two variants with other components, among them one without vectors."""
     file = tmp_path / "kept"
     config = settings(made, sweep={"mode": ["keyword", "hybrid"], "top_k": [1, 3]}, metrics=["ranking/*"])
-    result = sweep(config, outputs=Outputs(retrieval=file)).result
-    pool, loaded = result.results.lists.pool, read(file)
+    pool, loaded = sweep(config, outputs=Outputs(retrieval=file)).result.results.lists.pool, read(file)
     got = loaded.pool(pool.cases, [0, 1])
     assert (got.cases, got.relevance, got.texts) == (pool.cases, pool.relevance, pool.texts)
     for before, after in zip(pool.tables, got.tables, strict=True):

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from evals.report.model import FailedValue, Report
 from evals.report.parsing import cell_report, parse
 from evals.report.section import escaped
 from evals.stats import paired
-from tests.support.command import Done, call
+from tests.support.command import Done
 from tests.support.grid_world import SIDE, make_grid
 from tests.support.reports import FALSE_ANSWER, HIT, NDCG, P95, TOKENS, Score, document, hit, report
 from tests.support.results import report as report_of
@@ -33,22 +34,20 @@ from tests.support.results import sampled_result
 
 Compare = Callable[..., Done]
 HOSTILE = "<script>alert(1)</script> | `code` *bold* [a](http://b)\n# head"
-MOST = 65_536
 HITS, SHALLOW = [1.0, 1.0, 0.0], "ranking/ndcg_at_3"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(here: Path) -> Path:
     """A working directory with the reports of three runs: a, a worse b, a better c."""
-    monkeypatch.chdir(tmp_path)
     for name, scores in {"a": [0.5, 0.5, 1.0], "b": [0.5, 0.1, 0.9], "c": [0.6, 0.6, 1.0]}.items():
-        write(tmp_path / f"{name}.json", document({NDCG: scores, HIT: HITS, SHALLOW: HITS}, {P95: 2.0}, name=name))
-    return tmp_path
+        write(here / f"{name}.json", document({NDCG: scores, HIT: HITS, SHALLOW: HITS}, {P95: 2.0}, name=name))
+    return here
 
 
 @pytest.fixture
-def compare(folder: Path, capsys: pytest.CaptureFixture[str]) -> Compare:
-    return lambda *arguments: call(main, arguments, capsys)
+def compare(folder: Path, command: Compare) -> Compare:
+    return partial(command, main)
 
 
 def write(file: Path, made: dict[str, Any]) -> None:
@@ -59,9 +58,7 @@ def everything(folder: Path) -> set[str]:
     return {file.name for file in folder.rglob("*")}
 
 
-def test_two_files_are_compared_and_nothing_is_written(
-    compare: Compare, folder: Path, snapshot: SnapshotAssertion
-) -> None:
+def test_two_files_are_compared_and_none_written(compare: Compare, folder: Path, snapshot: SnapshotAssertion) -> None:
     done = compare("a.json", "b.json", "--queries", "1")
     assert (done.code, done.err) == (0, "")
     assert done.out == snapshot
@@ -120,17 +117,15 @@ def test_bad_input(compare: Compare, folder: Path, snapshot: SnapshotAssertion) 
     assert everything(folder) == before
 
 
-def test_two_cells_of_a_grid_as_page_and_markdown(
-    grid: Measured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_cells_of_a_grid_as_page_and_markdown(grid: Measured, compare: Compare, folder: Path) -> None:
     made = report_of(grid)
     assert made.grid is not None
     plain = made.plain()
     plain["queries"][0]["query"] = HOSTILE
-    write(file := tmp_path / "grid.json", plain)
-    page, text = tmp_path / "c.html", tmp_path / "c.md"
+    write(folder / "grid.json", plain)
+    page, text = folder / "c.html", folder / "c.md"
     names = made.grid.addresses[0], made.grid.addresses[-1]
-    done = call(main, [*(f"{file}#{name}" for name in names), "--html", page, "--markdown", text, "--json"], capsys)
+    done = compare(*(f"grid.json#{name}" for name in names), "--html", page, "--markdown", text, "--json")
     [found] = json.loads(done.out)["comparisons"]
     shown, written = page.read_text(encoding="utf-8"), text.read_text(encoding="utf-8")
     assert "<script" not in shown and "\\<script\\>" in written and "\n# head" not in written
@@ -146,12 +141,10 @@ def test_two_cells_of_a_grid_as_page_and_markdown(
     assert lost and shown.count("lost") >= len(lost)
     assert all(query_id in shown and f"`{query_id}`" in written for query_id in lost)
     assert found["settings"][0]["what"] in shown
-    refused(call(main, [f"{file}#{names[0]}", f"{file}#{names[0]}9"], capsys), "expected one such as")
+    refused(compare(f"grid.json#{names[0]}", f"grid.json#{names[0]}9"), "expected one such as")
 
 
-def test_the_verdict_tells_two_runs_of_an_experiment_apart_and_names_what_moved_most_either_way(
-    compare: Compare, folder: Path, snapshot: SnapshotAssertion
-) -> None:
+def test_the_verdict_names_runs_and_largest_moves(compare: Compare, folder: Path, snapshot: SnapshotAssertion) -> None:
     """The largest difference is that of tokens, then that of the hit rate; for its interval that of NDCG is."""
     scores = {NDCG: [0.8 + n / 1000 for n in range(20)], TOKENS: [900.0 + n for n in range(20)]}
     less = {NDCG: [0.4 - n / 1000 for n in range(20)], TOKENS: [400.0 + 20 * n for n in range(20)], HIT: [0.0] * 20}
@@ -161,32 +154,28 @@ def test_the_verdict_tells_two_runs_of_an_experiment_apart_and_names_what_moved_
     assert (folder / "c.md").read_text(encoding="utf-8").partition("\n\n|")[0] == snapshot
 
 
-def test_a_comment_has_the_tolerances_and_queries_that_moved_by_another_metric_than_theirs(
-    compare: Compare, folder: Path, snapshot: SnapshotAssertion
-) -> None:
+def test_a_comment_has_tolerances_and_what_moved(compare: Compare, folder: Path, snapshot: SnapshotAssertion) -> None:
     for name, hits in {"old": 1.0, "new": 0.0}.items():
         scores = {HIT: [hits] * 4 + [1.0] * 8}
         write(folder / f"{name}.json", document(scores, rows=[{"query_type": "factual"}] * 12, name=name))
     done = compare("old.json", "new.json", "--fail-on-regression", f"{NDCG}:0.02", "--markdown", "c.md")
     assert done.code == 1 and "Queries that moved, 4 of 4, by ranking/hit_rate_at_5" in done.out
     assert (folder / "c.md").read_text(encoding="utf-8") == snapshot
+    assert not {"@user", "$x$", "#1"} & set(escaped("@user costs $x$ in #1").split()), "nobody is mentioned"
     tolerated = compare("a.json", "b.json", "--fail-on-regression", f"{HIT}:0", "--fail-on-regression", f"{P95}:0")
     assert tolerated.code == 0 and "  drop +0.000," in tolerated.out
 
 
-def test_markdown_is_cut_before_github_refuses_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made, files = report_of(), [tmp_path / f"{number}.json" for number in range(3)]
+def test_markdown_is_cut_before_github_refuses_it(compare: Compare, folder: Path) -> None:
+    made, files = report_of(), [folder / f"{number}.json" for number in range(3)]
     for file, outcome in zip(files, ("SUCCESS", "FAILURE", "FAILURE"), strict=True):
-        rows = [
-            row.model_copy(update={"id": f"q{i}-{row.id}", "query": "long " * 3_000, "outcome": outcome})
-            for i in range(20)
-            for row in made.queries
-        ]
+        row = {"query": "long " * 3_000, "outcome": outcome}
+        rows = [q.model_copy(update={**row, "id": f"q{i}-{q.id}"}) for i in range(20) for q in made.queries]
         columns = {name: column * 20 for name, column in made.scores.items()}
         write(file, Report(**{**dict(made), "queries": rows, "scores": columns, "name": file.stem}).plain())
-    assert call(main, [*files, "--markdown", tmp_path / "c.md", "--quiet"], capsys).code == 0
-    written = (tmp_path / "c.md").read_text(encoding="utf-8")
-    assert len(written) <= MOST and written.endswith("more than GitHub takes\n")
+    assert compare(*files, "--markdown", "c.md", "--quiet").code == 0
+    written = (folder / "c.md").read_text(encoding="utf-8")
+    assert len(written) <= 65_536 and written.endswith("more than GitHub takes\n")
     assert all(f"{name} is worse in 1 (most: queries/pass_rate" in written for name in "12"), "every verdict is there"
 
 
@@ -215,10 +204,6 @@ def test_several_metrics_of_an_objective_are_compared_as_what_is_found(made: Rep
     first, second = (cell_report(made, cell) for cell in cells)
     found = difference(first, second, "found")
     assert [found.baseline, found.other] == pytest.approx(means)
-
-
-def test_a_comment_mentions_nobody_and_holds_no_formula() -> None:
-    assert not {"@user", "$x$", "#1"} & set(escaped("@user costs $x$ in #1").split())
 
 
 # By the door `compare`: what is paired, how scores differ, what forbids it, what moved, what is tolerated
@@ -253,8 +238,7 @@ def test_queries_are_paired_by_id_and_of_other_golden_data_those_whose_case_is_t
 
     first = of_data("1", *({"id": name} for name in "abc"))
     rows = {"id": "c"}, {"id": "b", "fingerprint": "other"}, {"id": "x"}
-    second = of_data("2", *rows)
-    pairing = pair(first, second)
+    pairing = pair(first, of_data("2", *rows))
     assert [(a.id, b.id) for a, b in pairing.rows] == [("c", "c")]
     assert (pairing.only_baseline, pairing.only_other, pairing.changed) == (("a",), ("x",), ("b",))
     assert [a.id for a, _ in pair(first, of_data("1", *rows)).rows] == ["b", "c"]
@@ -354,12 +338,8 @@ def test_verdicts_of_two_judges_are_not_compared_and_fail_a_tolerance() -> None:
 
 
 def test_settings_that_differ_are_named_by_their_place_without_those_on_which_no_score_depends() -> None:
-    first = {
-        "retriever": {"top_k": 5, "keyword": {"k1": 1.2}},
-        "name": "a",
-        "baseline": "a.json",
-        "judge": {"model": None, "cache_path": 1},
-    }
+    judge, retriever = {"model": None, "cache_path": 1}, {"top_k": 5, "keyword": {"k1": 1.2}}
+    first = {"retriever": retriever, "name": "a", "baseline": "a.json", "judge": judge}
     second = {"retriever": {"top_k": 9, "keyword": {"k1": None}}, "name": "b", "judge": {"model": None, "sample": 3}}
     assert changes(first, second) == [("retriever.top_k", 5, 9, ""), ("retriever.keyword.k1", 1.2, None, "")]
     with_judge = second | {"judge": {"model": "m", "sample": 3, "cache_path": 1}}
@@ -409,7 +389,6 @@ def test_a_drop_beyond_the_tolerance_or_unknown_is_a_regression() -> None:
         (NDCG, 0, [0.5] + NONE * 9, [0.5] + NONE * 9, True, "there is no interval"),
         (NDCG, 1, NONE, [0.5], False, "no query is scored in both"),
     ):
-        [one] = compared(
-            report({metric: baseline}), report({metric: other}), tolerances={metric: tolerance}
-        ).regressions
+        first, second = report({metric: baseline}), report({metric: other})
+        [one] = compared(first, second, tolerances={metric: tolerance}).regressions
         assert (one.passed, one.reason[: len(reason)]) == (passed, reason)

@@ -29,7 +29,6 @@ from retrievers.retriever.opened import adopt_given
 from tests.support import distances
 from tests.support.collections import index_pages
 from tests.support.collections import settings as retriever_settings
-from tests.support.command import call
 from tests.support.experiment import CASES, Experiment, load_report, make_experiment, settings
 from tests.support.indexing import write_pages
 from tests.support.loopback import Reply, Request
@@ -70,21 +69,17 @@ def test_against_itself_every_headline_metric_is_no_worse(made: Experiment, base
     assert {one.wins + one.ties + one.losses for one in part.baseline.differences} <= {0, 4, 8, 12}
 
 
-def test_a_metric_that_is_proved_worse_fails_and_one_that_is_not_passes(
-    made: Experiment, baseline: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_metric_that_is_proved_worse_alone_fails(made: Experiment, baseline: Path, command: Any) -> None:
     flags = ["--config", made.config, "--metrics", ",".join(METRICS), "--baseline", baseline]
-    done = call(main, [*flags, "--retriever.threshold", "0.9"], capsys)
+    done = command(main, *flags, "--retriever.threshold", "0.9")
     assert done.code == 1
     assert "  FAIL ranking/hit_rate_at_3 no worse, got 0.000 (proved worse than 0.750 of the" in done.out
     assert "scope/false_answer" in done.out and "FAIL scope/false_answer" not in done.out
-    assert call(main, [*flags, "--retriever.threshold", "0.9", "--no-gate"], capsys).code == 0
-    assert call(main, flags, capsys).code == 0
+    assert command(main, *flags, "--retriever.threshold", "0.9", "--no-gate").code == 0
+    assert command(main, *flags).code == 0
 
 
-def test_with_another_top_k_what_was_returned_is_compared_at_the_larger_one_as_if_nothing_followed(
-    made: Experiment, whole: Evaluation, baseline: Path
-) -> None:
+def test_results_of_two_top_k_compare_at_the_larger_one(made: Experiment, whole: Evaluation, baseline: Path) -> None:
     deep = [name for name in whole.report.scores if name.startswith("ranking/") and name.endswith("_at_3")]
     gated = set(deep) - {"ranking/precision_at_3"}
     less = settings(made, metrics=METRICS, retriever__top_k=1, baseline=str(baseline))
@@ -117,25 +112,20 @@ def test_a_top_k_that_is_no_depth_of_a_metric_is_compared_at_too(made: Experimen
     assert {"ranking/recall_at_4", "ranking/ndcg_at_4"} <= {one.metric for one in between.differences}
 
 
-def test_what_differs_besides_the_retrieval_and_what_is_not_compared_is_noted(
-    made: Experiment, baseline: Path, tmp_path: Path
-) -> None:
+def test_what_else_differs_and_what_is_not_compared_is_noted(made: Experiment, baseline: Path, tmp_path: Path) -> None:
     told = json.loads(baseline.read_text())
     told["facts"]["collection"] |= {"points": 9, "fingerprint": "another"}
     told["metrics"].pop("scope/false_answer"), told["scores"].pop("scope/false_answer")
     other = tmp_path / "other.json"
     other.write_text(json.dumps(told))
     changes = {"metrics": ("ranking/hit_rate_at_3", "scope/false_answer"), "baseline": str(other)}
-    report = evaluate(experiment=settings(made, **changes)).report
-    notes = "\n".join(report.notes)
+    notes = "\n".join(evaluate(experiment=settings(made, **changes)).report.notes)
     assert re.search(r"not as in the baseline: collection: robots, 9 points, another → robots, \d points, ", notes)
     assert "not compared with the baseline: scope/false_answer (not measured in the baseline)" in notes
     assert re.search(r"not compared with the baseline: .*ranking/ndcg_at_3.* \(not measured in this run\)", notes)
 
 
-def test_a_baseline_of_other_golden_data_is_refused_before_any_work(
-    made: Experiment, baseline: Path, tmp_path: Path
-) -> None:
+def test_a_baseline_of_other_data_is_refused_before_any_work(made: Experiment, baseline: Path, tmp_path: Path) -> None:
     other, store = tmp_path / "other.jsonl", tmp_path / "never"
     other.write_text(json.dumps({**CASES[0], "query": "another query"}) + "\n")
     changes = {"dataset__path": str(other), "baseline": str(baseline), "retriever__store__path": str(store)}
@@ -154,17 +144,11 @@ def test_a_baseline_of_other_golden_data_is_refused_before_any_work(
     ],
 )
 def test_what_goes_wrong_after_measuring_loses_no_figure(
-    made: Experiment,
-    tmp_path: Path,
-    fails: str,
-    fault: Any,
-    code: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    made: Experiment, here: Path, fails: str, fault: Any, code: int, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fails, Mock(side_effect=fault))
-    file, page = tmp_path / "report.json", tmp_path / "page.html"
-    done = call(main, ["--config", made.config, "--output", file, "--html", page], capsys)
+    file, page = here / "report.json", here / "page.html"
+    done = command(main, "--config", made.config, "--output", file, "--html", page)
     assert done.code == code and not page.exists() and "ranking/hit_rate_at_3" in done.out
     if code == 2:
         assert "File too large" in done.err
@@ -204,8 +188,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 @pytest.fixture
-def server(world: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Changing]:
-    monkeypatch.chdir(tmp_path)
+def server(world: Experiment, here: Path) -> Iterator[Changing]:
     with Changing() as server:
         index_pages(retriever_settings(store={"url": server.url}, collection="robots"), world.docs)
         yield server
@@ -224,12 +207,9 @@ def run(world: Experiment, server: QdrantServer, *arguments: str) -> tuple[int, 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda server: server.client.delete("robots", server.ids()[:2]), "points 5 → 3, content of 5 sampled points"),
-        (
-            lambda server: server.client.set_payload("robots", {"page_content": ""}, server.ids()[:1]),
-            "content of 5 sam",
-        ),
-        (lambda server: server.aliases.update(live="other"), "points 5 → 1, content of 5 sampled points"),
+        (lambda qdrant: qdrant.client.delete("robots", qdrant.ids()[:2]), "points 5 → 3, content of 5 sampled points"),
+        (lambda qdrant: qdrant.client.set_payload("robots", {"page_content": ""}, qdrant.ids()[:1]), "content of 5 "),
+        (lambda qdrant: qdrant.aliases.update(live="other"), "points 5 → 1, content of 5 sampled points"),
     ],
     ids=["deleted points", "another text", "another collection of the alias"],
 )
@@ -298,16 +278,15 @@ def git(*arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def test_the_commit_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+def test_the_commit_of_the_working_directory(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(here.parent))
     assert facts.code_commit() == "unknown"
     git("init", "-q")
     assert facts.code_commit() == "unknown"
-    (tmp_path / "file").write_text("one")
+    (here / "file").write_text("one")
     git("add", "file")
     git("commit", "-qm", "first")
     commit = git("rev-parse", "HEAD")
     assert facts.code_commit() == commit
-    (tmp_path / "file").write_text("two")
+    (here / "file").write_text("two")
     assert facts.code_commit() == f"{commit}-dirty"

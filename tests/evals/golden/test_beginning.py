@@ -23,6 +23,7 @@ from retrievers.__main__ import main as retrievers
 from retrievers.records import Chunk
 from tests.support.command import Done, call
 from tests.support.experiment import make_experiment
+from tests.support.indexing import write_pages
 from tests.support.observed import make_case
 
 Command = Callable[..., Done]
@@ -32,11 +33,8 @@ RATE = "Ask for the rate of a channel with the hz verb,\nand wait for ten second
 
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    (folder / "motors.md").write_text(f"---\ntitle: Motors\n---\n## Speed\n\n{STEPPER}\n")
-    (folder / "topics.md").write_text(f"---\ntitle: Topics\n---\n## Rates\n\n{RATE}\n")
-    return folder
+    motors, topics = f"title: Motors\n---\n## Speed\n\n{STEPPER}\n", f"title: Topics\n---\n## Rates\n\n{RATE}\n"
+    return write_pages(tmp_path / "docs", {"motors.md": f"---\n{motors}", "topics.md": f"---\n{topics}"})
 
 
 @pytest.fixture
@@ -49,9 +47,7 @@ def cases(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_a_csv_of_other_column_names(
-    golden: Command, imported: Command, tmp_path: Path, docs: Path, delimiter: str
-) -> None:
+def test_a_csv_of_other_columns(golden: Command, imported: Command, tmp_path: Path, docs: Path, delimiter: str) -> None:
     table = tmp_path / "table.csv"
     rows = [
         ["question", "truth", "answerable", "passage", "unused"],
@@ -112,9 +108,7 @@ def test_passages_are_found_where_half_of_them_stands_or_told_and_left_out(
 
 
 @pytest.mark.parametrize("kind", ["pages", "collection"])
-def test_a_passage_longer_than_a_chunk_is_found_in_its_page_whole(
-    golden: Command, imported: Command, tmp_path: Path, docs: Path, kind: str
-) -> None:
+def test_a_long_passage_is_found(golden: Command, imported: Command, tmp_path: Path, docs: Path, kind: str) -> None:
     text = f"## Speed\n\n{STEPPER}\n\n## Rates\n\n{RATE}\n\n## Ends\n\n{STEPPER[::-1]}"
     (docs / "both.md").write_text(f"---\ntitle: Both\n---\n{text}\n")
     rows = [{"user_input": "How?", "reference_contexts": [text], "split": name} for name in ("dev", "test")]
@@ -227,7 +221,6 @@ PAGES = {
     "topics": f"## Rates\n\n{ASK}\n",
     "unread": "## Nothing\n\nThis page is about something that no query asks about at all.\n",
 }
-Check = Callable[..., Done]
 Row = dict[str, Any]
 
 
@@ -252,15 +245,12 @@ DOUBTFUL[6]["evidence"].append({"source_url": "/docs/again", "heading": "Speed"}
 
 @pytest.fixture
 def pages(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    for name, text in PAGES.items():
-        (folder / f"{name}.md").write_text(f"---\ntitle: {name}\n---\n{text}")
-    return folder
+    texts = {f"{name}.md": f"---\ntitle: {name}\n---\n{text}" for name, text in PAGES.items()}
+    return write_pages(tmp_path / "docs", texts)
 
 
 @pytest.fixture
-def check(golden: Check, tmp_path: Path, pages: Path) -> Check:
+def check(golden: Command, tmp_path: Path, pages: Path) -> Command:
     def checked(*rows: Row, flags: tuple[str | Path, ...] = ("--docs", pages)) -> Done:
         file = tmp_path / "checked.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -269,7 +259,7 @@ def check(golden: Check, tmp_path: Path, pages: Path) -> Check:
     return checked
 
 
-def test_every_doubt_is_told_with_its_queries(check: Check, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_every_doubt_is_told_with_its_queries(check: Command, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     for name, flags in {"with pages": {}, "alone": {"flags": ()}}.items():
         done = check(*DOUBTFUL, **flags)
         assert (done.code, done.err) == (0, "")
@@ -279,9 +269,7 @@ def test_every_doubt_is_told_with_its_queries(check: Check, tmp_path: Path, snap
     assert copied_share("机器人是", "这里机器人是什么") == 1
 
 
-def test_evidence_is_looked_for_in_a_collection_which_an_experiment_makes(
-    check: Check, pages: Path, tmp_path: Path
-) -> None:
+def test_evidence_is_sought_in_a_collection_an_experiment_makes(check: Command, pages: Path, tmp_path: Path) -> None:
     good, config = case("a", "how quick?", STEPPER, "motors"), tmp_path / "mine.yaml"
     flags = ("--config", config)
     config.write_text("retriever: {collection: mine, store: {path: store}}\n")
@@ -296,12 +284,11 @@ def test_evidence_is_looked_for_in_a_collection_which_an_experiment_makes(
     assert check(good, flags=("--quiet",)) == Done(0, "", "")
 
 
-def test_reports_tell_what_is_never_found(check: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_tell_what_is_never_found(check: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     world, report = make_experiment(tmp_path / "world"), tmp_path / "report.json"
     flags = ["--config", world.config, "--output", report, "--no-gate", "--metrics", "ranking/*"]
     assert call(run, flags, capsys).code == 0
-    rows = [json.loads(line) for line in world.golden.read_text().splitlines()]
-    done = check(*rows, flags=("--report", report))
+    done = check(*[json.loads(line) for line in world.golden.read_text().splitlines()], flags=("--report", report))
     written = [row for row in json.loads(report.read_text())["queries"] if row["in_scope"]]
     lost = [row["id"] for row in written if row["first_relevant"] is None]
     assert f"{len(lost)} of {len(written)} queries have no relevant chunk among the candidates of 1 run" in done.out

@@ -117,9 +117,7 @@ def test_what_contradicts_the_golden_data_is_named_and_changes_nothing(label: Co
         done = label([given("a", 0), given("b", 0), given("c", 0)], "--write", case=written(golden))
 
 
-def test_a_spreadsheet_is_read_without_its_formulas_and_empty_grades(
-    label: Command, golden: Path, tmp_path: Path
-) -> None:
+def test_a_spreadsheet_is_read_without_formulas_and_empty_grades(label: Command, golden: Path, tmp_path: Path) -> None:
     with (tmp_path / "bob.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()

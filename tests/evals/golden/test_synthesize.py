@@ -88,9 +88,7 @@ def test_what_fails_a_check_is_dropped_with_its_reason(
     assert len(written(tmp_path)) == kept
 
 
-def test_dropped_queries_are_replaced_by_ones_to_further_passages_and_nothing_is_bought_twice(
-    synthesize: Synthesize, tmp_path: Path
-) -> None:
+def test_dropped_queries_are_replaced_and_nothing_is_bought_twice(synthesize: Synthesize, tmp_path: Path) -> None:
     def copies_some(schema: str, prompt: str) -> Any:
         passage = PASSAGE.findall(prompt)[0][2] if schema == "DraftCase" else ""
         return (copies if len(passage) % 2 else well)(schema, prompt)
@@ -107,9 +105,7 @@ def test_dropped_queries_are_replaced_by_ones_to_further_passages_and_nothing_is
         assert (len(model.chats), written(tmp_path)) == (bought, cases)
 
 
-def test_more_of_a_type_leave_the_first_as_they_are_and_begin_at_other_passages(
-    synthesize: Synthesize, tmp_path: Path
-) -> None:
+def test_more_of_a_type_keep_the_first_and_begin_at_other_passages(synthesize: Synthesize, tmp_path: Path) -> None:
     with WritingModel() as model:
         assert synthesize(model, "--out-of-scope", "3").code == 0
         assert [(row["in_scope"], row["query_type"]) for row in written(tmp_path)] == [(False, "near_domain")] * 3
@@ -125,9 +121,7 @@ def test_more_of_a_type_leave_the_first_as_they_are_and_begin_at_other_passages(
 
 
 @pytest.mark.parametrize("text", ["The passage looks useful.", "", '{"answer": 42}'], ids=["prose", "empty", "keys"])
-def test_a_model_without_a_usable_answer_or_refusing_its_key_writes_no_file(
-    synthesize: Synthesize, tmp_path: Path, text: str
-) -> None:
+def test_no_usable_answer_or_a_refused_key_writes_no_file(synthesize: Synthesize, tmp_path: Path, text: str) -> None:
     with WritingModel(lambda *_: text) as model:
         done = synthesize(model, "--per-type", "factual=4")
         assert done.code == 2 and "dropped 4: the model gave no usable answer" in done.out
@@ -139,9 +133,7 @@ def test_a_model_without_a_usable_answer_or_refusing_its_key_writes_no_file(
     assert not (tmp_path / "golden.jsonl").exists()
 
 
-def test_a_spent_budget_keeps_what_is_finished_and_the_next_run_buys_the_rest(
-    synthesize: Synthesize, tmp_path: Path
-) -> None:
+def test_a_spent_budget_keeps_what_is_done_and_the_next_buys_the_rest(synthesize: Synthesize, tmp_path: Path) -> None:
     with WritingModel() as model:
         few = ["--judge.max-concurrency", "1"]
         done = synthesize(model, "--judge.budget.calls", "12", *few)
@@ -172,11 +164,14 @@ def test_queries_to_a_collection(synthesize: Synthesize, tmp_path: Path, handboo
 
 
 def test_bad_input_is_refused_before_any_call_and_no_file_is_replaced_unasked(
-    golden: Synthesize, synthesize: Synthesize, tmp_path: Path, snapshot: SnapshotAssertion
+    golden: Synthesize, synthesize: Synthesize, tmp_path: Path, handbook: Path, snapshot: SnapshotAssertion
 ) -> None:
     refused = [f"--per-type={given}" for given in ("factul=3", "factual", "factual=0", "factual=1,factual=2")]
+    where = ["--store.path", str(tmp_path / "store"), "--collection", "mine"]
+    assert retrievers(["index", str(handbook / "docs" / "module-0-foundations"), *where, "--quiet"]) == 0
     with WritingModel() as model:
         done = [synthesize(model, flag) for flag in (*refused, "--docs=/nowhere", "--judge.model=nope")]
+        done.append(synthesize(model, *where, "--metadata.text-key", "body"))
         (tmp_path / "golden.jsonl").write_text("mine")
         done.append(synthesize(model))
         assert model.chats == []
@@ -184,15 +179,6 @@ def test_bad_input_is_refused_before_any_call_and_no_file_is_replaced_unasked(
     done.append(golden("synthesize", "--docs", tmp_path, "--out", tmp_path / "g.jsonl"))
     assert [each.err.replace(str(tmp_path), "FOLDER") for each in done] == snapshot
     assert {each.code for each in done} == {2}
-
-
-def test_a_collection_whose_text_is_under_another_key(synthesize: Synthesize, tmp_path: Path, handbook: Path) -> None:
-    where = ["--store.path", str(tmp_path / "store"), "--collection", "mine"]
-    assert retrievers(["index", str(handbook / "docs" / "module-0-foundations"), *where, "--quiet"]) == 0
-    with WritingModel() as model:
-        done = synthesize(model, *where, "--metadata.text-key", "body")
-    assert (done.code, model.chats) == (2, [])
-    assert " chunks holds text; text is expected under payload key 'body'" in done.err
 
 
 # The checks that need no model

@@ -1,6 +1,7 @@
 """The choice of a cell, from scores and from a grid: by hand, by brute force, and what is said of it."""
 
 from dataclasses import replace
+from functools import partial
 from math import sqrt
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from evals.stats import intervals as stats
 
 Floats = NDArray[np.float64]
 NAN = float("nan")
+choose = partial(grid_choice.choose, margin=0.02, seed=0, proof=None)
 
 
 def shares(values: object, **others: object) -> ObjectiveScores:
@@ -39,14 +41,6 @@ def cells(cost: object, *, allowed: object = True, threshold: object = 0.0) -> C
 
 def chosen(values: object, cost: object, *, margin: float = 0.02, **others: object) -> Choice:
     return choose(shares(values), cells(cost, **others), margin=margin, seed=1)
-
-
-def choose(scores: ObjectiveScores, rivals: Cells, *, margin: float = 0.02, seed: int = 0, proof: Any = None) -> Choice:
-    return grid_choice.choose(scores, rivals, margin=margin, seed=seed, proof=proof)
-
-
-def is_proved(found: Choice) -> bool:
-    return found.recommended.is_within(found.margin)
 
 
 def graded(queries: int, count: int, seed: int = 0) -> Floats:
@@ -74,17 +68,15 @@ def test_a_choice_has_its_standings_set_and_recommendation() -> None:
     below = [standing.value - found.best.value for standing in found.standings]
     assert below == pytest.approx([0, -0.001, -0.6 * BASE.mean()])
     assert [standing.cell for standing in found.best_set] == [3, 1]
-    assert (found.recommended.cell, is_proved(found)) == (1, True)
+    assert found.recommended.cell == 1 and found.recommended.is_within(found.margin)
     assert -0.02 <= (found.recommended.lower or -1) < -0.001
     assert (found.n, found.dropped) == (1_000, 0)
     for standing in found.standings:
         alone = stats.mean_interval(values[:, standing.cell].tolist(), shares=True)
         assert (standing.interval.low, standing.interval.high) == pytest.approx((alone.low, alone.high))
-    without = chosen(values, cost, allowed=[True, True, False, False])
-    assert {standing.cell for standing in without.standings} == {0, 1}
+    assert {standing.cell for standing in chosen(values, cost, allowed=[True, True, False, False]).standings} == {0, 1}
     order = [2, 0, 3, 1]
-    other = chosen(values[:, order], np.array(cost)[order])
-    assert [order[standing.cell] for standing in other.standings] == [3, 1, 0]
+    assert [order[standing.cell] for standing in chosen(values[:, order], np.array(cost)[order]).standings] == [3, 1, 0]
     assert chosen(values, cost) == found
 
 
@@ -113,8 +105,7 @@ def test_the_set_is_that_of_a_plain_step_down_with_a_loss_not_seen(count: int, s
         if not out or len(left) == 1:
             break
     found = {cell for standing in chosen(values, np.arange(count)).best_set for cell in standing.members}
-    near = sum(abs(lead) < 0.002 for lead in sure)
-    assert len(found ^ set(left)) <= near
+    assert len(found ^ set(left)) <= sum(abs(lead) < 0.002 for lead in sure)
 
 
 def test_of_cheaper_cells_within_the_margin_the_cheapest_is_recommended_and_of_these_the_best() -> None:
@@ -153,13 +144,12 @@ def test_who_may_be_the_best_for_users_is_taken_as_given() -> None:
 
 @given(st.integers(0, 10_000), st.integers(1, 40), st.integers(1, 8), st.sampled_from([9, 1, 0]))
 def test_it_always_names_a_cell_and_a_reason(seed: int, queries: int, count: int, digits: int) -> None:
-    values = np.round(graded(queries, count, seed), digits)
-    found = chosen(values, np.random.default_rng(seed).integers(1, 4, count))
+    found = chosen(np.round(graded(queries, count, seed), digits), np.random.default_rng(seed).integers(1, 4, count))
     assert found.recommended in found.standings and found.best in found.best_set
     assert found.recommended.cost <= found.best.cost
     assert sorted(m for s in found.standings for m in s.members) == list(range(count))
     assert all(s.value <= found.best.value + 1e-9 for s in found.standings)
-    assert found.recommended is found.best or is_proved(found)
+    assert found.recommended is found.best or found.recommended.is_within(found.margin)
     assert {standing.lower is None for standing in found.standings} == {queries < 10}
     assert reason(found) and f"Reason: {reason(found)}" in explain(found, str, is_set_told=False)
 

@@ -24,7 +24,6 @@ from evals.stats.abstention import Signal, promise
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
 from retrievers.retriever.opened import open_retriever
-from tests.support.command import call
 from tests.support.experiment import Experiment, make_experiment, settings
 from tests.support.grid_world import METRICS, measured
 from tests.support.stored_reports import stored
@@ -39,10 +38,6 @@ def scores(query: str) -> list[float]:
     return sorted((float(np.float32(score)) for score in made), reverse=True)  # as they are kept
 
 
-def find(query: str) -> list[Any]:
-    return list(zip(DOCUMENTS, scores(query), strict=True))
-
-
 def golden(outside: int) -> list[dict[str, Any]]:
     inside = ({"id": f"i{n}", "query": f"in {n}", "relevant_ids": ["c1", "c3"]} for n in range(30))
     return [*inside, *({"id": f"o{n}", "query": f"out {n}", "in_scope": False} for n in range(outside))]
@@ -51,14 +46,13 @@ def golden(outside: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("rate", [0.5, 0.1])
 def test_every_cell_has_the_threshold_that_the_best_scores_promise(rate: float) -> None:
     """That it is the lowest whose exact limit is within the rate: tests/evals/stats/test_stats.py."""
-    experiment = ExperimentConfig.load(None, {"threshold.false_answer": rate, "metrics": ["scope/*", "ranking/*"]})
-    found = sweep(find, golden(40), top_k=[1, 5], experiment=experiment)
+    wanted = ExperimentConfig.load(None, {"threshold.false_answer": rate, "metrics": ["scope/*", "ranking/*"]})
+    found = sweep(lambda q: [*zip(DOCUMENTS, scores(q), strict=True)], golden(40), top_k=[1, 5], experiment=wanted)
     inside, outside = ([scores(f"{kind} {n}")[0] for n in range(count)] for kind, count in (("in", 30), ("out", 40)))
     expected, grid = promise(inside, outside, rate, scale="cosine", among=1), found.report.grid
     assert grid is not None and expected.threshold is not None
     assert grid.cells.threshold == [expected.threshold] * 2
-    wrong = sum(each >= expected.threshold for each in outside) / 40
-    assert grid.metrics["scope/false_answer"].mean == [wrong] * 2
+    assert grid.metrics["scope/false_answer"].mean == [sum(each >= expected.threshold for each in outside) / 40] * 2
     assert any(expected.statement in note for note in found.report.notes)
     assert found.report.config["retriever"]["threshold"] == expected.threshold
 
@@ -69,43 +63,39 @@ OUTSIDE = [{"id": f"o{n}", "query": f"recipe number {n}", "in_scope": False} for
 QUIET = ("--tracking.enabled", "false", "--no-gate", "--metrics", "scope/*")
 
 
-def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again_on_it_unless_flags_name_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    made = make_experiment(tmp_path)
+def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again(here: Path, command: Any) -> None:
+    made = make_experiment(here)
     lines = [json.loads(text) for text in made.golden.read_text(encoding="utf-8").splitlines()]
     made.write_golden([{**case, "split": "dev"} for case in [*lines, *OUTSIDE]] + [{**OUTSIDE[0], "id": "other"}])
     flags = ["--config", str(made.config), *QUIET]
     fit = ["--dataset.split", "dev", "--threshold.false-answer", "0.5", "--export", "r.yaml", "--quiet"]
     assert main([*flags, *fit]) == 0
-    file, first = tmp_path / "r.yaml", (tmp_path / "r.yaml").read_text(encoding="utf-8")
+    file, first = here / "r.yaml", (here / "r.yaml").read_text(encoding="utf-8")
     fit = json.loads(first.splitlines()[0].removeprefix("# fitted: "))
-    assert fit["dataset"] == {"path": str(tmp_path / "golden.jsonl"), "split": "dev"}
+    assert fit["dataset"] == {"path": str(here / "golden.jsonl"), "split": "dev"}
     assert fit["false_answer"] == 0.5 and fit["threshold"] == yaml.safe_load(first)["threshold"]
     again = ("--refit", "r.yaml")
     for experiment in (QUIET, flags):  # the experiment names all splits
-        out = call(main, [*experiment, *again], capsys).out
+        out = command(main, *experiment, *again).out
         assert f"r.yaml: threshold {fit['threshold']} as before" in out
         assert "--refit r.yaml" in out.partition("Next: ")[2]
     less = [*again, "--retriever.top-k", "2"]
-    said = call(main, [*QUIET, *less, "--limit", "17", "--export", "b.yaml"], capsys).out.splitlines()[-1]
+    said = command(main, *QUIET, *less, "--limit", "17", "--export", "b.yaml").out.splitlines()[-1]
     assert said.startswith("b.yaml: threshold")
     assert "dataset.limit None → 17" in said and "retriever.top_k 3 → 2" in said
-    assert yaml.safe_load((tmp_path / "b.yaml").read_text(encoding="utf-8"))["top_k"] == 2
+    assert yaml.safe_load((here / "b.yaml").read_text(encoding="utf-8"))["top_k"] == 2
     gated = [one for one in QUIET if one != "--no-gate"]
-    failed = call(main, [*gated, *less, "--criteria", "{scope/false_answer: '< 0'}"], capsys)
+    failed = command(main, *gated, *less, "--criteria", "{scope/false_answer: '< 0'}")
     assert failed.code == 1 and "r.yaml: left as it was, as the run did not pass" in failed.out
     assert file.read_text(encoding="utf-8") == first
-    both = call(main, [*QUIET, *again, "--retriever.threshold", "0.3"], capsys)
+    both = command(main, *QUIET, *again, "--retriever.threshold", "0.3")
     file.write_text(first.split("\n", 1)[1], encoding="utf-8")
-    bare = call(main, [*QUIET, *again], capsys)
+    bare = command(main, *QUIET, *again)
     assert (both.code, "retriever.threshold" in both.err) == (bare.code, "# fitted:" in bare.err) == (2, True)
 
 
 THRESHOLDS = {"bm25": [0, 0.2, 0.5, 1, 2], "known_words": [0, 0.4, 0.5, 0.75, 1], "rerank": [0, 0.2, 0.4, 0.6, 0.9]}
-SCORER = {"model": "python:tests.support.rerankers:Scorer"}
-RERANKED = {"rerank": "cross-encoder", "cross_encoder": SCORER}
+RERANKED = {"rerank": "cross-encoder", "cross_encoder": {"model": "python:tests.support.rerankers:Scorer"}}
 
 
 def experiment(world: Experiment, signal: str, on: str = "each", **changes: Any) -> ExperimentConfig:
@@ -168,6 +158,5 @@ def test_the_first_line_says_that_the_score_does_not_separate(snapshot: Snapshot
     for signals in ((separates, far), (cosine, far), (cosine, near), (final, far), (final, separates)):
         grid = report.grid.model_copy(update={"signals": signals})
         told.append(decision_section(report, grid, report.grid.decision, report.grid.choice).lines[0].parts[0].text)
-        page = unescape(render_page(report.model_copy(update={"grid": grid})))
-        assert told[-1] in page or signals[0].separates
+        assert told[-1] in unescape(render_page(report.model_copy(update={"grid": grid}))) or signals[0].separates
     assert told == snapshot

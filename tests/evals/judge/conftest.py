@@ -5,13 +5,14 @@ import pytest
 
 from evals.judge import asking
 from tests.support.chat_server import ChatServer
-from tests.support.judged import ORACLE, PROTOCOLS
+from tests.support.judged import ENTITIES, LABELS, ORACLE, PROTOCOLS
+from tests.support.judging import Oracle
 
 
 @pytest.fixture(params=PROTOCOLS)
 def server(request: pytest.FixtureRequest) -> Iterator[ChatServer]:
     kind: type[ChatServer] = request.param
-    with kind(ORACLE) as running:
+    with kind(Oracle({**LABELS, **ORACLE.labels}, ENTITIES)) as running:
         yield running
 
 

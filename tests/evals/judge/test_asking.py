@@ -61,16 +61,11 @@ class Asked(NamedTuple):
 
 
 def asked(
-    server: ChatServer,
-    *batches: list[str],
-    fault: ChatFault | str | None = None,
-    when: dict[str, Any] | None = None,
-    schema: Any = None,
-    **changes: Any,
+    server: ChatServer, *batches: list[str], fault: ChatFault | str | None = None, when: Any = None, **changes: Any
 ) -> Asked:
-    before, own = len(server.chats), {"schema": schema} if schema else {}
+    before = len(server.chats)
     with engine(server, **changes) as judge, server.faulty(fault, **when or {}) if fault else nullcontext():
-        said = ask(judge, *batches, **own)
+        said = ask(judge, *batches)
     return Asked(said, verdicts(said), judge.account.usage, judge.fatal, server.chats[before:])
 
 
@@ -224,9 +219,7 @@ def test_a_request_without_an_answer_is_held_against_it_and_a_refused_one_costs_
     ],
     ids=["cut", "refusal", "filtered", "verdict 7"],
 )
-def test_what_is_no_verdict_is_repaired_once_and_then_a_failure_with_its_cause(
-    server: ChatServer, fault: ChatFault | str, cause: str
-) -> None:
+def test_what_is_no_verdict_is_repaired_once_then_fails(server: ChatServer, fault: ChatFault | str, cause: str) -> None:
     run = asked(server, [USEFUL], fault=fault, when=FIRST)
     first, again = (chat.prompt for chat in run.sent)
     assert run.verdicts == [1] and again.startswith(first) and "Your last answer could not be used: " in again
@@ -247,11 +240,8 @@ def test_a_server_without_json_mode_is_found_out_by_one_request(server: ChatServ
 
 
 @pytest.mark.parametrize(("fault", "before"), [("refusal", 0), ("refusal", 20), ("401", 10)])
-def test_a_judge_that_gives_no_verdicts_any_more_is_soon_asked_no_more(
-    server: ChatServer, fault: str, before: int
-) -> None:
-    later = {"calls": range(before + 1, 1000)}
-    run = asked(server, TEXTS[:100], fault=fault, when=later, max_concurrency=4)
+def test_a_judge_that_gives_no_more_verdicts_is_soon_asked_no_more(server: ChatServer, fault: str, before: int) -> None:
+    run = asked(server, TEXTS[:100], fault=fault, when={"calls": range(before + 1, 1000)}, max_concurrency=4)
     assert run.verdicts.count(0) == before and run.fatal is None
     assert before + FAILURES_IN_A_ROW <= len(run.sent) <= before + FAILURES_IN_A_ROW + 8
     assert "failed 32 times in a row, at last: " in run.usage.stopped
@@ -267,9 +257,7 @@ def test_failures_among_answers_end_nothing(server: ChatServer) -> None:
     assert (len(run.sent), run.verdicts.count(0), run.fatal, run.usage.stopped) == (10, 9, None, "")
 
 
-def test_faults_of_several_kinds_are_attempts_together_a_repair_follows_any_and_each_is_logged(
-    server: ChatServer, caplog: Any
-) -> None:
+def test_faults_of_all_kinds_are_attempts_together_logged_and_repaired(server: ChatServer, caplog: Any) -> None:
     with caplog.at_level(logging.INFO, "evals"), server.faulty("prose", {2}):
         assert asked(server, [USEFUL], fault="500", when=FIRST, later=True).verdicts == [1]
     told = [(record.stage, record.attempt) for record in caplog.records if "trying again" in record.message]
@@ -301,11 +289,6 @@ MANY = [observe("pose", ["topic", "forward"], query=f"How {n}?", id=f"q{n}") for
 BROKEN = Failure(type="Timeout", message="no answer in time")
 
 
-@pytest.fixture
-def knowing(server: ChatServer) -> None:
-    server.oracle = oracle()
-
-
 def judged(server: ChatServer, *observations: Observation, metrics: Any = ALL, **settings: Any) -> Judging:
     with judge_of(server, **settings) as judge:
         return judge.judge(metrics, observations or RUN)
@@ -318,7 +301,6 @@ def useful(said: Judging) -> dict[tuple[str, str], int | str]:
     }
 
 
-@pytest.mark.usefixtures("knowing")
 def test_all_that_the_metrics_need_is_asked_once_and_kept(server: ChatServer, file: Path) -> None:
     told: list[tuple[int, int]] = []
     with judge_of(server, told=lambda done, total, usage: told.append((done, total))) as judge:
@@ -342,7 +324,6 @@ def test_all_that_the_metrics_need_is_asked_once_and_kept(server: ChatServer, fi
     assert len(server.chats) == CALLS + 1 + 2 + 1  # recall, both ratings, entities of the joined texts; no chunk
 
 
-@pytest.mark.usefixtures("knowing")
 def test_a_budget_ends_between_queries_in_judging_order(server: ChatServer) -> None:
     said = judged(server, *RUN[:2], metrics=[PRECISION], budget={"calls": 3}, max_concurrency=1)
     first, other = judging_order((o.case for o in RUN[:2]), 0)
@@ -350,10 +331,7 @@ def test_a_budget_ends_between_queries_in_judging_order(server: ChatServer) -> N
     assert unjudged == {other} != {first}
 
 
-@pytest.mark.usefixtures("knowing")
-def test_judging_again_is_bought_once_as_well_and_a_key_revoked_before_it_leaves_the_first(
-    server: ChatServer, file: Path
-) -> None:
+def test_judging_again_is_bought_once_too_and_a_revoked_key_leaves_the_first(server: ChatServer, file: Path) -> None:
     judged(server, store=file)
     server.requests.clear()
     server.oracle = oracle(false_useless=1.0)
@@ -377,9 +355,7 @@ def test_judging_again_is_bought_once_as_well_and_a_key_revoked_before_it_leaves
 
 @pytest.mark.parametrize("metric", ALL)
 @pytest.mark.parametrize("reason", [BROKEN, Unscored(reason="spent", missing=True)], ids=["failed", "spent"])
-def test_a_question_without_an_answer_says_why_also_where_ragas_averages_the_others(
-    metric: str, reason: Failure | Unscored
-) -> None:
+def test_a_question_without_an_answer_says_why_where_ragas_averages(metric: str, reason: Failure | Unscored) -> None:
     [task] = tasks([metric], [observe("pose", ["forward"])])
     complete = Known(oracle())
     asyncio.run(grade(task, complete))
@@ -408,7 +384,6 @@ def planned(server: ChatServer, run: Any = PLANNED, metrics: Any = ALL, **settin
         return judge.plan(metrics, run, run[:2], seed=0)
 
 
-@pytest.mark.usefixtures("knowing")
 def test_price_and_time_are_those_of_the_settings_and_what_the_budget_leaves_out_is_said(server: ChatServer) -> None:
     unpriced, prices = planned(server), {f"{settings(server).model}": PRICE}
     whole, tokens = unpriced.total, unpriced.total.tokens_in + unpriced.total.tokens_out

@@ -4,6 +4,8 @@ import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from evals.judge.judge import Judge
 from evals.judge.tasks import PRECISION
 from evals.judge.verdicts import ChunkVerdict
 from tests.support.chat_server import KEYS, MODEL, ChatServer, OpenAIChatServer
+from tests.support.command import refusal
 from tests.support.judged import RIGHT, observe, oracle, prompt, settings
 
 USEFUL, USELESS = '{"reason": "", "verdict": 1}', '{"reason": "", "verdict": 0}'
@@ -68,16 +71,10 @@ REFUSED = (
 )  # fmt: skip
 
 
-def test_a_model_that_cannot_be_had_is_refused_with_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
-) -> None:
+def test_a_model_that_cannot_be_had_is_refused(monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion) -> None:
     for extra in ("anthropic", "ollama"):
         monkeypatch.setitem(sys.modules, f"langchain_{extra}", None)
-    told = {}
-    for model in REFUSED:
-        with pytest.raises(JudgeError) as caught:
-            make(model)
-        told[model] = str(caught.value)
+    told = {model: refusal(JudgeError, make, model) for model in REFUSED}
     assert told == snapshot
     assert {said.count("judge.model") for said in told.values()} == {1}
     with pytest.raises(JudgeError, match="expected it in MINE, which is not set"):
@@ -99,19 +96,14 @@ def test_keys_are_those_under_which_verdicts_are_stored() -> None:
 
 
 def judged(file: Path, env: Mapping[str, str] | None = None, **values: Any) -> tuple[int, int]:
-    judge = Judge.open(JudgeConfig.model_validate({"cache_path": file, **values}), env or {})
-    try:
+    with closing(Judge.open(JudgeConfig.model_validate({"cache_path": file, **values}), env or {})) as judge:
         said = judge.judge([PRECISION], [observe("pose", ["forward"])])
-    finally:
-        judge.close()
     verdict = said.verdicts["pose", "forward"]
     assert isinstance(verdict, ChunkVerdict)
     return verdict.verdict, said.usage.calls
 
 
-def test_a_class_of_the_users_is_a_judge_if_it_tells_its_parameters(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_class_that_tells_parameters_is_a_judge(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "two_judges.py").write_text(FACTORY)
     monkeypatch.syspath_prepend(tmp_path)
     for said, expected in ((USEFUL, (1, 1)), (USELESS, (0, 1)), (USEFUL, (1, 0))):
@@ -122,13 +114,9 @@ def test_a_class_of_the_users_is_a_judge_if_it_tells_its_parameters(
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_BASE", "OPENAI_BASE_URL"])
-def test_another_address_in_the_environment_is_another_judge(
-    name: str, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with (
-        OpenAIChatServer(oracle(), models=("m",)) as right,
-        OpenAIChatServer(oracle(false_useless=1.0), models=("m",)) as wrong,
-    ):
+def test_an_address_in_the_environment_is_another_judge(name: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    serving = partial(OpenAIChatServer, models=("m",))
+    with serving(oracle()) as right, serving(oracle(false_useless=1.0)) as wrong:
         for server, expected in ((right, (1, 1)), (wrong, (0, 1)), (right, (1, 0))):
             monkeypatch.setenv(name, server.base_url)
             assert judged(file, {"OPENAI_API_KEY": server.key}, model="openai:m") == expected
@@ -173,11 +161,8 @@ NO_VERDICTS: list[tuple[Any, str, str]] = [
 
 
 def test_what_is_no_verdict_says_why(snapshot: SnapshotAssertion) -> None:
-    told = []
-    for schema, text, finish in NO_VERDICTS:
-        with pytest.raises(MalformedError) as caught:
-            read_verdict(Answer(text=text, finish=finish), schema, "")
-        told.append(str(caught.value))
+    answers = [(Answer(text=text, finish=finish), schema) for schema, text, finish in NO_VERDICTS]
+    told = [refusal(MalformedError, read_verdict, answer, schema, "") for answer, schema in answers]
     assert told == snapshot
     assert max(map(len, told)) < 400
 

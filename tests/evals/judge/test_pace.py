@@ -80,9 +80,7 @@ def bucket(calls: int, seconds: float) -> Server:
 @pytest.mark.parametrize("is_told", [True, False], ids=["told", "untold"])
 @pytest.mark.parametrize("limited", [windows, bucket])
 @pytest.mark.parametrize(("at_once", "latency"), [(1, 0.03), (4, 0.2), (16, 0.03), (16, 1.0)])
-def test_sixty_a_minute_are_had_in_little_more_than_the_ideal(
-    limited: Callable[[int, float], Server], at_once: int, latency: float, is_told: bool
-) -> None:
+def test_sixty_a_minute_take_little_more_than_ideal(limited: Any, at_once: int, latency: float, is_told: bool) -> None:
     """The first minute's calls come at once, the others over the next minute.
 
     At most a seventh more where the server tells how long to wait, else a fifth.

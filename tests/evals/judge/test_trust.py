@@ -71,8 +71,7 @@ def test_intervals_are_of_queries_that_have_the_label() -> None:
     for one in (found.accuracy, found.kappa):
         assert one.value is not None and one.ci_low is not None and one.ci_high is not None
         assert one.ci_low < one.value < one.ci_high
-    without = agreed(rows[:-3])
-    assert without.kappa.note == "not computable: chunks labelled 1 in only 9 queries, 10 are needed"
+    assert agreed(rows[:-3]).kappa.note == "not computable: chunks labelled 1 in only 9 queries, 10 are needed"
 
 
 def test_full_agreement_counts_each_query_once() -> None:
@@ -107,13 +106,8 @@ def test_failures_are_counted_and_leave_bounds_open() -> None:
 
 
 def test_disagreements_begin_with_the_query_that_has_most_and_the_chunk_that_is_labelled() -> None:
-    found = agreed(
-        [
-            *judged("one", [(0, 0), (1, 0)]),
-            *judged("three", [(1, 0), (1, 1), (0, 1), (1, 0)]),
-            *judged("also one", [(0, 1)]),
-        ]
-    ).disagreements
+    three = judged("three", [(1, 0), (1, 1), (0, 1), (1, 0)])
+    found = agreed([*judged("one", [(0, 0), (1, 0)]), *three, *judged("also one", [(0, 1)])]).disagreements
     places = [f"{row.query_id} {row.chunk_id}" for row in found]
     assert places == ["three c2", "three c0", "three c3", "also one c0", "one c1"]
     assert (found[0].label, found[0].reason) == (1, "because three c2")
@@ -144,9 +138,7 @@ def rows_of(table: Floats) -> list[Row]:
 @pytest.mark.parametrize("queries", [20, 66, 225])
 @pytest.mark.parametrize("correlation", [0.1, 0.3])
 @pytest.mark.parametrize(("hit", "false"), [(0.85, 0.1), (0.97, 0.03)])
-def test_intervals_hold_the_truth_of_correlated_verdicts(
-    queries: int, correlation: float, hit: float, false: float
-) -> None:
+def test_intervals_hold_for_correlated_verdicts(queries: int, correlation: float, hit: float, false: float) -> None:
     """Of 300 samples each 91% to 100%; Wilson's interval of verdicts taken for independent holds as few as 75%."""
     rng = np.random.default_rng(queries)
     right, over, missed, rejected = drawn(rng, 400_000, 0.3, hit, false, correlation).sum(axis=0)
@@ -169,27 +161,15 @@ IDS = [f"q{number:03}" for number in range(130)]
 ORDER = judging_order((make_case(key) for key in IDS), 0)
 
 
-def observations(
-    labelled: Mapping[str, Mapping[str, int]], grades: Mapping[str, Any] | None = None
-) -> list[Observation]:
-    return [
-        observe(
-            results("a", "b"),
-            {"a": 1} if grades is None else grades[key],
-            case=make_case(key, reference_answer="r", human_verdicts=dict(labelled.get(key, {}))),
-        )
-        for key in IDS
-    ]
+def observations(labelled: Mapping[str, Any], grades: Mapping[str, Any] | None = None) -> list[Observation]:
+    cases = [make_case(key, reference_answer="r", human_verdicts=dict(labelled.get(key, {}))) for key in IDS]
+    return [observe(results("a", "b"), grades[case.id] if grades else {"a": 1}, case=case) for case in cases]
 
 
 def said(model: str, useful: Mapping[str, int], drawn: Sequence[str] | None = None, **values: Any) -> Judging:
     """A judge that finds the first chunk of a query useful or not, and the second useless."""
-    keys = IDS if drawn is None else drawn
-    verdicts = {
-        (key, chunk): ChunkVerdict(verdict=useful[key] if chunk == "a" else 0, reason="")
-        for key in keys
-        for chunk in ("a", "b")
-    }
+    found = [((key, chunk), useful[key] * (chunk == "a")) for key in drawn or IDS for chunk in "ab"]
+    verdicts = {chunk: ChunkVerdict(verdict=verdict, reason="") for chunk, verdict in found}
     return judging(model=model, verdicts=verdicts, drawn=None if drawn is None else frozenset(drawn), **values)
 
 
@@ -213,8 +193,7 @@ def test_their_mean_is_corrected_by_a_judge_of_all_queries_by_the_definition() -
         mean = corrected(said("small", SMALL), observations(people(ORDER[:n])))
         own = np.array([[float(TRUE[key])] for key in ORDER[:n]])
         proxy = np.array([[float(SMALL[key])] for key in ORDER])
-        weight = shrunk_weight(own, proxy[:n])
-        expected = own.mean() + weight * (proxy.mean() - proxy[:n].mean())
+        expected = own.mean() + shrunk_weight(own, proxy[:n]) * (proxy.mean() - proxy[:n].mean())
         assert mean.value == pytest.approx(expected, abs=1e-8) and mean.n == n
         assert mean.ci_low is not None and mean.ci_high is not None and mean.ci_low < expected < mean.ci_high
 

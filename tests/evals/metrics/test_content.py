@@ -16,21 +16,12 @@ from rapidfuzz.distance import Levenshtein
 
 from evals.cases.pages import SourcePages
 from evals.collect.observations import Observation, Unscored
+from evals.metrics import METRICS
 from evals.metrics.declaration import summarise
 from evals.metrics.metadata import SAMPLE, usual_in, wrong_fields
 from evals.metrics.results import NO_CHUNKS
 from retrievers.records import Chunk
-from tests.support.observed import (
-    make_case,
-    make_chunk,
-    make_context,
-    metric_of,
-    observe,
-    results,
-    results_of,
-    scored,
-    scorer,
-)
+from tests.support.observed import make_case, make_chunk, make_context, observe, results, results_of, scored, scorer
 
 CLASSES: Mapping[str, str] = {
     "ragas/id_context_precision": "IDBasedContextPrecision",
@@ -83,7 +74,7 @@ def test_equals_ragas_which_drops_empty_results_from_two_means_where_ours_count_
         is_dropped = name in ("ragas/id_context_precision", "ragas/nonllm_context_recall")
         assert isnan(theirs[-1]) == is_dropped
         assert found._repr_dict[metric.name] == pytest.approx(sum(theirs[:-1]) / (len(run) - is_dropped))
-        assert summarise(metric_of(name), ours).value == pytest.approx(fmean([*theirs[:-1], 0.0]))
+        assert summarise(cast(Any, METRICS[name]), ours).value == pytest.approx(fmean([*theirs[:-1], 0.0]))
 
 
 TEXT = st.text(alphabet="abc ", max_size=12)
@@ -175,9 +166,7 @@ def test_text_and_heading_must_stand_in_the_page(
         ("head " + FORTY, "head " + FORTY[:-1] + "! tail", False),
     ],
 )
-def test_chunks_of_a_page_overlap_when_one_holds_the_other_or_forty_characters_are_shared_at_the_ends(
-    a: str, b: str, expected: bool
-) -> None:
+def test_chunks_overlap_when_one_holds_the_other_or_forty_characters_are_shared(a: str, b: str, expected: bool) -> None:
     one, two, other, overlap = make_chunk("a", a), make_chunk("b", b), make_chunk("c", "@"), scorer("content/overlap")
     assert overlap(observe(results(one, two))) == overlap(observe(results(two, one))) == expected
     assert overlap(observe(results(one, other, two))) == pytest.approx(expected / 3), "a share of the pairs"
@@ -204,10 +193,6 @@ def of(*pairs: tuple[str, str]) -> list[Chunk]:
     return [make_chunk(*pair) for pair in pairs]
 
 
-def in_section(**fields: Any) -> list[Chunk]:
-    return [make_chunk("a", **fields)]
-
-
 @pytest.mark.parametrize(
     ("name", "returned", "case", "expected"),
     [
@@ -223,12 +208,17 @@ def in_section(**fields: Any) -> list[Chunk]:
         ("topic_match", [TOPICS], {"expected_topics": ["publisher", "subscriber"]}, 0.5),
         ("topic_match", [], {"expected_topics": ["publisher"]}, 0.0),
         ("topic_match", [TOPICS], {}, Unscored(reason="the case names no topics")),
-        ("section_match", in_section(heading="Publishers", section_path="Topics > Publishers"), SECTIONS, 0.5),
-        ("section_match", in_section(heading="Queue", section_path="Topics > Publishers > Queue"), SECTIONS, 0.5),
-        ("section_match", in_section(heading="Publishers"), SECTIONS, 0.5),
-        ("section_match", in_section(heading="Topics", section_path="Topics"), SECTIONS, 0.0),  # above the section
-        ("section_match", in_section(heading="Publishers", source_url="/docs/other"), SECTIONS, 0.0),
-        ("section_match", in_section(heading="Calls", source_url="/docs/other"), SECTIONS, 0.5),
+        ("section_match", [make_chunk("a", heading="Publishers", section_path="Topics > Publishers")], SECTIONS, 0.5),
+        (
+            "section_match",
+            [make_chunk("a", heading="Queue", section_path="Topics > Publishers > Queue")],
+            SECTIONS,
+            0.5,
+        ),
+        ("section_match", [make_chunk("a", heading="Publishers")], SECTIONS, 0.5),
+        ("section_match", [make_chunk("a", heading="Topics", section_path="Topics")], SECTIONS, 0.0),  # above
+        ("section_match", [make_chunk("a", heading="Publishers", source_url="/docs/other")], SECTIONS, 0.0),
+        ("section_match", [make_chunk("a", heading="Calls", source_url="/docs/other")], SECTIONS, 0.5),
         ("section_match", [], SECTIONS, 0.0),
         ("section_match", [TOPICS], QUOTED, Unscored(reason="the case names no sections")),
         ("source_match", at("/docs/a/topics"), {"source_url_pattern": "topics$"}, 1.0),
@@ -254,9 +244,7 @@ def test_content_by_hand(name: str, returned: list[Chunk], case: Any, expected: 
         ("content/source_match", ("source_url",)),
     ],
 )
-def test_metadata_that_no_chunk_found_carries_tell_nothing_of_the_content(
-    name: str, fields: tuple[str, ...], chunk: Chunk, sources: SourcePages
-) -> None:
+def test_metadata_that_no_chunk_has_tell_nothing(name: str, fields: Any, chunk: Chunk, sources: SourcePages) -> None:
     bare = replace(chunk, **cast(Any, dict.fromkeys(fields)))
     evidence = [{"source_url": chunk.source_url, "heading": chunk.heading}]
     case, context = make_case(evidence=evidence, source_url_pattern="."), make_context(sources=sources)
@@ -285,9 +273,7 @@ UNTITLED, LAST = {"source_url": "/a", "title": ""}, {"source_url": None, "chunk_
         ([*[[UNTITLED]] * SAMPLE, *[[LAST]] * 2 * SAMPLE], ("source_url",)),  # nor are more than so many in all
     ],
 )
-def test_usual_fields_are_those_that_half_of_the_best_chunks_have(
-    found: list[list[dict[str, Any]]], usual: tuple[str, ...]
-) -> None:
+def test_usual_fields_are_those_that_half_of_the_best_chunks_have(found: list[Any], usual: tuple[str, ...]) -> None:
     """Of the first of several ways to retrieve, as all read one collection."""
     chunks = [[make_chunk(f"c{number}", **fields) for number, fields in enumerate(each)] for each in found]
     pool = results_of([observe(results(*each)) for each in chunks]).lists.pool
@@ -313,9 +299,7 @@ def test_completeness_is_the_share_of_required_fields_over_all_returned_chunks(c
         ("file_path", "moved.md"),  # the page is known by its address then
     ],
 )
-def test_every_wrong_value_is_named_with_what_the_page_gives(
-    chunk: Chunk, sources: SourcePages, name: str, value: Any
-) -> None:
+def test_every_wrong_value_is_named_beside_the_right(chunk: Chunk, sources: SourcePages, name: str, value: Any) -> None:
     assert wrong_fields(chunk, PAGE_FIELDS, sources) == ([], len(PAGE_FIELDS)), "as indexed it is right in all of them"
     [fault], compared = wrong_fields(replace(chunk, **{name: value}), PAGE_FIELDS, sources)
     assert fault.startswith(f"{name}: expected ") and fault.endswith(f" as in the page, got {value!r}")

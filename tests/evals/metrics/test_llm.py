@@ -47,9 +47,7 @@ def scores(metric: str, observations: Sequence[Observation], said: Judging | Non
 
 
 @pytest.mark.parametrize("metric", ALL)
-def test_values_equal_those_of_ragas_and_an_empty_result_is_worth_nothing_and_costs_nothing(
-    metric: str, server: ChatServer
-) -> None:
+def test_values_are_those_of_ragas_and_an_empty_result_costs_nothing(metric: str, server: ChatServer) -> None:
     expected = [by_ragas(metric, one, oracle(**ERRING)) for one in MANY]
     with judge_of(server) as judge:
         found = scores(metric, [*MANY, EMPTY], judge.judge([metric], [*MANY, EMPTY]))
@@ -129,12 +127,7 @@ def test_costs_are_those_of_the_whole_run() -> None:
 ANSWER = "Motors turn slowly; motors stop at night."
 # "Motors turn slowly" has 3 words, "they stop at night" 4: "two" holds 2 of the first, "four" 1 of it.
 SENTENCES = "Motors turn slowly. They stop at night."
-TEXTS = {
-    "two": "Slowly, the MOTORS warm up.",
-    "one": "No night train.",
-    "none": "Cables.",
-    "four": "They turn at night, stop.",
-}
+TEXTS = {"two": "Slowly, MOTORS warm.", "one": "No night train.", "none": "Wire.", "four": "They turn at night, stop."}
 
 
 def asked(*ids: str, answer: str | None = ANSWER, labels: dict[str, int] | None = None) -> Observation:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,17 +18,7 @@ from evals.metrics.declaration import NO_LABELS, Context
 from evals.metrics.outcomes import FIRST, validate
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, StageTimings
-from tests.support.observed import (
-    PAGE,
-    candidates_of,
-    make_case,
-    make_chunk,
-    make_context,
-    observe,
-    results,
-    results_of,
-    scored,
-)
+from tests.support.observed import candidates_of, make_case, make_context, observe, results, results_of, scored
 
 REQUIRED = ("title", "heading", "chunk_index")
 
@@ -78,7 +69,7 @@ def test_metadata_of_any_returned_chunk_counts_with_its_rank(chunk: Chunk, conte
     _, reasons, accuracy, _, score = verdict(found, context)
     assert [reason.partition(":")[0] for reason in reasons] == ["rank 2"]
     assert (accuracy, score) == (0.75, (0.75 + 0.5) / 2)  # two of two comparable fields, then one of two
-    bare = verdict(asked(make_chunk("c"), relevant="c"), make_context(required=("title", "module", "chapter", "tags")))
+    bare = verdict(asked("c", relevant="c"), make_context(required=("title", "module", "chapter", "tags")))
     assert len(bare[1]) == 3, "a chunk has at most three reasons"
 
 
@@ -144,37 +135,29 @@ def test_times_are_those_of_the_serial_calls() -> None:
 JUDGED = Judging(model="cohere:c", verdicts={}, scores={}, claims={})
 STOPPED = replace(JUDGED, usage=Usage(stopped="the budget is spent"))
 OUTSIDE = observe(results("a"), case=make_case("out", in_scope=False))
+seen = partial(asked, relevant="a")
 SILENT = observe((), case=make_case("out", in_scope=False))
-
-
-def seen(*ids: str, **case: Any) -> Observation:
-    return observe(results(*ids), {"a": 1}, case=make_case(**case))
 
 
 def graded(found: Observation, **relevance: Any) -> Observation:
     return replace(found, relevance=Relevance(**relevance))
 
 
-def unlisted() -> Observation:
-    """One whose relevance was resolved in what was returned."""
-    found = observe(results("a"), case=make_case(evidence=[{"source_url": PAGE, "quote": "text of a"}]))
-    return graded(found, grades={"a": 1}, items=(frozenset("a"),), incomplete="cannot be listed")
-
-
 def asked_in(*queries: str) -> list[Observation]:
     english = "A topic is a named bus over which nodes exchange messages without knowing one another. " * 2
-    found = results(make_chunk("x", english))
+    [hit] = results("x")
+    found = [replace(hit, chunk=replace(hit.chunk, text=english))]
     return [observe(found, {"a": 1}, case=make_case(f"q{n}", query=query)) for n, query in enumerate(queries)]
 
 
 SETTINGS, DEEPER = RetrieverConfig(top_k=1, candidates=50), RetrieverConfig(top_k=3)
 CUT = observe(results("b"), {"a": 1}, candidates=results("b", "a"))
+QUOTED = asked("a", evidence=[{"source_url": "/docs/page", "quote": "text of a"}])
+UNLISTED = graded(QUOTED, grades={"a": 1}, items=(frozenset("a"),), incomplete="cannot be listed")
 OPEN, ANSWERED = seen("a", relevant_ids={}), seen("a", relevant_ids={}, reference_answer="So.")
 USELESS = graded(seen("a", "b", "c"), grades={"a": 1}, irrelevant=frozenset("b"))
 DEEP = ("ranking/hit_rate_at_1", "ranking/recall_at_10", "candidates/recall_at_100", "latency/total_p95_ms_c8")
-LACKING = [
-    graded(seen("a", case_id=f"q{n}"), grades={f"x{n}": 1, "a": 1}, missing=frozenset([f"x{n}"])) for n in range(4)
-]
+LACKING = [graded(seen("a", id=f"q{n}"), grades={f"x{n}": 1, "a": 1}, missing=frozenset([f"x{n}"])) for n in range(4)]
 
 
 UNREADABLE = SourcePages({f"{n}.md": SourcePageError(f"{n}.md: not UTF-8") for n in range(7)})
@@ -193,7 +176,7 @@ RUNS: Mapping[str, tuple[Sequence[Observation], Mapping[str, Any]]] = {
     "deeper metrics": ([seen("a"), OUTSIDE], {"metrics": DEEP}),
     "cut by the threshold": ([CUT, seen("a"), SILENT], {"settings": RetrieverConfig(top_k=2, threshold=0.5)}),
     "cut by something else": ([CUT, seen("a"), SILENT], {"settings": RetrieverConfig(top_k=2)}),
-    "unlisted": ([unlisted(), OUTSIDE], {"listed": False}),
+    "unlisted": ([UNLISTED, OUTSIDE], {"listed": False}),
     "ids of none": ([seen("b", "c", relevant_ids={"x": 1, "y": 1, "z": 0}), OUTSIDE], {"listed": False}),
     "ids of some": ([seen("b", "x", relevant_ids={"x": 1}), OUTSIDE], {"listed": False}),
     "unreadable pages": ([seen("a"), OUTSIDE], {"sources": UNREADABLE}),

@@ -20,8 +20,7 @@ from evals.metrics.declaration import own_metric
 from evals.run import main
 from retrievers.errors import ConfigError
 from retrievers.records import Chunk
-from tests.support.command import call
-from tests.support.experiment import Experiment as OnDisk
+from tests.support.command import Done
 from tests.support.experiment import load_report, make_experiment
 from tests.support.observed import observe, results, scored
 
@@ -32,6 +31,7 @@ ROWS: list[dict[str, Any]] = [
     {"id": "out", "query": "out", "in_scope": False},
 ]
 ASKED: list[tuple[str, tuple[str, ...]]] = []
+ZERO = Failure(type="ZeroDivisionError", message="division by zero")
 
 
 @metric("team/says_more", direction="higher")
@@ -55,14 +55,12 @@ def test_a_grid_asks_it_of_each_distinct_result_and_may_be_chosen_by_it() -> Non
     assert len(set(ASKED)) == 7 and len(ASKED) == 7 + 3, "nine results, two of them the same; and a run"
 
 
-def test_an_experiment_names_it_and_two_reports_compare_it(
-    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made: OnDisk = make_experiment(tmp_path_factory.mktemp("own"))
+def test_an_experiment_names_it_and_two_reports_compare_it(tmp_path: Path, command: Callable[..., Done]) -> None:
+    made = make_experiment(tmp_path)
     files = [made.folder / f"{top_k}.json" for top_k in (1, 3)]
     for file in files:
         flags = ["--metrics", f"python:{HERE}:says_more", "--retriever.top-k", file.stem, "--output", file, "--quiet"]
-        assert call(main, ["--config", made.config, *flags], capsys).code == 0
+        assert command(main, "--config", made.config, *flags).code == 0
     assert load_report(files[0])["own_metrics"][0]["name"] == "team/says_more"
     [comparison] = compare_runs(*files, metrics=["team/*"])
     assert [(each.metric, each.better) for each in comparison.differences] == [("team/says_more", "higher")]
@@ -90,9 +88,6 @@ def test_it_reads_the_metadata_that_the_query_returned(tmp_path: Path, saved: bo
     found = result.metrics["team/reranked"]
     assert (found.value, found.n_failed) == (1, 0)
     assert result.report.queries[0].retrieved[0].chunk_id == result.report.queries[1].retrieved[0].chunk_id == "x"
-
-
-ZERO = Failure(type="ZeroDivisionError", message="division by zero")
 
 
 def out_of_range(value: float) -> Failure:

@@ -124,8 +124,7 @@ def test_what_divides_by_all_relevant_has_no_value_where_they_are_not_all_known(
     known = observe(results("a", "b", "c", "d"), {"a": 2, "b": 1, "d": 1}, irrelevant=["c"])
     unknown = replace(known, relevance=replace(known.relevance, incomplete="not listed"))
     complete, partial = scored(name, [known, unknown])
-    needs_all = name.partition("/")[2].startswith(NEED_ALL)
-    assert partial == (Unscored(reason="not listed") if needs_all else complete)
+    assert partial == (Unscored(reason="not listed") if name.partition("/")[2].startswith(NEED_ALL) else complete)
 
 
 @pytest.mark.parametrize("name", [name for name in BY_LABELS if name.startswith("candidates/")])

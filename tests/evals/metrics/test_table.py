@@ -1,10 +1,10 @@
 """The table of metrics: what each row says, how rows are chosen, scored and averaged; and figures of a run by hand."""
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from math import inf, isfinite
+from operator import eq, ge, gt, le, lt
 from typing import Any
 
 import numpy as np
@@ -31,16 +31,7 @@ from evals.metrics.declaration import QueryMetric, RunMetric, metric, own_metric
 from evals.stats import intervals as stats
 from retrievers.config import RetrieverConfig
 from retrievers.records import StageTimings
-from tests.support.observed import (
-    candidates_of,
-    make_case,
-    make_chunk,
-    make_context,
-    observe,
-    results,
-    results_of,
-    scored,
-)
+from tests.support.observed import candidates_of, make_case, make_context, observe, results, results_of, scored
 
 UNSCORED, FAILED = Unscored(reason="no reference"), Failure(type="TimeoutError", message="no answer in 30 s")
 SPENT = Unscored(reason="spent", missing=True)
@@ -100,8 +91,9 @@ def test_a_query_of_another_scope_has_neither_a_score_nor_a_reason_and_moves_no_
 
 def test_a_page_that_cannot_be_read_fails_what_it_would_tell() -> None:
     def on(page: str) -> Observation:
-        chunk = make_chunk("a", source_url=f"/docs/{page}", heading="Topics")
-        return observe(results(chunk), {"a": 1}, case=make_case(page))
+        [hit] = results("a")
+        placed = replace(hit, chunk=replace(hit.chunk, source_url=f"/docs/{page}", heading="Topics"))
+        return observe([placed], {"a": 1}, case=make_case(page))
 
     sources = SourcePages({"/docs/broken": SourcePageError("broken.md: not UTF-8")})
     context = make_context(required=["source_url"], sources=sources)
@@ -270,8 +262,7 @@ def timed(*totals: float, queries: int | None = None) -> Observed:
     """Calls with these total times, of which a tenth is embedding, over so many queries in turn."""
     ids = tuple(f"q{n % (queries or len(totals))}" for n in range(len(totals)))
     timings = tuple(StageTimings(embed_ms=total / 10, total_ms=total) for total in totals)
-    calls = LatencyPass(concurrency=1, query_ids=ids, timings=timings)
-    return Observed(observations=(), latency=(calls,))
+    return Observed(observations=(), latency=(LatencyPass(concurrency=1, query_ids=ids, timings=timings),))
 
 
 @pytest.mark.parametrize(
@@ -283,9 +274,7 @@ def timed(*totals: float, queries: int | None = None) -> Observed:
         ("p99", 99.01, stats.percentile_interval(TIMES, 0.99)),
     ],
 )
-def test_a_figure_of_a_stage_has_the_interval_of_its_statistic(
-    statistic: str, value: float, interval: stats.Interval
-) -> None:
+def test_figures_of_a_stage_have_their_intervals(statistic: str, value: float, interval: stats.Interval) -> None:
     found, embedding = (of_run(f"latency/{stage}_{statistic}_ms", timed(*TIMES[::-1])) for stage in ("total", "embed"))
     assert (found.metric, found.n, found.note) == (f"latency/total_{statistic}_ms", 100, interval.note)
     assert (found.value, embedding.value) == pytest.approx((value, value / 10), abs=1e-9)
@@ -298,9 +287,8 @@ def test_calling_the_same_queries_more_often_does_not_narrow_the_interval_of_the
     own = tuple(np.random.default_rng(0).exponential(10, 12).tolist())
     once, often = (of_run("latency/total_mean_ms", timed(*own * count, queries=12)) for count in (1, 100))
     assert often.n == 1_200
-    assert (often.value, often.ci_low, often.ci_high) == pytest.approx(
-        (once.value, once.ci_low, once.ci_high), rel=0.01
-    )
+    few, many = ((each.value, each.ci_low, each.ci_high) for each in (once, often))
+    assert many == pytest.approx(few, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -328,9 +316,7 @@ def test_what_was_not_measured_has_no_figure_but_a_reason(name: str, observed: O
         ([("a", False, None), ("b", True, None)], 1, 2, None),
     ],
 )
-def test_queries_repeat_and_the_largest_change_of_a_score(
-    calls: list[tuple[str, bool, float | None]], same: int, queries: int, largest: float | None
-) -> None:
+def test_repeats_and_the_largest_change_of_scores(calls: list[Any], same: int, queries: int, largest: Any) -> None:
     """Repetitions: query, whether the result changed, the largest change of a score."""
     ids, changed, deltas = zip(*calls, strict=True)
     made = Observed(observations=(), repetitions=DeterminismPass(query_ids=ids, changed=changed, score_deltas=deltas))
@@ -342,14 +328,7 @@ def test_queries_repeat_and_the_largest_change_of_a_score(
     assert (change.value, change.n + change.n_unscored, change.ci_low, change.note) == (largest, len(calls), None, note)
 
 
-COMPARED: dict[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-}
-WORST: dict[str, Callable[[Sequence[float]], float]] = {"<": max, ">": min}
+COMPARED: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq}
 
 
 def figure(value: float | None, low: float | None = None, high: float | None = None, **fields: Any) -> Summary:
@@ -375,7 +354,7 @@ def test_it_passes_where_every_figure_that_failed_scores_leave_open_would_and_sh
             if symbol == "==":
                 assert abs(found.figure - 0.5) == max(abs(figure - 0.5) for figure in figures)  # type: ignore[operator]
             else:
-                assert found.figure == WORST[symbol[0]](figures)
+                assert found.figure == (max if symbol[0] == "<" else min)(figures)
 
 
 LOST = "scores that failed or are missing leave it open"

@@ -4,7 +4,8 @@ import copy
 import json
 import runpy
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
@@ -29,6 +30,7 @@ from evals.report.sections import worst
 from evals.run import load_config, parser
 from retrievers.records import StageTimings
 from tests.support import reports
+from tests.support.command import refusal
 from tests.support.judged import judging
 from tests.support.observed import candidates_of
 from tests.support.recipes import follow, run
@@ -52,13 +54,9 @@ def judged_run() -> Measured:
         },
         claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="so"),)},
     )
-    made = result(
-        *(
-            replace(one, case=one.case.model_copy(update={"query_type": kind, "tags": ("all", kind)}))
-            for one, kind in ((RIGHT, "a"), (WRONG, "b"), (EMPTY, "a"))
-        ),
-        judging=said,
-    )
+    kinds = zip((RIGHT, WRONG, EMPTY), "aba", strict=True)
+    own = [replace(o, case=o.case.model_copy(update={"query_type": kind, "tags": ("all", kind)})) for o, kind in kinds]
+    made = result(*own, judging=said)
     failed: dict[str, Score] = {"right": 0.5, "empty": Failure(type="ValueError", message="no contexts")}
     timings = (StageTimings(embed_ms=0.25, search_ms=1.5, total_ms=4.0),) * 2
     latency = tuple(LatencyPass(concurrency=n, query_ids=("right", "right"), timings=timings) for n in (4, 1))
@@ -86,9 +84,7 @@ def unlisted_run() -> Measured:
         pytest.param(sampled_result, FACTS, ("slices", "metrics"), id="sampled"),
     ],
 )
-def test_what_a_report_has_of_a_run(
-    make: Callable[[], Measured], known: Facts, parts: Sequence[str], snapshot: SnapshotAssertion
-) -> None:
+def test_what_a_report_has_of_a_run(make: Any, known: Facts, parts: Sequence[str], snapshot: SnapshotAssertion) -> None:
     plain = report(make(), known).plain()
     assert {part: plain[part] for part in parts} == snapshot
 
@@ -112,14 +108,12 @@ def test_the_worst_are_failures_first_then_by_what_was_right_then_the_most_confi
         {"id": "confident", "content_relevance": 0.0},
         {"id": "right", "outcome": "SUCCESS"},
     ]
-    scores = [0.75, 0.25, None, None, None, None]
-    found = [row.id for row in worst(reports.report({LLM: scores}, rows=rows).queries)]
+    found = [row.id for row in worst(reports.report({LLM: [0.75, 0.25, None, None, None, None]}, rows=rows).queries)]
     assert found == ["confident", "nothing", "half right", "poor by the judge"]
 
 
 def test_met_criteria_alone_are_no_praise_and_a_run_that_is_incomplete_never_passes() -> None:
-    met = Gate(metric=HIT_RATE, condition=">= 0.4", figure=0.5, passed=True, reason="")
-    made = report(result(gates=(met,)))
+    made = report(result(gates=(Gate(metric=HIT_RATE, condition=">= 0.4", figure=0.5, passed=True, reason=""),)))
     assert (made.passed, made.incomplete, tone(made)) == (True, "", "fair")  # one of three queries passes
     failed = Summary(metric=HIT_RATE, value=0.5, n=11, n_failed=5)
     broken = decided(made.model_copy(update={"metrics": {HIT_RATE: failed}}))
@@ -159,7 +153,6 @@ def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_re
 
 
 def section_of(made: Any) -> tuple[GridSection, ResultsByCell]:
-    """Return what the report of a grid has of its cells, and of their results."""
     section = report(made).grid
     assert section is not None and section.results is not None
     return section, section.results
@@ -266,12 +259,8 @@ def test_schema_and_reader_refuse_the_same(path: tuple[Any, ...], value: Any) ->
         del node[last]
     else:
         node[last] = value
-    try:
+    with nullcontext() if VALIDATOR.is_valid(changed) else pytest.raises(ReportError):
         parse(json.dumps(changed), "r")
-        accepted = True
-    except ReportError:
-        accepted = False
-    assert VALIDATOR.is_valid(changed) == accepted
 
 
 NO_REPORTS = (
@@ -281,17 +270,11 @@ NO_REPORTS = (
 
 
 def test_what_is_no_report_is_refused_with_its_place(snapshot: SnapshotAssertion) -> None:
-    told = []
-    for text in NO_REPORTS:
-        with pytest.raises(ReportError) as caught:
-            parse(text, "r.json")
-        told.append(str(caught.value))
-    assert told == snapshot
+    assert [refusal(ReportError, parse, text, "r.json") for text in NO_REPORTS] == snapshot
 
 
 @pytest.mark.slow
 def test_a_field_that_is_added_by_the_recipe_of_contributing_is_in_report_and_schema(tmp_path: Path) -> None:
-    """The recipe is followed to the letter in a copy of the code."""
     assert len(follow("Add a report field", tmp_path, ("evals", "tests/support", "docs", ".ci"))) == 2
     done = run(tmp_path, "-c", GENERATE_AND_BUILD)
     assert done.returncode == 0, done.stderr

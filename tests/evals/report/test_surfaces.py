@@ -31,7 +31,6 @@ from evals.report.grid_sections import best_cells, columns
 from evals.report.html import render_page
 from evals.report.html.render import embedded, figure_data
 from evals.report.junit import junit
-from evals.report.model import Report
 from evals.report.parsing import parse
 from evals.report.sections import disagreements
 from evals.report.terminal import description, render
@@ -151,8 +150,7 @@ def test_text_from_outside_steers_nothing_and_no_line_is_too_wide(name: str) -> 
     command = re.compile(r"^Next: .*$", re.MULTILINE)
     assert max(map(len, command.sub("", shown).splitlines())) <= 80
     assert "<script>alert" not in render_page(stored(name)) and "\x1b" not in junit(stored(name))
-    colored = render(stored(name), width=80, color=True)
-    assert re.sub(r"\x1b\[[\d;]*m|\x1b\]8;.*?\x1b\\", "", colored) == shown
+    assert re.sub(r"\x1b\[[\d;]*m|\x1b\]8;.*?\x1b\\", "", render(stored(name), width=80, color=True)) == shown
     first = render(stored(name), width=120, color=False).partition("\nDetails")[0]
     assert len(first.splitlines()) <= 17 or name == "grid"
 
@@ -198,7 +196,7 @@ class Tags(HTMLParser):
             self.unmatched.append(tag)
 
 
-def hostile() -> Report:
+def test_what_is_quoted_is_text() -> None:
     """Everything that users and models write is an attack."""
     asked = observation("evil", [hit(1, 0.9, "a", heading=HALF, text=HALF)], 1, {"b": 1}, query=HOSTILE)
     said = judging(
@@ -207,7 +205,12 @@ def hostile() -> Report:
     )
     made = result(asked, config=config(HOSTILE, mode="semantic"), notes=(HOSTILE,), judging=said)
     wrong = replace(made.validation, outcomes=("FAILURE",), reasons=((HOSTILE,),))
-    return report(replace(made, validation=wrong), FACTS.model_copy(update={"dataset": HOSTILE}))
+    page = render_page(report(replace(made, validation=wrong), FACTS.model_copy(update={"dataset": HOSTILE})))
+    found = Tags(page)
+    assert found.seen.count("script") == 2
+    assert "img" not in found.seen and found.handlers == []
+    assert page.count("&lt;script&gt;alert") >= 9
+    assert printable(page) == page and page.count(r"\x1b[2J\u202e") >= 9
 
 
 @pytest.fixture(scope="module")
@@ -222,15 +225,6 @@ def test_every_element_is_closed_and_nothing_is_loaded(grid_page: str) -> None:
         assert set(found.loads) <= {"#"}  # a link within the page
         ids = re.findall(r'\bid="([^"]+)"', page)
         assert len(ids) == len(set(ids))
-
-
-def test_what_is_quoted_is_text() -> None:
-    page = render_page(hostile())
-    found = Tags(page)
-    assert found.seen.count("script") == 2
-    assert "img" not in found.seen and found.handlers == []
-    assert page.count("&lt;script&gt;alert") >= 9
-    assert printable(page) == page and page.count(r"\x1b[2J\u202e") >= 9
 
 
 def test_what_figures_quote_cannot_end_their_data() -> None:
@@ -260,15 +254,10 @@ def test_what_is_known_query_by_query_is_zipped_and_is_missed_aloud(grid: Any) -
     assert [text in page for text in (left_out, marks)] == [False, True]
     assert [text in without for text in (left_out, marks)] == [True, False]
     assert page.casefold().count(NO_OUT_OF_SCOPE.casefold()) == 1
-    assert drawn(grid, choice=None) is None
+    assert figure_data(report(replace(grid, swept=replace(grid.swept, choice=None))))["grid"] is None
 
 
 # Figures; what they draw of it is tested in a browser
-
-
-def drawn(made: Any, **changes: Any) -> Any:
-    """Return the columns of the cells of a grid, with another choice or ranking."""
-    return figure_data(report(replace(made, swept=replace(made.swept, **changes))))["grid"]
 
 
 def test_best_scores_are_those_before_the_threshold_and_ranks_those_of_labelled_queries() -> None:

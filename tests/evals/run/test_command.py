@@ -7,10 +7,12 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import partial
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import pytest
@@ -24,8 +26,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.run import USUAL, load_config, main, parser
 from retrievers import QdrantRetriever
 from retrievers.config.layers import leaves
-from retrievers.search.candidates import Candidates
-from tests.support.command import Done, call
+from tests.support.command import Done
 from tests.support.experiment import CASES, Experiment, load_report
 from tests.support.loopback import Fault, Reply, free_port
 from tests.support.tracking import MlflowServer
@@ -35,28 +36,18 @@ SWEEP = ("--sweep.top-k", "1:4", "--sweep.threshold", "0:0.9:0.1")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory."""
-    made = tmp_path / "work"
-    made.mkdir()
-    monkeypatch.chdir(made)
-    return made
+def run(indexed: Experiment, here: Path, command: Run) -> Run:
+    return partial(command, main, "--config", indexed.config)
 
 
-@pytest.fixture
-def run(indexed: Experiment, folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the small experiment with further arguments."""
-    return lambda *arguments: call(main, ["--config", indexed.config, *arguments], capsys)
-
-
-def test_a_run_prints_its_table_and_writes_nothing_that_was_not_asked_for(run: Run, folder: Path) -> None:
+def test_a_run_prints_its_table_and_writes_nothing_that_was_not_asked_for(run: Run, here: Path) -> None:
     done = run()
     assert (done.code, done.err) == (0, "")
     assert "ranking/hit_rate_at_3" in done.out and "No criteria to meet." in done.out
     screen = done.out.partition("\nDetails\n")[0].splitlines()
     assert len(screen) <= 18
     assert next(one for one in screen if one.startswith("Next: ")).endswith(" --sweep.threshold 0:0.6:0.05")
-    assert [*folder.iterdir()] == []
+    assert [*here.iterdir()] == []
 
 
 def test_the_next_command_takes_the_flags_that_name_data_and_settings(run: Run) -> None:
@@ -77,9 +68,7 @@ def test_the_next_command_takes_the_flags_that_name_data_and_settings(run: Run) 
         (SWEEP, "{ranking/ndcg_at_10: '>= 0.9'}", 1),
     ],
 )
-def test_the_exit_code_says_whether_the_criteria_are_met(
-    run: Run, flags: tuple[str, ...], criterion: str, code: int
-) -> None:
+def test_the_exit_code_says_if_criteria_are_met(run: Run, flags: tuple[str, ...], criterion: str, code: int) -> None:
     assert run("--criteria", criterion, *flags).code == code
 
 
@@ -95,90 +84,82 @@ def test_the_exit_code_says_whether_the_criteria_are_met(
 )  # fmt: skip
 @pytest.mark.parametrize("sweep", [(), SWEEP[:2]])
 def test_the_exported_settings_give_an_application_the_same_results(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, indexed: Experiment, settings: dict[str, Any], sweep: Any
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, indexed: Experiment, settings: dict[str, Any], sweep: Any
 ) -> None:
     settings = settings | {"store.path": os.path.relpath(indexed.store)}
     flags = [word for name, value in settings.items() for word in (f"--retriever.{name.replace('_', '-')}", value)]
     assert run(*flags, *sweep, "--output", "r.json", "--export", "app/retriever.yaml").code == 0
-    made = load_report(folder / "r.json")
+    made = load_report(here / "r.json")
     assert any(query["retrieved"] for query in made["queries"])
     written, expected = yaml.safe_load(Path("app/retriever.yaml").read_text("utf-8")), made["config"]["retriever"]
     assert written == expected
     monkeypatch.chdir("/")
-    with QdrantRetriever.from_config(folder / "app" / "retriever.yaml") as retriever:
+    with QdrantRetriever.from_config(here / "app" / "retriever.yaml") as retriever:
         for query in made["queries"]:
             found = [(one.chunk.chunk_id, one.score) for one in retriever.search(query["query"]).chunks]
             assert found == [(hit["chunk_id"], hit["score"]) for hit in query["retrieved"]]
 
 
-def test_the_printed_configuration_loaded_again_is_the_same(
-    run: Run, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_printed_configuration_loaded_again_is_the_same(run: Run, here: Path, command: Run, monkeypatch: Any) -> None:
     changes = ["--retriever.top-k", "7", "--retriever.store.path", "here", "--criteria", "{scope/abstention: '> 0.1'}"]
     printed = run("--print-config", *changes)
     assert (printed.code, printed.err) == (0, "")
     settings = yaml.safe_load(printed.out)
-    assert (settings["retriever"]["top_k"], settings["retriever"]["store"]["path"]) == (7, str(folder / "here"))
-    elsewhere = folder.parent / "elsewhere" / "again.yaml"
-    elsewhere.parent.mkdir()
-    elsewhere.write_text(printed.out)
-    monkeypatch.chdir(elsewhere.parent)
-    assert call(main, ["--config", elsewhere, "--print-config"], capsys).out == printed.out
-    assert [*folder.iterdir()] == []
+    assert (settings["retriever"]["top_k"], settings["retriever"]["store"]["path"]) == (7, str(here / "here"))
+    (elsewhere := here / "elsewhere").mkdir()
+    (elsewhere / "again.yaml").write_text(printed.out)
+    monkeypatch.chdir(elsewhere)
+    assert command(main, "--config", "again.yaml", "--print-config").out == printed.out
+    assert {*here.rglob("*")} == {elsewhere, elsewhere / "again.yaml"}
 
 
-def test_a_run_of_any_name_is_kept(run: Run, folder: Path, mlflow_database: Path) -> None:
+def test_a_run_of_any_name_is_kept(run: Run, here: Path, mlflow_database: Path) -> None:
     name = "../../etc: " + "ö" * 300
-    (folder / "mlruns").mkdir()
-    database = shutil.copy(mlflow_database, folder / "mlruns")
+    (here / "mlruns").mkdir()
+    database = shutil.copy(mlflow_database, here / "mlruns")
     done = run("--tracking.enabled", "true", "--tracking.run-name", name, "--quiet")
     assert (done.code, done.err) == (0, "")
-    [file] = (folder / "mlruns" / "reports").iterdir()
+    [file] = (here / "mlruns" / "reports").iterdir()
     assert (file.name, load_report(file)["name"]) == ("etc-" + "ö" * 58 + ".json", "small")
     with closing(sqlite3.connect(database)) as opened:
         assert opened.execute("SELECT name, status FROM runs").fetchall() == [(name[:250], "FINISHED")]
 
 
-def test_who_interrupts_mlflow_is_told_what_is_saved_and_how_to_go_on(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("evals.tracking.runs.write_run", interrupted)
+def test_who_interrupts_mlflow_is_told_what_is_kept_and_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evals.tracking.runs.write_run", Mock(side_effect=KeyboardInterrupt))
     done = run("--tracking.enabled", "true", "--output", "r.json", "--quiet")
     said = "interrupted: r.json is saved; python -m evals.tracking r.json writes its run\n"
     assert (done.code, done.err, load_report(Path("r.json"))["name"]) == (130, said, "small")
 
 
-def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Run, folder: Path) -> None:
+def test_where_mlflow_cannot_be_reached_the_report_is_there_all_the_same(run: Run, here: Path) -> None:
     uri = f"http://me:s3cret@127.0.0.1:{free_port()}"
     done = run("--tracking.enabled", "true", "--tracking.uri", uri, "--quiet")
     assert done.code == 3
-    [file] = (folder / "mlruns" / "reports").iterdir()
-    place, shown = file.relative_to(folder), uri.replace("me:s3cret", "***")
+    [file] = (here / "mlruns" / "reports").iterdir()
+    place, shown = file.relative_to(here), uri.replace("me:s3cret", "***")
     assert done.err.startswith(f"incomplete: MLflow at {shown} failed: ")
     late = f"python -m evals.tracking {place} --tracking.uri '{shown}'"
     assert done.err.endswith(f"(the report is at {place}; {late} writes it)\n")
     assert load_report(file)["config"]["tracking"]["uri"] == shown
-    kept = "".join(path.read_text() for path in folder.rglob("*") if path.is_file())
+    kept = "".join(path.read_text() for path in here.rglob("*") if path.is_file())
     assert "s3cret" not in kept + done.err + done.out
 
 
-def test_a_server_that_refuses_at_the_end_leaves_the_files_and_a_failed_run(run: Run, folder: Path) -> None:
+def test_a_server_that_refuses_at_the_end_leaves_the_files_and_a_failed_run(run: Run, here: Path) -> None:
     files = ("--output", "r.json", "--junit", "deep/j.xml", "--html", "r.html")
     refused = {"error_code": "INVALID_PARAMETER_VALUE", "message": "refused as the test wants it"}
     with MlflowServer() as server, server.failing(Fault(reply=Reply.json(refused, 400), on="runs/log-batch")):
         done = run("--tracking.enabled", "true", "--tracking.uri", server.url, *files)
     assert (done.code, server.statuses) == (3, ["FAILED"])
-    assert (folder / "r.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
-    assert ElementTree.parse(folder / "deep" / "j.xml").getroot().tag == "testsuites"
-    assert [*(folder / "deep").iterdir()] == [folder / "deep" / "j.xml"]
+    assert (here / "r.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
+    assert ElementTree.parse(here / "deep" / "j.xml").getroot().tag == "testsuites"
+    assert [*(here / "deep").iterdir()] == [here / "deep" / "j.xml"]
     assert "ranking/hit_rate_at_3" in done.out
-    assert len(load_report(folder / "r.json")["queries"]) == len(CASES)
+    assert len(load_report(here / "r.json")["queries"]) == len(CASES)
 
 
-def test_a_sweep_prints_its_best_cells_and_its_report_is_of_the_chosen_one(run: Run, folder: Path) -> None:
+def test_a_sweep_prints_its_best_cells_and_its_report_is_of_the_chosen_one(run: Run, here: Path) -> None:
     done = run(*SWEEP, "--output", "r.json")
     assert (done.code, done.err) == (0, "")
     # What is piped is not cut at 80 columns.
@@ -187,7 +168,7 @@ def test_a_sweep_prints_its_best_cells_and_its_report_is_of_the_chosen_one(run: 
     assert "Grid of 40 cells  1 × retrieved · 6 queries" in done.out
     assert "When to return nothing (semantic, top_k" in done.out
     assert "chosen out of 40 cells on these queries, so its figures are optimistic" in done.out
-    made = load_report(folder / "r.json")
+    made = load_report(here / "r.json")
     grid, place = made["grid"], made["grid"]["choice"]["recommended"]["cell"]
     for setting in ("top_k", "threshold"):
         assert made["config"]["retriever"][setting] == grid["cells"][setting][place]
@@ -200,31 +181,24 @@ def test_a_sweep_prints_its_best_cells_and_its_report_is_of_the_chosen_one(run: 
     assert max(grid["ranking"]["values"]) - grid["ranking"]["values"][place] <= grid["choice"]["margin"]
 
 
-def test_what_the_threshold_reads_is_swept_without_another_search(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    searches, collect = list[object](), passes.collect
-
-    def counted(*given: Any) -> Candidates:
-        searches.append(given)
-        return collect(*given)
-
-    monkeypatch.setattr(passes, "collect", counted)
-    files = ("--output", folder / "r.json", "--quiet")
+def test_what_thresholds_read_is_swept_by_one_search(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = Mock(wraps=passes.collect)
+    monkeypatch.setattr(passes, "collect", searches)
+    files = ("--output", here / "r.json", "--quiet")
     kinds, thresholds = ("each", "best"), ("0.2", "0.4")
     flags = ("--sweep.threshold-on", ",".join(kinds), "--sweep.threshold", ",".join(thresholds))
-    assert run(*flags, *files).code == 0 and len(searches) == 1
-    grid = load_report(folder / "r.json")["grid"]
+    assert run(*flags, *files).code == 0 and searches.call_count == 1
+    grid = load_report(here / "r.json")["grid"]
     assert [one["parameters"]["threshold_on"] for one in grid["configurations"]] == [*kinds]
     means = grid["metrics"]["ranking/precision_at_3"]["mean"]
     alone = []
     for kind, threshold in product(kinds, thresholds):
         assert run("--retriever.threshold-on", kind, "--retriever.threshold", threshold, *files).code == 0
-        alone.append(load_report(folder / "r.json")["metrics"]["ranking/precision_at_3"]["value"])
+        alone.append(load_report(here / "r.json")["metrics"]["ranking/precision_at_3"]["value"])
     assert means == pytest.approx(alone) and means[:2] != means[2:]
 
 
-def test_a_grid_that_cannot_be_ranked_is_incomplete_shows_its_first_cell_and_is_kept(run: Run, folder: Path) -> None:
+def test_a_grid_that_cannot_be_ranked_is_incomplete_shows_its_first_cell_and_is_kept(run: Run, here: Path) -> None:
     """Metadata of nothing has no score, and high thresholds return nothing."""
     done = run(*SWEEP, "--objective.metrics", "metadata/completeness", "--output", "r.json", "--export", "x.yaml")
     unlike = (
@@ -235,8 +209,8 @@ def test_a_grid_that_cannot_be_ranked_is_incomplete_shows_its_first_cell_and_is_
     shown, first = " ".join(done.out.split()), "semantic, top_k 1, threshold 0"
     assert f"The cells are not ranked: {unlike} " in shown and "Next:" not in shown
     assert f"Note: the cells are not ranked ({unlike}); these are the figures of {first} " in shown
-    made = load_report(folder / "r.json")
-    assert made["grid"]["choice"] is None and not (folder / "x.yaml").exists()
+    made = load_report(here / "r.json")
+    assert made["grid"]["choice"] is None and not (here / "x.yaml").exists()
     assert (made["config"]["retriever"]["top_k"], made["config"]["retriever"]["threshold"]) == (1, 0)
 
 
@@ -301,16 +275,16 @@ FAULTS: Mapping[str, Mapping[str, str]] = {
 
 @pytest.mark.parametrize("arguments", FAULTS)
 def test_a_fault_of_the_user_is_named_and_nothing_written(
-    run: Run, indexed: Experiment, folder: Path, arguments: str, snapshot: SnapshotAssertion
+    run: Run, indexed: Experiment, here: Path, arguments: str, snapshot: SnapshotAssertion
 ) -> None:
     for file, text in FAULTS[arguments].items():
-        (folder / file).write_text(text)
-    before = {*folder.iterdir()}
+        (here / file).write_text(text)
+    before = {*here.iterdir()}
     done = run(*shlex.split(arguments))
     assert (done.code, done.out) == (2, "")
-    assert done.err.replace(str(folder), "here").replace(str(indexed.folder), "experiment") == snapshot
+    assert done.err.replace(str(here), "here").replace(str(indexed.folder), "experiment") == snapshot
     assert "Traceback" not in done.err and "s3cret" not in done.err
-    assert {*folder.iterdir()} == before
+    assert {*here.iterdir()} == before
 
 
 # The commands under one name, and the flags of a run: what they show, and what changes an experiment
@@ -329,19 +303,14 @@ def loaded(*arguments: str, env: dict[str, str] | None = None) -> ExperimentConf
     return load_config(parser().parse_args(arguments), env or {})
 
 
-@pytest.mark.parametrize(("command", "given"), [("golden label", "FILE"), ("search", "QUERY"), ("compare", "RUN ...")])
-def test_help_begins_with_what_has_to_be_given(command: str, given: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        whole([*command.split(), "--help"])
-    assert capsys.readouterr().out.startswith(f"usage: retrieval-evals {command} [OPTIONS] {given}\n")
+@pytest.mark.parametrize(("name", "given"), [("golden label", "FILE"), ("search", "QUERY"), ("compare", "RUN ...")])
+def test_help_begins_with_what_has_to_be_given(name: str, given: str, command: Run) -> None:
+    assert command(whole, *name.split(), "--help").out.startswith(f"usage: retrieval-evals {name} [OPTIONS] {given}\n")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_usage_and_errors_of_a_command_begin_with_the_one_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    usage, fault = (
-        call(whole, [name, "--help"], capsys),
-        call(whole, [name, "--no-such-flag"], capsys),
-    )
+def test_usage_and_errors_of_a_command_begin_with_the_one_name(name: str, command: Run) -> None:
+    usage, fault = (command(whole, name, flag) for flag in ("--help", "--no-such-flag"))
     assert (usage.code, fault.code) == (0, 2)
     assert usage.out.startswith(f"usage: retrieval-evals {name} ") and fault.err.startswith("retrieval-evals")
 
@@ -357,10 +326,8 @@ def test_usage_and_errors_of_a_command_begin_with_the_one_name(name: str, capsys
         *((["--help"], 0, f"  {name:8} {about}") for name, (about, _) in COMMANDS.items()),
     ],
 )
-def test_the_exit_code_is_that_of_the_command(
-    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    done = call(whole, arguments, capsys)
+def test_the_exit_code_is_that_of_the_command(arguments: list[str], code: int, said: str, command: Run) -> None:
+    done = command(whole, *arguments)
     assert done.code == code and said in (done.err if code else done.out)
 
 
@@ -378,8 +345,7 @@ def test_the_default_experiment_has_no_part_in_a_run_on_other_data() -> None:
     assert (asked_for.dataset.split, asked_for.retriever) == ("test", handbook.retriever)
 
 
-def test_a_packaged_experiment_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_packaged_experiment_has_a_name(here: Path) -> None:
     assert [loaded().name, loaded("--config", "spec").name] == ["default", "spec"]
     Path("spec").write_text("name: my file of that name")
     assert loaded("--config", "spec").name == "my file of that name"
@@ -401,10 +367,10 @@ def test_no_variable_but_the_five_changes_an_experiment_and_none_the_default_one
             assert made == ExperimentConfig.load(file, env={})
 
 
-def test_help_shows_the_flags_that_people_use_and_help_all_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_the_flags_that_people_use_and_help_all_every_setting(command: Run) -> None:
     shown = {}
     for flag in ("--help", "--help-all"):
-        text = call(whole, ["run", flag], capsys).out
+        text = command(whole, "run", flag).out
         words = (line.strip().split(" ")[0].rstrip(",") for line in text.splitlines())
         shown[flag] = {word for word in words if word.startswith("--")}
     assert shown["--help"] == {*USUAL} and len(USUAL) == 21

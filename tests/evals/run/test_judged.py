@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from html import unescape
 from pathlib import Path
 from statistics import fmean
@@ -17,17 +18,10 @@ from evals.metrics.results import Values
 from evals.run import main
 from retrievers.embedding.tokens import count_tokens
 from tests.support.chat_server import KEYS, ChatServer, CohereChatServer, OpenAIChatServer
-from tests.support.command import Done, call, python
+from tests.support.command import Done, python
 from tests.support.experiment import Experiment, load_report, settings
 from tests.support.judged import PROTOCOLS
-from tests.support.judged_experiment import (
-    calls_of,
-    judge_flags,
-    known_of,
-    labelled_precision,
-    labelled_recall,
-    make_judged,
-)
+from tests.support.judged_experiment import calls_of, judge_flags, known_of, make_judged, precision_of, recall_of
 from tests.support.judging import Oracle
 from tests.support.observed import metric_of
 from tests.support.small_model import MODEL as SMALL_MODEL
@@ -56,12 +50,10 @@ def known(made: Experiment) -> Known:
 
 
 @pytest.fixture
-def plain(made: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+def plain(made: Experiment, here: Path, command: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run without a judge, in an empty folder, with further arguments."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    flags = ["--config", made.config, "--output", "report.json"]
-    return lambda *arguments: call(main, [*flags, *arguments], capsys)
+    return partial(command, main, "--config", made.config, "--output", "report.json")
 
 
 @pytest.fixture
@@ -74,7 +66,6 @@ def server(request: pytest.FixtureRequest, known: Known) -> Iterator[ChatServer]
 
 @pytest.fixture
 def run(plain: Run, server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run with the judge behind the server."""
     monkeypatch.setattr("evals.judge.asking.BASE_S", 0.0)
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
@@ -87,16 +78,14 @@ def report(tmp_path: Path) -> Report:
 
 
 @BOTH
-def test_a_judged_run_is_worth_what_the_labels_say_and_tells_why(
-    run: Run, report: Report, server: ChatServer, known: Known
-) -> None:
+def test_a_judged_run_says_what_the_labels_say(run: Run, report: Report, server: ChatServer, known: Known) -> None:
     done = run()
     assert (done.code, done.err) == (0, "")
     whole = report()
     inside = [row for row in whole["queries"] if row["in_scope"]]
     expected = {
-        PRECISION: [labelled_precision(row) for row in inside],
-        RECALL: [labelled_recall(row, *known) if row["retrieved"] else 0.0 for row in inside],
+        PRECISION: [precision_of(row) for row in inside],
+        RECALL: [recall_of(row, *known) if row["retrieved"] else 0.0 for row in inside],
     }
     for metric, values in expected.items():
         assert [row["scores"][metric] for row in inside] == pytest.approx(values, abs=1e-9)
@@ -129,19 +118,15 @@ def test_a_spent_budget_is_exit_code_3_with_what_was_judged(run: Run, report: Re
     assert len(server.chats) == calls_of(report()["queries"])  # what was bought is not bought again
 
 
-def test_every_run_of_a_process_asks_each_question_once(
-    plain: Run, report: Report, known: Known, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("server", [OpenAIChatServer], indirect=True)
+def test_every_run_of_a_process_asks_each_question_once(run: Run, report: Report, server: ChatServer) -> None:
     """langchain-openai keeps one HTTP client for a process: in another event loop its connections are dead."""
-    with OpenAIChatServer(known[0]) as server:
-        server.keeps_alive = True
-        for name, value in KEYS.items():
-            monkeypatch.setenv(name, value)
-        for number in range(3):
-            before = len(server.chats)
-            assert plain(*judge_flags(server, tmp_path / str(number)), "--judge.max-concurrency", "8").code == 0
-            usage, calls = report()["judge"]["usage"], calls_of(report()["queries"])
-            assert (len(server.chats) - before, usage["calls"], usage.get("unanswered", 0)) == (calls, calls, 0)
+    server.keeps_alive = True
+    for number in range(3):
+        before = len(server.chats)
+        assert run("--judge.cache-path", f"{number}.sqlite", "--judge.max-concurrency", "8").code == 0
+        usage, calls = report()["judge"]["usage"], calls_of(report()["queries"])
+        assert (len(server.chats) - before, usage["calls"], usage.get("unanswered", 0)) == (calls, calls, 0)
 
 
 def figures(out: str) -> list[int]:
@@ -222,18 +207,14 @@ def test_metrics_without_a_model_are_scored_by_ragas_after_the_first_screen(plai
     assert "ragas" not in plain("--metrics", "ranking/*").out and report()["ragas_check"] is None
 
 
-def test_judged_metrics_get_their_verdicts_from_the_store_and_ask_nothing(
-    run: Run, report: Report, server: ChatServer
-) -> None:
+def test_ragas_gets_verdicts_from_the_store_and_asks_nothing(run: Run, report: Report, server: ChatServer) -> None:
     done, whole = run("--metrics", "ragas/*"), report()
     check, calls = whole["ragas_check"], whole["judge"]["usage"]["calls"]
     assert (done.code, check["status"], len(server.chats)) == (0, "equal", calls)
     assert len(check["metrics"]) == 8 and check["line"] == "ragas 0.4.3: equal (24 scores by its 8 classes)"
 
 
-def test_the_report_is_saved_and_shown_before_ragas_is_asked_and_the_page_written(
-    made: Experiment, tmp_path: Path
-) -> None:
+def test_the_report_is_saved_and_shown_before_ragas_is_asked_and_the_page(made: Experiment, tmp_path: Path) -> None:
     file, page, seen = tmp_path / "report.json", tmp_path / "page.html", list[Any]()
 
     def look(shown: Any) -> None:
@@ -258,9 +239,7 @@ def test_nothing_is_written_into_the_home_folder(made: Experiment, tmp_path: Pat
     assert list(home.iterdir()) == []
 
 
-def test_a_score_that_ragas_gives_otherwise_is_named_and_the_run_ends_with_3(
-    plain: Run, report: Report, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_score_other_than_of_ragas_ends_with_3(plain: Run, report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     right = metric_of(OF_IDS)
     wrong = replace(right, score=lambda r, c: Values.of(right.values(r, c).values * (1 - 1e-8)))
     monkeypatch.setitem(METRICS, OF_IDS, wrong)
@@ -270,9 +249,7 @@ def test_a_score_that_ragas_gives_otherwise_is_named_and_the_run_ends_with_3(
     assert all(f"{OF_IDS} of {name} is" in check["line"] for name in ("forward", "inverse", "channel"))
 
 
-def test_a_class_of_ragas_that_scored_nothing_is_not_counted(
-    plain: Run, report: Report, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_class_without_scores_is_not_counted(plain: Run, report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METRICS, OF_IDS, replace(metric_of(OF_IDS), score=lambda r, c: np.full(len(r), np.nan)))
     compared = {
         WITHOUT_MODEL: ": equal (9 scores by its 3 classes)",
@@ -296,19 +273,16 @@ def test_an_error_of_ragas_loses_no_figure(plain: Run, report: Report, monkeypat
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(absent()), reason=absent())
-def test_it_judges_thirty_queries_from_the_command_to_the_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_it_judges_thirty_queries_from_the_command_to_the_report(here: Path, command: Run) -> None:
     limits = ["--judge.max-output-tokens", "64", "--judge.max-concurrency", "2", "--judge.timeout-s", "200"]
     given = [*limits, "--judge.model", f"openai:{SMALL_MODEL}", "--judge.cache-path", "verdicts.sqlite", "--no-gate"]
     given += ["--limit", "30", "--retriever.top-k", "1", "--retriever.threshold", "0", "--criteria", "{}"]
     given += ["--metrics", f"{PRECISION},judge/*", "--tracking.enabled", "false"]
     with serving() as url:
-        done = call(main, [*given, "--judge.base-url", url, "--output", "report.json"], capsys)
-        again = call(main, [*given, "--judge.base-url", url, "--output", "again.json"], capsys)
+        done = command(main, *given, "--judge.base-url", url, "--output", "report.json")
+        again = command(main, *given, "--judge.base-url", url, "--output", "again.json")
     assert done.code in (0, 3), done.err  # 3: over 5% of its answers are no verdicts
-    report = load_report(tmp_path / "report.json")
+    report = load_report(here / "report.json")
     inside = [row for row in report["queries"] if row["in_scope"]]
     assert len(report["queries"]) == 30 and len(inside) > 20
     usage, verdicts = report["judge"]["usage"], [row["retrieved"][0]["judge"] for row in inside]
@@ -320,6 +294,6 @@ def test_it_judges_thirty_queries_from_the_command_to_the_report(
     assert all(one["failed"].startswith("Malformed: ") for one in verdicts if one not in held)
     precision = report["metrics"][PRECISION]
     assert (precision["n"], precision["n_failed"]) == (len(held), len(inside) - len(held))
-    later = load_report(tmp_path / "again.json")["judge"]["usage"]
+    later = load_report(here / "again.json")["judge"]["usage"]
     assert again.code in (0, 3) and later["hits"] == len(held)
     assert later["calls"] <= 3 * (len(inside) - len(held))

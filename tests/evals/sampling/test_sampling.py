@@ -30,7 +30,6 @@ def scores(total: int, columns: int = 1, noise: float = 0.2, seed: int = 0) -> T
 
 
 def first(judged: Floats, n: int) -> Floats:
-    """Return the scores with only the first n known."""
     return np.where(np.arange(len(judged))[:, None] < n, judged, np.nan)
 
 
@@ -184,19 +183,14 @@ class Judge:
         self.asked.append((rows.tolist(), np.flatnonzero(cells).tolist()))
         return self.scores[rows][:, cells], int(rows[-1]) < self.most
 
-    def looks(
-        self, proxy: Floats, margin: float = 0.0, most: int = 1_000, seed: int = 0, **others: Any
-    ) -> list[Rounds]:
-        return [*judge_in_rounds(self, unjudged(proxy, **others), margin=margin, most=most, seed=seed)]
+    def looks(self, proxy: Floats, margin: float = 0.0, most: int = 1000, seed: int = 0, **others: Any) -> list[Rounds]:
+        """Ask about queries of which each cell keeps another result, and whose objective needs the judge alone."""
+        results = np.arange(proxy.size).reshape(proxy.shape)
+        queries: Any = {"proxy": proxy, "results": results, "alone": None, "span": 1.0, **others}
+        return [*judge_in_rounds(self, Unjudged(**queries), margin=margin, most=most, seed=seed)]
 
     def rounds(self, proxy: Floats, margin: float = 0.0, **others: Any) -> Rounds:
         return self.looks(proxy, margin, **others)[-1]
-
-
-def unjudged(proxy: Floats, **others: Any) -> Unjudged:
-    """Queries of which each cell keeps another result, and whose objective needs the judge alone."""
-    results = np.arange(proxy.size).reshape(proxy.shape)
-    return Unjudged(**{"proxy": proxy, "results": results, "alone": None, "span": 1.0, **others})
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.05, 0.2])
@@ -292,14 +286,11 @@ def test_the_cell_of_the_least_bound_is_chosen_before_the_one_of_the_best_mean()
 
 
 @pytest.mark.parametrize(("others", "behind", "users"), [(40, 0.8, [0]), (10, 1.8, [0]), (9, 1.8, [0, 1])])
-def test_how_queries_in_scope_and_others_differ_is_no_chance_for_users(
-    others: int, behind: float, users: list[int]
-) -> None:
+def test_how_kinds_of_queries_differ_is_no_chance_for_users(others: int, behind: float, users: list[int]) -> None:
     """The first is ahead by 0.5 on each in scope, and in all; it is unless the others are too few to be a kind."""
     scores = np.tile([0.8, 0.3], (40, 1))
     alone = np.vstack([np.zeros((40, 2)), np.tile([0.0, behind], (others, 1))])
-    found = Judge(scores).rounds(np.zeros_like(scores), alone=alone)
-    assert np.flatnonzero(found.users).tolist() == users
+    assert np.flatnonzero(Judge(scores).rounds(np.zeros_like(scores), alone=alone).users).tolist() == users
 
 
 @pytest.mark.parametrize(("total", "most"), [(1, 90), (90, 1)])

@@ -57,8 +57,7 @@ def test_rounding_noise_of_perfect_scores_is_no_spread(remainder: float, times: 
 @given(st.lists(st.lists(st.floats(0, 1), min_size=12, max_size=12), min_size=1, max_size=4), st.booleans())
 def test_many_columns_have_the_intervals_of_each(columns: list[list[float]], shares: bool) -> None:
     """Also beyond the block of columns that is computed at once."""
-    values = np.tile(np.array(columns).T, (1, 70 // len(columns)))
-    low, high = stats.mean_intervals(values, shares=shares)
+    low, high = stats.mean_intervals(np.tile(np.array(columns).T, (1, 70 // len(columns))), shares=shares)
     for place, column in enumerate(columns):
         alone = stats.mean_interval(column, shares=shares)
         expected = [np.nan if end is None else end for end in (alone.low, alone.high)]
@@ -120,8 +119,6 @@ def test_what_has_no_interval_says_why(found: stats.Interval, note: str) -> None
 
 # The interval by bounds, against its definition, maximised numerically
 
-SQUARE = stats.Z**2
-
 
 def ends(values: Any, floor: float = 0.0, ceiling: float = 1.0, alpha: float = 0.05) -> tuple[float, float]:
     (low,), (high,) = stats.bounded_intervals(np.asarray(values, dtype=float)[:, None], floor, ceiling, alpha)
@@ -154,7 +151,7 @@ def test_its_upper_end_solves_the_score_equation(seed: int, zeros: float) -> Non
     mean = float(values.mean())
 
     def excess(delta: float) -> float:
-        return (delta - mean) ** 2 * 40 - SQUARE * likeliest_variance(values, 1.0, delta)
+        return (delta - mean) ** 2 * 40 - stats.Z**2 * likeliest_variance(values, 1.0, delta)
 
     assert ends(values)[1] == pytest.approx(brentq(excess, mean + 1e-6, 1 - 1e-6), abs=1e-5)
 
@@ -207,9 +204,9 @@ def test_the_area_of_a_signal_is_that_of_scikit_learn(inside: list[float], outsi
     assert found.separates == ((found.auroc if found.low is None else found.low) > 0.5)
 
 
-def exact_limit(answered: int, n: int) -> float:
-    """Upper 95% limit of a share, by scipy."""
-    return float(binomtest(answered, n, alternative="less").proportion_ci(0.95).high)
+def exact_limit(answered: int, n: int, among: int = 1) -> float:
+    """Upper 95% limit of a share, by scipy; with a part of the doubt where there are several."""
+    return float(binomtest(answered, n, alternative="less").proportion_ci(1 - 0.05 / among).high)
 
 
 @given(
@@ -217,9 +214,7 @@ def exact_limit(answered: int, n: int) -> float:
     outside=st.lists(SCORE, min_size=1, max_size=40),
     rate=st.sampled_from([0.1, 0.2, 0.34, 0.5, 0.9, 1.0]),
 )
-def test_a_promise_is_the_lowest_threshold_whose_exact_limit_is_within_the_rate(
-    inside: list[float], outside: list[float], rate: float
-) -> None:
+def test_a_promise_is_the_lowest_threshold_that_keeps(inside: list[float], outside: list[float], rate: float) -> None:
     found, n = promise(inside, outside, rate, scale="cosine", among=1), len(outside)
     every = [0.0, *sorted({*inside, *outside})]
     keeping = [t for t in every if exact_limit(sum(score >= t for score in outside), n) <= rate + 1e-9]
@@ -251,10 +246,7 @@ def test_silent_queries_promise_the_exact_limit(rate: float, needed: int) -> Non
 def test_the_best_of_eight_retrievals_keeps_its_promise_with_an_eighth_of_the_doubt_for_each() -> None:
     """Of 100 out-of-scope queries so many may be answered as Clopper and Pearson's limit at 1 − 0.05 / 8 allows."""
     outside = [number / 100 for number in range(100)]
-    answered = [
-        max(n for n in range(40) if binomtest(n, 100, alternative="less").proportion_ci(1 - 0.05 / among).high <= 0.25)
-        for among in (1, 8)
-    ]
+    answered = [max(n for n in range(40) if exact_limit(n, 100, among) <= 0.25) for among in (1, 8)]
     found = [promise([1.0], outside, 0.25, among=among, scale="cosine") for among in (1, 8)]
     assert [round(100 - 100 * (one.threshold or 0)) for one in found] == answered == [17, 14]
     assert [one.queries for one in found] == [11, 18] == [queries_that_promise(0.25, among) for among in (1, 8)]
@@ -284,13 +276,8 @@ def test_of_these_it_is_the_least(low: float, high: float, between: float) -> No
 
 SOME = st.sampled_from([0.0, 0.0, 0.0, 0.25, 0.5, 1.0])
 ANY = st.floats(0, 1).map(lambda x: round(x, 3))
-PAIRS = st.lists(st.tuples(SOME, SOME), min_size=1, max_size=40) | st.lists(st.tuples(ANY, ANY), min_size=1)
 FEW = "values are too few, 10 are needed"
-
-
-def mcnemar(rises: int, falls: int) -> float:
-    """McNemar's exact test: half of the pairs that differ should rise."""
-    return float(binomtest(rises, rises + falls).pvalue)
+PAIRS = st.lists(st.tuples(SOME, SOME), min_size=1, max_size=40) | st.lists(st.tuples(ANY, ANY), min_size=1)
 
 
 @given(PAIRS, st.sampled_from([1.0, 4.0]))
@@ -299,9 +286,7 @@ def mcnemar(rises: int, falls: int) -> float:
 @example([(0.0, 1.0), (1.0, 0.0), (1.0, 0.0)], 1.0)
 @example([(0.0, 0.1)] * 10 + [(0.0, 0.0)] * 30, 1.0)
 @example([(0.0, 0.5)] * 12, 1.0)
-def test_a_comparison_is_its_definition_and_p_is_below_5_percent_just_where_the_interval_excludes_0(
-    scores: list[tuple[float, float]], scale: float
-) -> None:
+def test_a_comparison_and_its_p_are_by_their_definition(scores: list[tuple[float, float]], scale: float) -> None:
     """Student's interval, and by the square of the share of ties that of the bounds; it alone where all is 0 or ±1."""
     first, second = scale * np.array(scores).T
     found, moved, n = compare(first.tolist(), second.tolist(), seed=0), second - first, len(first)
@@ -357,11 +342,11 @@ def test_it_is_scipys_permutation_test(n: int) -> None:
      (27, 13, "9,999 draws"), (8, 32, "9,999 draws")],
 )  # fmt: skip
 def test_on_differences_of_one_size_it_is_mcnemars_exact_test(rises: int, falls: int, test: str) -> None:
-    differences = np.array([0.3] * rises + [-0.3] * falls + [0.0] * 7)
-    p, name = sign_flip(differences, seed=0)
+    p, name = sign_flip(np.array([0.3] * rises + [-0.3] * falls + [0.0] * 7), seed=0)
     assert name == f"randomisation, {test}"
     # Of drawn signs within 3 standard errors at p = 0.04.
-    assert p == pytest.approx(mcnemar(rises, falls), abs=1e-9 if test == "exact" else 0.006 if p < 0.1 else 0.015)
+    expected = binomtest(rises, rises + falls).pvalue  # half of the pairs that differ should rise
+    assert p == pytest.approx(expected, abs=1e-9 if test == "exact" else 0.006 if p < 0.1 else 0.015)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0.001, 0.999))

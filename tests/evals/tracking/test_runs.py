@@ -4,10 +4,11 @@ import hashlib
 import json
 import shutil
 import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from html import unescape
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -23,14 +24,13 @@ from evals.judge.verdicts import Claim
 from evals.report.model import JudgeFacts, Report
 from evals.tracking.__main__ import main
 from evals.tracking.values import MOST_METRICS, metric_values, tags
-from tests.support.command import call
+from tests.support.command import Done
 from tests.support.results import report
 from tests.support.stored_reports import stored
 from tests.support.tracking import artifact, cells_of, client, run_of, text_of, traces_of, written
 
-IN_TESTS = "--tracking.experiment tests"
-
-
+Command = Callable[..., Done]
+IN_TESTS = ("--tracking.experiment", "tests")
 OWN_KEYS: dict[str, Any] = {
     "abbreviations": {"R&D": "research"}, "keyword": {"synonyms": {"C++": ["cpp"]}, "language": "german"},
     "filters": {"any": [{"a(b)": 1}]}, "candidates": 7,
@@ -132,8 +132,7 @@ def test_what_mlflow_has_of_a_report(name: str, snapshot: SnapshotAssertion) -> 
     curves = [name for name in metrics if name.startswith("by_")]
     histories = {name: client().get_metric_history(run.info.run_id, name) for name in curves}
     first["curves"] = {name: {point.step: point.value for point in points} for name, points in histories.items()}
-    shown = {**known, **first, "values": (metrics, parameters, own), "files": sorted(known["files"])}
-    assert shown == snapshot
+    assert {**known, **first, "values": (metrics, parameters, own), "files": sorted(known["files"])} == snapshot
     assert own["report.sha256"] == hashlib.sha256(known["files"]["report.json"]).hexdigest()
     for cell in cells_of(run):
         assert cell.info.status == "FINISHED" and cell.info.start_time < run.info.start_time
@@ -164,12 +163,10 @@ def test_of_more_queries_than_wanted_the_first_are_taken_and_none_is_lost(monkey
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_comparison_is_written_to_the_other_run_by_the_keys_of_mlflow(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_comparison_is_written_to_the_other_run_by_the_keys_of_mlflow(tmp_path: Path, command: Command) -> None:
     """Those of `compare_evaluations`, from MLflow 3.18 on; queries are paired by its tag of a trace."""
     first, second = (written(named(name)).run_id for name in ("compared", "with it"))
-    done = call(compare, [first, "with it", *IN_TESTS.split(), "--track"], capsys)
+    done = command(compare, first, "with it", *IN_TESTS, "--track")
     assert done.code == 0 and f"MLflow run {second}" in done.out
     run, key = client().get_run(second), f"compare/{first[:8]}"
     figures = {name.rpartition("/")[2]: value for name, value in run.data.metrics.items() if "pass_rate/" in name}
@@ -178,21 +175,18 @@ def test_a_comparison_is_written_to_the_other_run_by_the_keys_of_mlflow(
     assert all(name.startswith(f"{key}/") for name in run.data.metrics.keys() - metric_values(named("")).keys())
     assert json.loads(artifact(run, f"{key}.json").read_text()) == {"baseline_run_id": first}
     assert {trace.info.tags["mlflow.eval.requestId"] for trace in traces_of(run)} == {"right", "wrong", "empty"}
-    file = call(compare, [first, saved(named("a file"), tmp_path), *IN_TESTS.split(), "--track"], capsys)
+    file = command(compare, first, saved(named("a file"), tmp_path), *IN_TESTS, "--track")
     assert file.code == 2 and "--track: expected runs in MLflow, by id or name" in file.err
 
 
 @pytest.mark.parametrize("kind", ["run", "grid"])
-def test_a_report_is_written_late_as_it_is_live_and_once(
-    kind: str, swept: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_is_written_late_as_live_and_once(kind: str, swept: Report, tmp_path: Path, command: Command) -> None:
     made = swept.model_copy(update={"run": "one grid"}) if kind == "grid" else named("one run")
     live, file = written(made), saved(made, tmp_path)
-    assert main([str(file), *IN_TESTS.split()]) == 0
-    there = f"run {live.run_id} is there already; nothing was written (python -m evals ui)"
-    assert there in capsys.readouterr().out
-    assert main([str(file), "--tracking.experiment", "late"]) == 0
-    late = client().get_run(capsys.readouterr().out.split()[2])
+    again, done = (command(main, file, "--tracking.experiment", experiment) for experiment in ("tests", "late"))
+    assert f"run {live.run_id} is there already; nothing was written (python -m evals ui)" in again.out
+    assert again.code == done.code == 0
+    late = client().get_run(done.out.split()[2])
     assert everything(late) == everything(run_of(live)) and late.info.run_id != live.run_id
 
 
@@ -234,26 +228,21 @@ def test_what_was_left_unfinished_is_deleted_and_written_again(
 
 @pytest.mark.usefixtures("folder")
 def test_two_at_once_write_it_once(tmp_path: Path) -> None:
-    made, codes = named("at once"), list[int]()
-    arguments = [str(saved(made, tmp_path)), *IN_TESTS.split(), "--quiet"]
-    threads = [Thread(target=lambda: codes.append(main(arguments))) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    made = named("at once")
+    arguments = [str(saved(made, tmp_path)), *IN_TESTS, "--quiet"]
+    with ThreadPoolExecutor(2) as pool:
+        codes = [*pool.map(main, [arguments] * 2)]
     assert codes == [0, 0] and len(runs_of(made)) == 1
 
 
 @pytest.mark.parametrize("table", ["runs", "metrics", "spans"])
-def test_a_database_that_takes_no_more_costs_a_line_and_no_traceback(
-    folder: Path, tmp_path: Path, table: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_full_database_costs_a_line(folder: Path, tmp_path: Path, table: str, command: Command) -> None:
     file = Path(shutil.copy(folder / "mlruns" / "mlflow.db", tmp_path))
     with closing(sqlite3.connect(file)) as database:
         stop = "BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
         database.execute(f"CREATE TRIGGER full BEFORE INSERT ON {table} {stop}")
     uri = f"sqlite:///{file}"
-    done = call(main, [saved(named(table), tmp_path), *IN_TESTS.split(), "--tracking.uri", uri], capsys)
+    done = command(main, saved(named(table), tmp_path), *IN_TESTS, "--tracking.uri", uri)
     assert (done.code, done.out, done.err.count("\n")) == (3, "", 1)
     assert done.err.startswith(f"incomplete: MLflow at {uri} failed: ")
     assert "RUNNING" not in [run.info.status for run in client(uri).search_runs(["0", "1"])]

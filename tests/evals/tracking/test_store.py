@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,32 +22,27 @@ from evals.tracking import ui
 from evals.tracking.__main__ import main
 from evals.tracking.store import mlflow_at, open_run
 from evals.tracking.ui import main as show
-from tests.support.command import call, environment
+from tests.support.command import Done, environment, refusal
 from tests.support.experiment import make_experiment
 from tests.support.loopback import free_port
 from tests.support.results import report
 from tests.support.tracking import MlflowServer, client, run_of, text_of, written
 
+Command = Callable[..., Done]
 NAMES = ("first", "twice", "twice", 'it\'s "odd"', "unreported")
 
 
 @pytest.fixture
-def database(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "mlruns").mkdir()
-    monkeypatch.chdir(tmp_path)
-    return Path(shutil.copy(folder / "mlruns" / "mlflow.db", tmp_path / "mlruns" / "mlflow.db"))
+def database(folder: Path, here: Path) -> Path:
+    (here / "mlruns").mkdir()
+    return Path(shutil.copy(folder / "mlruns" / "mlflow.db", here / "mlruns" / "mlflow.db"))
 
 
 def test_a_database_whose_making_was_interrupted_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MLflow makes it table by table, and fails for good where it finds some of them."""
-    import alembic.command
-
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
     database = tmp_path / "mlflow.db"
     with monkeypatch.context() as patch:
-        patch.setattr(alembic.command, "upgrade", interrupted)
+        patch.setattr("alembic.command.upgrade", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt), mlflow_at(f"sqlite:///{database}", writing=True) as opened:
             opened.search_experiments()
     assert list(tmp_path.glob(".mlflow.db.new.*")) and not database.exists()
@@ -60,7 +56,7 @@ def everything(folder: Path) -> tuple[list[Path], list[bytes]]:
 
 
 def test_a_checkout_that_was_copied_says_so_before_it_writes(
-    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     """MLflow has the folder of the artifacts in its database: a copy would write them into the first checkout."""
     first = tmp_path / "first's checkout"
@@ -75,17 +71,16 @@ def test_a_checkout_that_was_copied_says_so_before_it_writes(
     other = shutil.copytree(first, tmp_path / "other")
     monkeypatch.chdir(other)
     before, late = everything(tmp_path), ["late.json", "--tracking.experiment", "tests"]
-    for command, given in ((evaluate, flags), (main, late)):
-        done = call(command, given, capsys)
+    for begun, given in ((evaluate, flags), (main, late)):
+        done = command(begun, *given)
         assert done.code == 2 and done.err.count("\n") == 1
         assert f"keeps the artifacts of experiment 'tests' in {first}/mlruns/artifacts" in done.err
         assert f"expected {other}/mlruns/artifacts; move mlruns away" in done.err
     assert before == everything(tmp_path)
 
 
-def test_artifacts_that_were_put_elsewhere_stay_there(
-    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("database")
+def test_artifacts_that_were_put_elsewhere_stay_there(tmp_path: Path) -> None:
     client().create_experiment("elsewhere", artifact_location=(tmp_path / "big disk").as_uri())
     run = run_of(written(report(), experiment="elsewhere"))
     assert (tmp_path / "big disk" / run.info.run_id / "artifacts" / "report.json").is_file()
@@ -100,17 +95,14 @@ def runs(folder: Path) -> list[str]:
     ids = []
     for place, name in enumerate(NAMES[:-1]):
         facts = report().facts.model_copy(update={"started_at": f"2026-01-02T03:04:0{place}+00:00"})
-        changes = {"run": name, "name": f"place {place}", "facts": facts}
-        ids.append(written(report().model_copy(update=changes)).run_id)
+        ids.append(written(report().model_copy(update={"run": name, "name": f"place {place}", "facts": facts})).run_id)
     killed = str(client().create_run("1", run_name=NAMES[-1], tags={"role": "run"}).info.run_id)
     client().set_terminated(killed, "KILLED")
     return [*ids, killed]
 
 
 def refused(reference: str, uri: str | None = None, experiment: str = "tests") -> str:
-    with pytest.raises(TrackingError) as caught:
-        open_run(reference, uri, experiment)
-    return str(caught.value)
+    return refusal(TrackingError, open_run, reference, uri, experiment)
 
 
 def test_by_id_in_whatever_experiment_and_by_name(runs: list[str], tmp_path: Path) -> None:
@@ -138,13 +130,10 @@ def test_a_reference_to_several_runs_or_none_is_refused_with_what_to_write(runs:
     assert refused("unreported").endswith("no scores: it is a part of run abc, and has values only")
 
 
-def test_no_database_is_made_and_a_server_that_does_not_answer_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_no_database_is_made_and_a_server_that_does_not_answer_is_told(here: Path) -> None:
     for uri in (None, "sqlite:///elsewhere.db"):
         said = r"'first': no such file, and no MLflow runs either: .*\.db does not exist.*--tracking\.uri"
-        assert re.match(said, refused("first", uri)) and list(tmp_path.iterdir()) == []
+        assert re.match(said, refused("first", uri)) and list(here.iterdir()) == []
     said = refused("first", f"http://me:s3cret@127.0.0.1:{free_port()}")
     assert re.match(r"MLflow at http://\*\*\*@127.0.0.1:\d+ failed: MlflowException", said) and "s3cret" not in said
 
@@ -175,29 +164,27 @@ def evil(folder: Path, tmp_path: Path, server: MlflowServer, monkeypatch: pytest
     shutil.rmtree(tmp_path)
 
 
-def test_it_imports_nothing_sends_nothing_and_is_kept_where_runs_are_in_the_experiment_that_it_names(
-    evil: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_it_imports_and_sends_nothing_and_is_kept_in_its_experiment(
+    evil: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
-    done = call(main, [evil], capsys)
+    done = command(main, evil)
     run = client().get_run(done.out.split()[2])
     assert done.code == 0 and client().get_experiment(run.info.experiment_id).name == "theirs"
     assert run.info.status == "FINISHED" and run.data.params["retriever.embedding.model"] == "python:evilmod:make"
     assert TOKEN.encode() not in (folder / "mlruns" / "mlflow.db").read_bytes()
 
 
-def test_compared_and_as_a_baseline_it_is_data_and_a_saved_retrieval_is_read_without_a_pickle(
-    evil: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compared_and_as_a_baseline_it_is_data_and_retrievals_hold_no_pickle(evil: Path, command: Command) -> None:
     made, mine, saved = make_experiment(evil.parent / "made"), evil.with_name("mine.json"), evil.with_name("retrieval")
     flags = ["--config", made.config, "--quiet"]
-    call(evaluate, [*flags, "--output", mine, "--save-retrieval", saved], capsys)
-    for done in (call(compare, [evil, mine], capsys), call(evaluate, [*flags, "--baseline", evil], capsys)):
+    command(evaluate, *flags, "--output", mine, "--save-retrieval", saved)
+    for done in (command(compare, evil, mine), command(evaluate, *flags, "--baseline", evil)):
         assert (done.code, "golden" in done.err) == (2, True)  # of other golden data
     other = evil.with_name("other.json")
     theirs = json.loads(mine.read_text()) | {"config": json.loads(evil.read_text())["config"], "run": "other"}
     other.write_text(json.dumps(theirs))
-    assert call(compare, [other, mine], capsys).code == 0
+    assert command(compare, other, mine).code == 0
     classes: list[object] = []
     reading = True
     sys.addaudithook(lambda event, found: classes.append(found) if reading and event == "pickle.find_class" else None)
@@ -226,15 +213,12 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
     return pages
 
 
-def test_without_runs_there_is_nothing_to_show(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for flags in ([], ["--tracking.uri", f"sqlite:///{tmp_path}/mlruns/mlflow.db"]):
-        assert show(flags) == 2
-        said = f"no runs to show: {tmp_path}/mlruns/mlflow.db does not exist; go where evals.run was started"
-        assert said in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
+def test_without_runs_there_is_nothing_to_show(here: Path, command: Command) -> None:
+    said = f"no runs to show: {here}/mlruns/mlflow.db does not exist; go where evals.run was started"
+    for flags in ([], ["--tracking.uri", f"sqlite:///{here}/mlruns/mlflow.db"]):
+        done = command(show, *flags)
+        assert done.code == 2 and said in done.err
+    assert list(here.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -246,13 +230,7 @@ def test_without_runs_there_is_nothing_to_show(
     ids=["answers", "ends"],
 )
 def test_the_page_is_told_and_opened_once_the_server_answers_and_its_end_is_waited_for(
-    program: str,
-    code: int,
-    said: str,
-    folder: Path,
-    opened: Opened,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    program: str, code: int, said: str, folder: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     port = free_port()
     page = f"http://127.0.0.1:{port}/#/experiments"
@@ -268,17 +246,14 @@ def test_the_page_is_told_and_opened_once_the_server_answers_and_its_end_is_wait
 
     monkeypatch.setattr(ui, "_start", start)
     monkeypatch.setattr("webbrowser.open", visit)
-    assert show(["--port", str(port)]) == code
-    done = capsys.readouterr()
-    assert said.format(page=page, port=port) in done.out + done.err
+    done = command(show, "--port", port)
+    assert done.code == code and said.format(page=page, port=port) in done.out + done.err
     assert opened == ([] if code else [page])
 
 
-def test_a_server_is_opened_at_its_page_and_nothing_is_started(
-    opened: Opened, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert show(["--tracking.uri", "https://me:s3cret@mlflow.example/"]) == 0
-    assert capsys.readouterr().out == "Runs: https://***@mlflow.example/#/experiments\n"
+def test_a_server_is_opened_at_its_page_and_nothing_is_started(opened: Opened, command: Command) -> None:
+    done = command(show, "--tracking.uri", "https://me:s3cret@mlflow.example/")
+    assert done == Done(0, "Runs: https://***@mlflow.example/#/experiments\n", "")
     assert show(["--tracking.uri", "https://mlflow.example/", "--no-browser"]) == 0
     assert opened == ["https://***@mlflow.example/#/experiments"]
 

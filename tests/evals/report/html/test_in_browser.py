@@ -21,7 +21,6 @@ from tests.support.chromium import Chromium, Theme, chromium, find_chromium
 from tests.support.results import report
 
 pytestmark = pytest.mark.slow
-VIEWS: list[tuple[int, Theme]] = [(1280, "light"), (400, "dark")]
 HOSTILE = "<script>document.title = 'owned'</script><b onclick=alert(1)>how</b> " + "x" * 300
 PROBES = Path(__file__).with_name("probes.js").read_text(encoding="utf-8")
 KEYS = {"Enter": 13, "Home": 36, "End": 35, "ArrowLeft": 37, "ArrowRight": 39, "ArrowDown": 40}
@@ -58,14 +57,12 @@ def look(browser: Chromium, name: str, *arguments: Any) -> Any:
 
 @pytest.fixture
 def wide(browser: Chromium, page: Path) -> Chromium:
-    """The page of the grid, on a wide screen."""
-    open_page(browser, page)
+    visit(browser, page)
     return browser
 
 
 @pytest.fixture(scope="module")
 def section(grid: Any) -> Any:
-    """What the report has of the grid."""
     return report(grid).grid
 
 
@@ -74,9 +71,7 @@ def x_of(share: float, width: float = 386) -> float:
     return 44 + width * share
 
 
-def open_page(
-    browser: Chromium, page: Path | str, width: int = 1280, theme: Theme = "light", height: int = 900
-) -> None:
+def visit(browser: Chromium, page: Path | str, width: int = 1280, theme: Theme = "light", height: int = 900) -> None:
     """Open a page, of a grid until what it knows of queries is unzipped."""
     browser.open(page, width=width, theme=theme, height=height)
     browser.wait_for("!document.querySelector('#explore table:empty')")
@@ -85,7 +80,7 @@ def open_page(
 def open_report(browser: Chromium, made: Report, folder: Path) -> None:
     file = folder / "made.html"
     file.write_text(render_page(made), encoding="utf-8")
-    open_page(browser, file)
+    visit(browser, file)
     assert browser.problems == []
 
 
@@ -94,12 +89,10 @@ def press(browser: Chromium, key: str, text: str = "") -> None:
         browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=KEYS[key], text=text)
 
 
-@pytest.mark.parametrize(("width", "theme"), VIEWS)
-def test_it_is_whole_and_fits_and_all_of_it_can_be_read(
-    browser: Chromium, page: Path, width: int, theme: Theme
-) -> None:
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (400, "dark")])
+def test_it_is_whole_fits_and_all_of_it_can_be_read(browser: Chromium, page: Path, width: int, theme: Theme) -> None:
     """Text stands out at least 4.5 : 1 (WCAG 2.1, 1.4.3); plots have a label, areas that scroll take the focus."""
-    open_page(browser, page, width, theme)
+    visit(browser, page, width, theme)
     assert browser.problems == []
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     assert look(browser, "overflowing") == look(browser, "faint") == []
@@ -137,17 +130,15 @@ def test_the_first_picture_is_on_the_first_screen(browser: Chromium, page: Path,
     single = tmp_path / "run.html"
     single.write_text(render_page(report()), encoding="utf-8")
     for file, (width, height) in product((page, single), ((1280, 720), (400, 900))):
-        open_page(browser, file, width, height=height)
+        visit(browser, file, width, height=height)
         assert browser.evaluate(f"({map_or_plot}).getBoundingClientRect().bottom") < height
-    open_page(browser, page, height=800)
+    visit(browser, page, height=800)
     assert max(look(browser, "bottoms", ".curves figure, #figure-cells")) < 800
-    open_page(browser, page, 640)  # as MLflow's artifact view has it: the table, then the map
+    visit(browser, page, 640)  # as MLflow's artifact view has it: the table, then the map
     assert look(browser, "bottoms", "#decision") < look(browser, "bottoms", "#figure-cells")
 
 
-def test_bars_are_as_high_as_their_queries_and_ranks_within_top_k_are_told_from_deeper_ones(
-    browser: Chromium, tmp_path: Path
-) -> None:
+def test_bars_are_as_high_as_their_queries_and_ranks_within_top_k_stand_out(browser: Chromium, tmp_path: Path) -> None:
     """Best scores 0.9 and 0.29 in scope, 0.8 out of scope, in bars of 0.025; the threshold is 0.3.
 
     First relevant at 1 and at 5, of five candidates; top_k is 3.
@@ -210,7 +201,7 @@ def test_rows_of_the_decision_and_sliders_go_by_keyboard(wide: Chromium, grid: A
 
 
 def test_arrow_keys_choose_a_cell_and_the_other_figures_follow(browser: Chromium, page: Path) -> None:
-    open_page(browser, page, 400)
+    visit(browser, page, 400)
     browser.evaluate("document.querySelector('#figure-cells td[data-cell]').click()")
     browser.evaluate("document.querySelector(`#figure-cells td[tabindex='0']`).focus()")
     before = look(browser, "chosen")
@@ -239,15 +230,12 @@ def test_a_metric_and_a_configuration_are_chosen(wide: Chromium, section: Any) -
         assert labels[0].startswith(configuration.name)
 
 
-def test_what_has_no_threshold_or_no_value_is_drawn_without(
-    browser: Chromium, grid: Any, section: Any, tmp_path: Path
-) -> None:
+def test_what_has_no_threshold_or_value_is_drawn(browser: Chromium, grid: Any, section: Any, tmp_path: Path) -> None:
     cells, metrics = section.cells, section.metrics
     threshold = [None if at else value for at, value in zip(cells.configuration, cells.threshold, strict=True)]
     empty = {"scope/false_answer": metrics["scope/false_answer"].model_copy(update={"mean": [None] * 100})}
     changes = {"cells": cells.model_copy(update={"threshold": threshold}), "metrics": metrics | empty}
-    made = report(grid).model_copy(update={"grid": section.model_copy(update=changes)})
-    open_report(browser, made, tmp_path)
+    open_report(browser, report(grid).model_copy(update={"grid": section.model_copy(update=changes)}), tmp_path)
     for control in ("metric", "against"):
         look(browser, "choose", control, "scope/false_answer")
     for configuration in section.configurations:
@@ -258,7 +246,7 @@ def test_what_has_no_threshold_or_no_value_is_drawn_without(
 
 
 def test_it_prints_with_its_figures_and_their_colours(browser: Chromium, page: Path) -> None:
-    open_page(browser, page, theme="dark")
+    visit(browser, page, theme="dark")
     browser.call("Emulation.setEmulatedMedia", media="print")
     shown = "getComputedStyle(document.querySelector('#figure-cells td[data-cell]')).printColorAdjust"
     assert browser.evaluate(shown) == "exact"
@@ -318,10 +306,10 @@ def test_a_reader_moves_pins_filters_and_comes_back_by_a_link(wide: Chromium, se
     address, before = wide.evaluate("document.querySelector('[data-link]').href"), look(wide, "figures")
     assert "#" in address and "~w0.75" in address
     wide.open("about:blank", width=400, theme="dark")  # else it would be the same document, which does not load
-    open_page(wide, address, 400, "dark")
+    visit(wide, address, 400, "dark")
     assert look(wide, "figures") == before
     wide.open("about:blank", width=400, theme="dark")
-    open_page(wide, f"{page.absolute().as_uri()}#no-such-cell~w9/%", 400, "dark")
+    visit(wide, f"{page.absolute().as_uri()}#no-such-cell~w9/%", 400, "dark")
     assert wide.problems == []
 
 
@@ -335,9 +323,7 @@ def test_a_drag_of_the_weight_moves_the_figures_at_once_and_the_map_where_it_pau
     assert wide.evaluate(f"{first}.ariaLabel") != label
 
 
-def test_the_cells_of_the_table_are_all_marked_and_named_in_another_page(
-    wide: Chromium, section: Any, page: Path, tmp_path: Path
-) -> None:
+def test_all_cells_of_the_table_are_marked_and_named(wide: Chromium, section: Any, page: Path, tmp_path: Path) -> None:
     """A link within MLflow's or a notebook's page has nowhere to lead."""
     where = section.cells.configuration
     marked = [level.limit for level in section.decision.levels if level.cell is not None and level.limit < 1
@@ -377,9 +363,7 @@ def test_another_choice_moves_the_ring_and_draws_no_point_anew(wide: Chromium) -
     assert wide.evaluate("document.getElementById('first') !== null")
 
 
-def test_an_objective_with_weights_of_its_own_has_no_weight_to_move(
-    browser: Chromium, grid: Any, section: Any, tmp_path: Path
-) -> None:
+def test_own_weights_leave_no_weight_to_move(browser: Chromium, grid: Any, section: Any, tmp_path: Path) -> None:
     twice = {name: 2 * weight for name, weight in section.ranking.metrics.items()}
     ways = [one.model_copy(update={"name": f"__main__:find{n}"}) for n, one in enumerate(section.configurations)]
     changes = {"ranking": section.ranking.model_copy(update={"metrics": twice}), "configurations": ways}
