@@ -44,7 +44,7 @@ OVERLOADED = TRANSIENT_STATUSES | {408, 409, 425, 529}
 UNSENT = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
 TRANSPORT = DROPPED | UNSENT | {"TransportError"}
 # What libraries raise for a reply of another shape than they expect: a proxy's page, or a torn one.
-UNREADABLE = (ValueError, TypeError, AttributeError, LookupError)
+UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 # Words of servers that take no request for JSON, and of those that refuse one prompt alone.
 OF_STRUCTURE = re.compile(r"response_format|json_schema|json_object|json mode|structured output", re.IGNORECASE)

@@ -137,9 +137,9 @@ def _reasons(o: Observation, flaws: Outcomes, row: int, context: Context, top_k:
     if flaws.unasked[row]:
         best = o.selection[0]
         score = "" if best.score is None else f" (best {best.score_scale} {best.score:.3f})"
-        yield f"out of scope, but {len(o.selection)} chunks were returned{score}"
+        yield f"out of scope, but chunks returned: {len(o.selection)}{score}"
     if flaws.short[row]:
-        yield f"returned {len(o.selection)} chunks, expected at least {o.case.min_results}"
+        yield f"chunks returned: {len(o.selection)}, expected at least {o.case.min_results}"
     if flaws.missed[row]:
         yield f"no relevant chunk among the first {FIRST}; {_first_relevant(o, top_k)}"
     if flaws.failed[row]:

@@ -242,4 +242,4 @@ def _by(report: Report, grid: GridSection) -> str:
     on = " and ".join(dict.fromkeys(f"{ranking.n[name]} {judged.get(name, '')}queries" for name in ranking.metrics))
     dropped = max(ranking.dropped.values(), default=0)
     text = f"by {ranking.objective}, on {on}" + (f" ({dropped} dropped)" if dropped else "")
-    return text + (f", where {ranking.where} ({ranking.excluded:,} cells are not)" if ranking.constraints else "")
+    return text + (f", where {ranking.where} (cells left out: {ranking.excluded:,})" if ranking.constraints else "")

@@ -256,6 +256,7 @@ def test_an_error_is_a_line(error: BaseException, code: int, capsys: Captured, s
 
 @SIGNALS
 def test_a_signal_interrupts_and_an_event_loop_between_its_steps(what: signal.Signals, capsys: Captured) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell runs in the background ignores it
     before, ended = signal.getsignal(what), list[str]()
 
     async def work() -> int:

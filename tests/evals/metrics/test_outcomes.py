@@ -82,9 +82,9 @@ UNSCORED = replace(asked("x", in_scope=False), candidates=BARE, selection=BARE)
     [
         (asked(candidates=("x",), in_scope=False, min_results=3, expected_topics=["tea"]), 5, "SUCCESS", (), 1.0),
         (asked("x", "y", in_scope=False), 5, "FAILURE",
-         ("out of scope, but 2 chunks were returned (best cosine 0.900)",), 0.0),
-        (UNSCORED, 5, "FAILURE", ("out of scope, but 1 chunks were returned",), 0.0),
-        (asked("a", relevant="a", min_results=2), 5, "FAILURE", ("returned 1 chunks, expected at least 2",), 1.0),
+         ("out of scope, but chunks returned: 2 (best cosine 0.900)",), 0.0),
+        (UNSCORED, 5, "FAILURE", ("out of scope, but chunks returned: 1",), 0.0),
+        (asked("a", relevant="a", min_results=2), 5, "FAILURE", ("chunks returned: 1, expected at least 2",), 1.0),
         (asked("a", "x", relevant="a", min_results=2), 5, "SUCCESS", (), 0.5),
         (asked("x", relevant="a", candidates=("x", "y", "a")), 1, "FAILURE",
          ("no relevant chunk among the first 5; the first relevant one is candidate 3",), 0.0),
