@@ -353,3 +353,24 @@ def test_where_scores_failed_a_condition_is_held_against_the_worse_bound(grid: G
     for symbol, lost in ((">=", 0), (">", 0), ("<=", 2), ("<", 2), ("==", 2)):
         expected = [(known.mean[0] * 8 + lost) / 10, (known.mean[1] * 8 + lost / 2) / 9, *known.mean[2:]]
         assert figures(grid, NDCG, symbol=symbol) == pytest.approx(expected)
+
+
+def test_metadata_are_required_that_were_named_or_else_those_that_the_chunks_have(world: Experiment) -> None:
+    named = measured(
+        settings(world, metrics=["metadata/*"], retriever__metadata={"required": ["title", "page_number"]})
+    )
+    usual = measured(settings(world, metrics=["metadata/*"]))
+    assert named.context.required == ("title", "page_number") == named.config.retriever.metadata.required
+    assert {"title", "section_path"} < {*usual.context.required} and "page_number" not in usual.context.required
+    shares = [found.scores["metadata/completeness"]["in0"] for found in (named, usual)]
+    assert shares == [0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("constraints", "timed"), [({}, [False, True]), ({"latency/total_p50_ms": "< 1e9"}, [True] * 2)]
+)
+def test_calls_are_timed_under_the_recommended_cell_alone_unless_a_constraint_reads_times(
+    world: Experiment, constraints: dict[str, str], timed: list[bool]
+) -> None:
+    grid = measured(swept(world, objective={**SIDE, "constraints": constraints})).swept.grid
+    assert sorted(bool(observed.latency) for observed in grid.observed) == timed
