@@ -97,6 +97,8 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=80, help="of rounds and proxies")
     options = parser.parse_args()
     wanted = options.only.split(",")
+    if unknown := {*wanted} - {*PARTS}:
+        parser.error(f"--only: expected some of {', '.join(PARTS)}, got {', '.join(sorted(unknown))}")
     sys.path.insert(0, str(ROOT))
     from evals.config.telemetry import silence
 
