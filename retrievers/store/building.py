@@ -11,7 +11,7 @@ back first. Nothing is repaired: a collection whose files have other sizes is in
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
@@ -100,7 +100,8 @@ def building(
                 points = _settled(shard, new / "shard")
                 params = models.CollectionParams(vectors=vectors, sparse_vectors=sparse)
                 info = _description(points, params, metadata, indexes or {})
-                record = {"engine": engine_version(), "info": info, "files": _sizes(new / "shard")}
+                files = [file.relative_to(new / "shard").as_posix() for file in new.rglob("*") if file.is_file()]
+                record = {"engine": engine_version(), "info": info, "files": _sizes(new / "shard", files)}
                 (new / RECORD).write_text(json.dumps(record), encoding="utf-8")
                 shutil.rmtree(old, ignore_errors=True)
                 if folder.exists():
@@ -130,7 +131,8 @@ def opened(folder: Path) -> tuple[edge.EdgeShard, models.CollectionInfo]:
     """
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        if (record["engine"], record["files"]) != (engine_version(), _sizes(folder / "shard")):
+        # Opening a shard writes two files beside themselves and renames them: a process killed there leaves one more.
+        if (record["engine"], record["files"]) != (engine_version(), _sizes(folder / "shard", record["files"])):
             raise ValueError(f"its files have other sizes, or are of qdrant-edge {record['engine']}")
         info = models.CollectionInfo.model_validate(record["info"])
         _check_addresses(folder, sum(record["files"].values()))
@@ -246,8 +248,8 @@ def _settled(shard: edge.EdgeShard, folder: Path) -> int:
     return points
 
 
-def _sizes(shard: Path) -> dict[str, int]:
-    return {file.relative_to(shard).as_posix(): file.stat().st_size for file in shard.rglob("*") if file.is_file()}
+def _sizes(shard: Path, files: Iterable[str]) -> dict[str, int]:
+    return {file: (shard / file).stat().st_size for file in files}
 
 
 def _check_addresses(folder: Path, size: int) -> None:
