@@ -209,7 +209,6 @@ def difference(judged: Pair, proxies: Pair, seed: int) -> tuple[Paired, float]:
         return alone, 0.0
     numbers, d, r = sample.foretold[:, 0].copy(), sample.scores, sample.residuals
     numbers[sample.judged] += sample.total / sample.n * r[:, 0]
-    p_test, test = sign_flip(numbers, seed)
     low, high = difference_intervals(d, 1.0)
     ties = (np.abs(d) <= SAME).mean(axis=0)
     mean = r.mean(axis=0)
@@ -217,7 +216,7 @@ def difference(judged: Pair, proxies: Pair, seed: int) -> tuple[Paired, float]:
     share = sample.n / sample.total
     rest = _left_open(r, largest + mean, largest - mean, ties**2, 1 - share, 1 - LEVEL)
     below, above = _joined(share, (d.mean(axis=0) - low, high - d.mean(axis=0)), rest)
-    interval, p = agreed(sample.means - below, sample.means + above, p_test)
+    interval, p = agreed(sample.means - below, sample.means + above, sign_flip(numbers, seed))
     if _width(interval) > _width(alone.interval):
         return alone, 0.0
     baseline, other = (
@@ -225,7 +224,7 @@ def difference(judged: Pair, proxies: Pair, seed: int) -> tuple[Paired, float]:
         for s, p in zip(judged, proxies, strict=True)
     )
     means = replace(alone, baseline=baseline, other=other, difference=float(sample.means[0]))
-    return replace(means, interval=interval, p=p, p_test=p_test, test=test), sample.weight
+    return replace(means, interval=interval, p=p), sample.weight
 
 
 def _left_open(residuals: Floats, below: Floats, above: Floats, weight: Floats, share: float, alpha: float) -> Pair:

@@ -42,8 +42,6 @@ class Paired:
         difference: `other` − `baseline`.
         interval: 95% interval of the difference.
         p: Two-sided p value of no difference, below 0.05 just where `interval` excludes 0.
-        p_test: The test's own, at most `p`.
-        test: Name of the test.
         rises: Queries on which the second is higher.
         ties: Queries on which both are the same.
         falls: Queries on which the second is lower.
@@ -55,8 +53,6 @@ class Paired:
     difference: float
     interval: Interval
     p: float
-    p_test: float
-    test: str
     rises: int
     ties: int
     falls: int
@@ -74,10 +70,9 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
     differences = np.where(np.abs(second - first) <= SAME, 0.0, second - first)
     rises, falls = int((differences > 0).sum()), int((differences < 0).sum())
     span = max(1.0, first.max(), second.max()) - min(0.0, first.min(), second.min())
-    p_test, test = sign_flip(differences, seed)
-    interval, p = Interval(note=_obstacle(differences, span)), p_test
+    interval, p = Interval(note=_obstacle(differences, span)), sign_flip(differences, seed)
     if not interval.note:
-        interval, p = agreed(*difference_intervals(differences[:, None], span), p_test)
+        interval, p = agreed(*difference_intervals(differences[:, None], span), p)
     return Paired(
         n=len(differences),
         baseline=float(first.mean()),
@@ -85,8 +80,6 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
         difference=float(differences.mean()),
         interval=interval,
         p=p,
-        p_test=p_test,
-        test=test,
         rises=rises,
         ties=len(differences) - rises - falls,
         falls=falls,
@@ -109,8 +102,8 @@ def difference_intervals(differences: Floats, span: float) -> Pair:
     return low, high
 
 
-def sign_flip(differences: Floats, seed: int) -> tuple[float, str]:
-    """Return the two-sided p value of Fisher's randomisation test of a mean difference, and the test's name.
+def sign_flip(differences: Floats, seed: int) -> float:
+    """Return the two-sided p value of Fisher's randomisation test of a mean difference.
 
     The share of sign changes under which the sum is at least as far from 0 as observed: of all of them where at most 30
     queries differ, else of 9,999 drawn ones and the observed (Phipson & Smyth, 2010).
@@ -122,13 +115,13 @@ def sign_flip(differences: Floats, seed: int) -> tuple[float, str]:
         # Meet in the middle: 2 · 2^15 sums in place of 2^30, and a binary search for each.
         halves = _signed_sums(moved[::2]), np.sort(_signed_sums(moved[1::2]))
         beyond = halves[1].size - np.searchsorted(halves[1], observed - halves[0])
-        return min(1.0, 2 * float(beyond.sum()) / 2**moved.size), "randomisation, exact"
+        return float(min(1.0, 2 * beyond.sum() / 2**moved.size))
     rng = np.random.default_rng(seed)
     hits = 0
     for start in range(0, RESAMPLES, BATCH):
         signs = 1 - 2 * rng.integers(0, 2, size=(min(BATCH, RESAMPLES - start), moved.size), dtype=np.int8)
         hits += int((np.abs(signs @ moved) >= observed).sum())
-    return (hits + 1) / (RESAMPLES + 1), f"randomisation, {RESAMPLES:,} draws"
+    return (hits + 1) / (RESAMPLES + 1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -309,7 +309,7 @@ def test_a_difference_of_that_size_is_proved_in_80_percent_of_simulated_comparis
 
 
 def test_hit_rates_differ_provably_only_where_six_queries_change() -> None:
-    assert sign_flip(np.ones(FEWEST_CHANGED), 0)[0] < 0.05 < sign_flip(np.ones(FEWEST_CHANGED - 1), 0)[0]
+    assert sign_flip(np.ones(FEWEST_CHANGED), 0) < 0.05 < sign_flip(np.ones(FEWEST_CHANGED - 1), 0)
     assert [smallest_difference(0.5, n, binary=True) is None for n in (1, 5, 6, 7)] == [True, True, False, False]
     assert smallest_difference(0.5, 5, binary=False) is None
 
@@ -321,7 +321,7 @@ def test_a_difference_of_hit_rates_of_that_size_is_proved_in_80_percent_of_runs(
     changed = min(1.0, max(least, deviation**2 + least**2))
     shares = [(changed - least) / 2, 1 - changed, (changed + least) / 2]
     draws = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], size=(2_000, n), p=shares)
-    proved = [draw.sum() > 0 and sign_flip(draw, 0)[0] < 0.05 for draw in draws]
+    proved = [draw.sum() > 0 and sign_flip(draw, 0) < 0.05 for draw in draws]
     assert np.mean(proved) == pytest.approx(0.8, abs=0.03)
 
 
