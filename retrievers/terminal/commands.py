@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from retrievers.text.shown import json_text
 
 if TYPE_CHECKING:
     from retrievers.indexing.pages import Corpus
+    from retrievers.terminal.inspect import Maker
 
 GENERIC_FOLDERS = {"docs", "doc", "content", "pages", "corpus", "data", "train", ""}
 
@@ -61,10 +63,13 @@ def _run(namespace: argparse.Namespace) -> int:
         raise ConfigError(f"python: {namespace.command} works on a collection, not on {config.python!r}; leave it out")
     if namespace.write and namespace.write.exists():
         raise ConfigError(f"{namespace.write}: exists already; name another file with --write")
+    from retrievers.embedding.models import make_embeddings
+
+    model = cache(lambda: make_embeddings(config.embedding, env))  # a local one takes seconds to load
     if namespace.command == "index":
-        _index(namespace, config, env)
+        _index(namespace, config, env, model)
     if namespace.command == "inspect" or namespace.write:
-        _look(namespace, config, env)
+        _look(namespace, config, env, model)
     return 0
 
 
@@ -91,15 +96,14 @@ def _search(namespace: argparse.Namespace, layers: Sequence[Layer], env: dict[st
     return 0
 
 
-def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> None:
-    from retrievers.embedding.models import make_embeddings
+def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str], model: "Maker") -> None:
     from retrievers.indexing.index import index_corpus
     from retrievers.net import patient
     from retrievers.store.opening import location, open_client
 
     settings = build(IndexSettings, [flag_layer(namespace, IndexSettings)])
     corpus = _corpus(namespace).readable(skip_broken=namespace.skip_broken)
-    embeddings = make_embeddings(config.embedding, env)
+    embeddings = model()
     with (
         closing(open_client(config.store, env, create=True)) as client,
         progress_bar(shown=not namespace.quiet) as progress,
@@ -119,16 +123,16 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
     print_out(f"{len(corpus.pages)} {corpus.unit}, {where}: {changes}")
 
 
-def _look(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str]) -> None:
+def _look(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str], model: "Maker") -> None:
     """Look at the collection; print what was seen, write the experiment that is asked for, and say what comes next."""
     from retrievers.terminal.inspect import look, write_experiment
 
-    seen, file = look(config, env), namespace.write
+    seen, file = look(config, env, model), namespace.write
     if namespace.command == "inspect":
         print_out(seen.text())
     if not file:
         return
-    write_experiment(file, seen, env)
+    write_experiment(file, seen, env, model())
     init = f"python -m evals.golden init --config {file} --out {file.parent / 'golden.jsonl'}"
     if not namespace.quiet:
         print_out(f"Written: {file}. Next: {init}, then fill in its queries and: python -m evals.run --config {file}")

@@ -12,11 +12,11 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from langchain_core.embeddings import Embeddings
 
 from retrievers.config import RetrieverConfig
 from retrievers.config.filters import conditions, is_qdrants, to_filter
 from retrievers.embedding.bm25 import B, Bm25Encoder, K
-from retrievers.embedding.models import make_embeddings
 from retrievers.errors import ConfigError, RetrievalError
 from retrievers.records import ALIASES, Chunk
 from retrievers.retriever.opened import open_retriever
@@ -34,6 +34,7 @@ UNINDEXED_KB = 10_000
 TOLERATED = 0.3
 # How a finding begins that is neither a fault nor sound.
 UNCHECKED = "not checked"
+Maker = Callable[[], Embeddings]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,20 +108,25 @@ def _of_collection(info: CollectionInfo) -> list[str]:
     ]
 
 
-def look(config: RetrieverConfig, env: Mapping[str, str]) -> Inspection:
+def look(config: RetrieverConfig, env: Mapping[str, str], model: Maker) -> Inspection:
     """Read a collection; write nothing.
+
+    Args:
+        config: The settings of a retriever for it.
+        env: The environment that holds the key of its store.
+        model: Makes the embedding model, or returns it.
 
     Raises:
         StoreError: The store failed.
     """
     with closing(open_client(config.store, env)) as client:
         info = describe(client, config)
-        reading = read(client, config.model_copy(update={"vector_name": info.vector_name}), env, info)
+        reading = read(client, config.model_copy(update={"vector_name": info.vector_name}), model, info)
     payloads = [point.payload or {} for point in reading.points]
     return Inspection(config=reading.config, info=info, payloads=payloads, health=audit(reading))
 
 
-def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str]) -> None:
+def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str], embeddings: Embeddings) -> None:
     """Write an experiment on what was looked at, with the proposed `metadata`, after opening the retriever by it.
 
     It searches in hybrid mode where the collection has the keyword side for it, and the settings name no mode.
@@ -139,7 +145,7 @@ def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str]) -> No
     if has_terms and "mode" not in config.model_fields_set:
         # Weighted sums are of scores from 0 to 1.
         changes |= {"mode": "hybrid"} | ({"fusion": "rrf"} if seen.info.distance != "cosine" else {})
-    open_retriever(config.model_copy(update=changes), env=env).close()
+    open_retriever(config.model_copy(update=changes), env=env, embeddings=embeddings).close()
     changes["store"] = placed(config.store, file)
     retriever = config.model_copy(update=changes).model_dump(mode="json", exclude_defaults=True)
     written = {"name": config.collection, "retriever": retriever, "dataset": {"path": "golden.jsonl"}}
@@ -161,7 +167,7 @@ class Reading:
     Attributes:
         config: Settings of the retriever that is to search it, completed by what is proposed: the payload keys, and
             the only sparse vector if it is of BM25, each where the settings name none.
-        env: The environment that holds the key of the embedding model.
+        model: Makes the embedding model, or returns it.
         info: Its properties.
         stored: Its properties in the client's terms.
         points: Some of them, with payloads and vectors.
@@ -169,7 +175,7 @@ class Reading:
     """
 
     config: RetrieverConfig
-    env: Mapping[str, str]
+    model: Maker
     info: CollectionInfo
     stored: "models.CollectionInfo"
     points: "Sequence[models.Record | models.ScoredPoint]"
@@ -185,7 +191,7 @@ def audit(reading: Reading) -> dict[str, str]:
     return unsearched | {name: check(reading) for name, check in CHECKS.items()}
 
 
-def read(client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, str], info: CollectionInfo) -> Reading:
+def read(client: "QdrantClient", config: RetrieverConfig, model: Maker, info: CollectionInfo) -> Reading:
     """Read points of a collection: drawn by chance where a server can, as the first are often of a few pages.
 
     Raises:
@@ -210,7 +216,7 @@ def read(client: "QdrantClient", config: RetrieverConfig, env: Mapping[str, str]
     chunks = [to_chunk(point.id, point.payload, config.metadata) for point in points]
     if name := _only_terms(config, info, [by_name(point.vector) for point in points], chunks):
         config = config.model_copy(update={"keyword": config.keyword.model_copy(update={"vector_name": name})})
-    return Reading(config=config, env=env, info=info, stored=stored, points=points, chunks=chunks)
+    return Reading(config=config, model=model, info=info, stored=stored, points=points, chunks=chunks)
 
 
 def _only_terms(
@@ -238,7 +244,7 @@ def _same_model(read: Reading) -> str:
     """Say that the collection holds vectors of another model than the configured one."""
     config = read.config
     try:
-        fault = model_fault(config, read.info, lambda: make_embeddings(config.embedding, read.env), read.points)
+        fault = model_fault(config, read.info, read.model, read.points)
     except RetrievalError as error:
         return f"no text could be embedded again, so that it is not known: {error}"
     if fault and "embedding" not in config.model_fields_set and "embedding" not in read.info.manifest:

@@ -25,7 +25,7 @@ from retrievers.terminal.command import print_out, progress_bar, run, set_up_log
 from retrievers.terminal.commands import default_collection
 from tests.support.collections import indexed, mark
 from tests.support.command import call, python
-from tests.support.indexing import content, manifest, pdf, write_pages
+from tests.support.indexing import HashEmbeddings, content, manifest, pdf, write_pages
 from tests.support.loopback import Fault, Reply
 from tests.support.qdrant_server import QdrantServer
 
@@ -197,12 +197,17 @@ def test_pages_are_indexed_by_the_flags_by_a_patient_command(tmp_path: Path, cap
     assert max(one["chunk_token_count"] for one in about) <= recorded["max_tokens"] == 16
 
 
-def test_a_dataset_is_indexed_by_its_columns_and_brought_up_to_date(tmp_path: Path, capsys: Captured) -> None:
+def test_a_dataset_is_indexed_by_its_columns_and_brought_up_to_date(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [{"key": str(number), "note": f"Note {number}."} for number in range(5)]
     file = tmp_path / "notes.jsonl"
     file.write_text("\n".join(map(json.dumps, [*rows, {"key": "9", "note": ""}])), encoding="utf-8")
     index = ["index", "notes.jsonl", "--id-column", "key", "--text-column", "note", *MODEL]
+    model = Mock(side_effect=HashEmbeddings)
+    monkeypatch.setattr("tests.support.indexing.make_embeddings", model)
     done = call(main, [*index, "--write", "notes.yaml"], capsys)
+    assert model.call_count == 1, "loaded once, to index, to look and to open"
     assert done.out.startswith("5 documents, 5 chunks in collection 'notes' at .qdrant: 5 new or changed")
     assert "Written: notes.yaml. Next: python -m evals.golden init --config notes.yaml --out golden.jsonl" in done.out
     assert "note: 1 rows without text were left out, from notes.jsonl:6 on" in done.err
