@@ -50,6 +50,8 @@ def test_the_direction_of_every_metric_by_hand() -> None:
         "cost/judge_calls", "cost/judge_tokens", "cost/judge_usd",
     }  # fmt: skip
     assert {name for name, way in found.items() if way == "neither"} == {"cost/judge_cache_hits"}
+    shown = {name for name in times if declared(name).headline == "always"}
+    assert shown == {f"latency/total_{each}" for each in ("mean_ms", "p50_ms", "p95_ms", "p99_ms", "p95_ms_c4")}
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -69,6 +69,8 @@ def test_the_weight_is_the_slope_shrunk_by_the_statistic_of_the_regression(n: in
     statistic = (n - 2) * explained / (1 - explained)
     assert shrunk_weight(judged, proxy) == pytest.approx(min(1.0, slope * max(0.0, 1 - 1 / statistic)))
     assert shrunk_weight(judged, proxy / 4) <= 1
+    moved = judged + np.linspace(0, 1, n)[:, None]  # what all cells have in common tells no difference
+    assert weight_of_differences(moved, proxy) == pytest.approx(weight_of_differences(judged, proxy))
 
 
 @pytest.mark.parametrize("kind", ["contrary", "constant", "three"])
@@ -284,12 +286,15 @@ def test_the_cell_of_the_least_bound_is_chosen_before_the_one_of_the_best_mean()
     assert found.chosen == 1 and found.within[1] < found.within[0]
 
 
-@pytest.mark.parametrize(("others", "behind", "users"), [(40, 0.8, [0]), (10, 1.8, [0]), (9, 1.8, [0, 1])])
+@pytest.mark.parametrize(
+    ("others", "behind", "users"), [(40, 0.8, [0]), (40, 1.8, [1]), (10, 1.8, [0]), (9, 1.8, [0, 1])]
+)
 def test_how_kinds_of_queries_differ_is_no_chance_for_users(others: int, behind: float, users: list[int]) -> None:
-    """The first is ahead by 0.5 on each in scope, and in all; it is unless the others are too few to be a kind."""
+    """The first is ahead by 0.5 on each in scope, and in all but once; the others may be too few to be a kind."""
     scores = np.tile([0.8, 0.3], (40, 1))
     alone = np.vstack([np.zeros((40, 2)), np.tile([0.0, behind], (others, 1))])
-    assert np.flatnonzero(Judge(scores).rounds(np.zeros_like(scores), alone=alone).users).tolist() == users
+    found = Judge(scores).rounds(np.zeros_like(scores), alone=alone)
+    assert np.flatnonzero(found.users).tolist() == users and found.chosen == users[0]
 
 
 @pytest.mark.parametrize(("total", "most"), [(1, 90), (90, 1)])

@@ -391,3 +391,17 @@ def test_a_bound_is_the_least_lead_over_a_cell_that_may_be_the_best(looks: list[
 def test_of_two_cells_the_quantile_is_students(strata: None, judged: int | None, freedom: int) -> None:
     found = compare_with_best(VALUES[:6, :2], loss=0.5, span=1.0, strata=strata, judged=judged, seed=0)
     assert found.quantiles == pytest.approx(student_t.isf(0.05, freedom), rel=0.05 + 0.1 / freedom)
+
+
+def test_the_quantile_is_that_of_samples_without_replacement() -> None:
+    """Of six cells at four looks, by drawing the order of a hundred queries."""
+    rng, looks = np.random.default_rng(3), np.array([20, 60, 90, 97])
+    queries = rng.normal(size=(100, 6))
+    order = rng.permuted(np.tile(np.arange(100), (4_000, 1)), axis=1)
+    found = compare_with_best(queries[:97], loss=1.0, span=1.0, looks=[*looks, 100], seed=0).quantiles
+    for cell in np.flatnonzero(np.isfinite(found)).tolist():
+        leads = np.delete(queries - queries[:, [cell]], cell, axis=1)
+        means = np.cumsum((leads - leads.mean(axis=0))[order], axis=1)[:, looks - 1] / looks[:, None]
+        errors = leads.std(axis=0, ddof=1) * np.sqrt(1 / looks - 1 / 100)[:, None]
+        largest = float(np.quantile((means / errors).max(axis=(1, 2)), 0.95))
+        assert found[cell] == pytest.approx(student_t.isf(norm.sf(largest), 96), abs=0.08)
