@@ -106,6 +106,7 @@ def test_a_printed_configuration_loaded_again_is_the_same(run: Run, here: Path, 
     assert (printed.code, printed.err) == (0, "")
     settings = yaml.safe_load(printed.out)
     assert (settings["retriever"]["top_k"], settings["retriever"]["store"]["path"]) == (7, str(here / "here"))
+    assert settings["criteria"]["scope/abstention"] == "> 0.1"
     (elsewhere := here / "elsewhere").mkdir()
     (elsewhere / "again.yaml").write_text(printed.out)
     monkeypatch.chdir(elsewhere)
