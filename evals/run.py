@@ -172,7 +172,8 @@ def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
     from retrievers.text.shown import redacted
 
     given = {} if namespace.config is DEFAULT else {"config": str(namespace.config)}
-    given |= {"refit": str(namespace.refit)} if namespace.refit else {}
+    files = {"refit": namespace.refit, "from-retrieval": namespace.from_retrieval}
+    given |= {name: str(file) for name, file in files.items() if file}
     for name, raw in vars(namespace).items():
         is_carried = name.partition(".")[0] in CARRIED and ("--sweep." in further or not name.startswith(OF_SWEEPS))
         if is_carried and isinstance(raw, str) and f"--{name.replace('_', '-')}" not in further.split():

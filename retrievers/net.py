@@ -182,7 +182,7 @@ def cause(error: BaseException, settings: str = "embedding") -> str:
     status, body = status_of(error), getattr(error, "body", None)
     said = body.get("message", "") if isinstance(body, Mapping) else "" if status else error
     if not status and timed_out(error):
-        said = "no answer in time"
+        said = (type(error) is TimeoutError and str(error)) or "no answer in time"  # the user's own may say more
     elif not status and is_named(error, DROPPED):
         # The SDKs' own words are that there was a connection error; the system's say which.
         texts = [str(error), *(str(link) for link in causes(error) if isinstance(link, OSError))]

@@ -83,12 +83,12 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
         inputs = inputs.searched_by(settings.compared_by(distance))
     except ValidationError as error:
         raise refused(f"settings for its retriever and the distance {distance}", faults_of(error)) from None
-    if origin.collection:
-        check_index(inputs.config.index, origin.collection["name"], recorded_settings(origin.indexed))
     for case in (case for golden in inputs.splits for case in golden.cases):
         if case_fingerprint(case) not in saved.rows:
             got = "another query, other labels or another reference answer" if case.id in saved.ids else "a new case"
             raise refused(f"case {case.id!r} as it was saved", got)
+    if origin.collection:
+        check_index(inputs.config.index, origin.collection["name"], recorded_settings(origin.indexed))
     return replace(inputs, saved=saved.only([_matching(saved, wanted, refused) for wanted in inputs.settings]))
 
 

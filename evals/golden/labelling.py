@@ -308,7 +308,7 @@ def write_labels(file: Path, labels: Labels) -> list[str]:
             lines[number] = json_lines([row | changes]).rstrip("\n")
             against += [f"  {case.id}: {contradiction}" for contradiction in contradictions]
     write(file, "".join(f"{line}\n" for line in lines))
-    both = f"{len(against)} labels contradict the golden data; both are kept, and need a decision:"
+    both = f"{len(against)} labels contradict the golden data, and need a decision:"
     return [
         f"{file}: labels of {len(labels)} cases are written",
         *([both, *against] if against else []),
@@ -328,7 +328,7 @@ def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str,
     for chunk_id, of_chunk in labels.items():
         chunk, grade = of_chunk[0], grade_of(of_chunk)
         if grade and not case.in_scope:
-            contradictions.append(f"chunk {chunk_id} has grade {grade}, and the case is out of scope")
+            contradictions.append(f"chunk {chunk_id} has grade {grade}, and the case is out of scope; left out")
             continue
         text = normalise(chunk.chunk_text)
         of_page = [item for item in case.evidence if item.quote and item.source_url in (None, chunk.source_url)]
@@ -340,7 +340,8 @@ def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str,
         is_replaced = was_labelled and all(item.grade for item in whole)
         is_evidence = not is_replaced and any(item.grade for item in inside)
         if not grade and (is_evidence or chunk_id in case.relevant):
-            contradictions.append(f"chunk {chunk_id} has grade 0, and is relevant by evidence or relevant_ids")
+            known = "is relevant by evidence or relevant_ids; both are kept"
+            contradictions.append(f"chunk {chunk_id} has grade 0, and {known}")
         marked = [quote for label in of_chunk if label.grade and grade for quote in label.quotes if quote.strip()]
         for item in inside if is_replaced else whole:
             former.pop(_passage(item), None)

@@ -371,7 +371,10 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
         low, high = stats.mean_intervals(part, shares=bounds is not None, floor=floor, ceiling=ceiling)
         squares += np.nan_to_num(rows.mean() * np.array([part.mean(axis=0) - low, high - part.mean(axis=0)])) ** 2
     below, above = np.sqrt(squares)
-    ends = np.where(below + above > 0, [mean - below, mean + above], np.nan) if scores.ends is None else scores.ends
+    # A few queries of a kind that go with others count more each: by theirs alone the sum could leave its range.
+    least, most = (-np.inf, np.inf) if bounds is None else (round(float(each.mean()), DECIMALS) for each in bounds)
+    around = np.clip([mean - below, mean + above], least, most)
+    ends = np.where(below + above > 0, around, np.nan) if scores.ends is None else scores.ends
     none = Interval(note=f"not computable: fewer than {FEWEST} values, or all of them are equal")
     return [Interval(low=low, high=high) if np.isfinite(low) else none for low, high in np.transpose(ends).tolist()]
 

@@ -48,7 +48,8 @@ def _signals(pool: Pool, number: int, settings: RetrieverConfig) -> Iterator[Sig
     others, lists = list[Signal](), pool.lists([number])
     for name in get_args(ThresholdSignal):
         reading = settings.model_copy(update={"threshold_on": "best", "threshold_signal": name})
-        if name != own and np.isfinite(lists.read_by_threshold(reading)[lists.codes >= 0]).all():
+        scores = lists.read_by_threshold(reading)[lists.codes >= 0]
+        if name != own and scores.size and np.isfinite(scores).all():
             found = _best_scores(pool, number, reading)
             # The final score may be one of them.
             others += [signal(name, *found)] if found != read else []

@@ -141,7 +141,7 @@ def _reasons(o: Observation, flaws: Outcomes, row: int, context: Context, top_k:
     if flaws.short[row]:
         yield f"chunks returned: {len(o.selection)}, expected at least {o.case.min_results}"
     if flaws.missed[row]:
-        yield f"no relevant chunk among the first {FIRST}; {_first_relevant(o, top_k)}"
+        yield f"no relevant chunk among the first {min(FIRST, top_k)}; {_first_relevant(o, top_k)}"
     if flaws.failed[row]:
         return
     for rank, chunk in enumerate(o.selection.chunks if flaws.flawed[row] else (), 1):

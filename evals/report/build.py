@@ -59,6 +59,7 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
     told = [name for name, one in metrics.items() if name in gated or one.value is not None or one.n_failed]
     causes = Counter(row.cause for row in rows if row.cause and row.cause in FAILURES)
     sparse = facts.collection.content.get("sparse_vectors", ()) if facts.collection else None
+    sparse = () if facts.saved_retrieval else sparse  # one mode alone was saved
     report = Report(
         schema_version=SCHEMA_VERSION,
         name=result.config.name,

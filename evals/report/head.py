@@ -141,7 +141,10 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         return " ".join([*of_cell, *([] if result.config.retriever.python else ["--export retriever.yaml"])])
     retriever, flags = result.config.retriever, FLAGS.get(cause, PAGE) if cause else PAGE
     # The settings of a user's own retriever are not known; which scores without bounds there are is on the page alone.
-    if retriever.python or (retriever.threshold_scale in UNBOUNDED and THRESHOLDS in flags):
+    # A promise settles the threshold, and without queries in scope no cell is ranked.
+    settled = retriever.threshold_scale in UNBOUNDED or result.config.threshold.false_answer is not None
+    answerable = any(each.case.in_scope for each in result.observed.observations)
+    if retriever.python or (THRESHOLDS in flags and (settled or not answerable)):
         return PAGE
     if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors and "--sweep.mode" in flags:
         return "--sweep.top-k 3,5,10" if "--sweep.top-k" in flags else PAGE  # there are no keywords to search

@@ -166,12 +166,15 @@ def _foreign(
     target: Any, settings: RetrieverConfig, env: Mapping[str, str], listing: Any = None, *, label: str = "", owned: bool
 ) -> Retriever:
     from retrievers.retriever.foreign import ForeignRetriever, listed
+    from retrievers.retriever.qdrant import QdrantRetriever
 
     name, is_class = f"python {settings.python!r}", isinstance(target, type)
     if is_class or not callable(getattr(target, "invoke", target)):
         kind = f"the class {target.__name__}" if is_class else f"an object of {type(target).__name__}"
         remedy = "; return its as_retriever()" if isinstance(target, VectorStore) else ""
         raise ConfigError(f"{name}: expected a LangChain retriever, QdrantVectorStore or function, got {kind}{remedy}")
+    if isinstance(target, QdrantRetriever):
+        raise ConfigError(f"{name}: a QdrantRetriever has its own settings; write them under retriever, without python")
     idle = [field for field in type(settings).model_fields if field in settings.model_fields_set - {*FOREIGN_SETTINGS}]
     if idle:
         raise ConfigError(f"{', '.join(idle)}: settled by {name} itself; leave out that, or python")

@@ -134,7 +134,7 @@ def test_a_named_collection_lists_the_chunks_of_its_retriever(run: Run, indexed:
 
 FAULTS = (
     "x --retriever.python no_such:make", "plane", "fail", "leave", "not_a_factory", "words", "nothing", "a_class",
-    "memory_store", "''", "none", "textless", "raises_in_the_middle", "leaves_in_the_middle", "without_pages",
+    "ours", "memory_store", "''", "none", "textless", "raises_in_the_middle", "leaves_in_the_middle", "without_pages",
     "without_collection", "plain --retriever.mode hybrid --retriever.rerank mmr --retriever.filters 'a = 1'",
     "plain --retriever.threshold 0.2", "own_way --retriever.threshold 0.2", "dense --retriever.mode hybrid",
     "plain --retriever.store.path s", "dense --retriever.collection robots",

@@ -1,11 +1,14 @@
 """Figures whose truth is known in closed form or by hand: what a simulation of a whole promise is too coarse to see."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from evals.grid.choice import combine
+from evals.grid.choice import combine, held_out
 from evals.sampling.corrected import corrected, difference
 from evals.sampling.rounds import Unjudged, judge_in_rounds
 from evals.stats.abstention import promise
@@ -61,6 +64,15 @@ def test_fewer_than_ten_queries_of_a_kind_go_with_the_others(outside: int, strat
     inside = np.arange(40 + outside)[:, None] < 40
     scores = {"found": np.where(inside, [0.5, 0.6], np.nan), "silent": np.where(inside, np.nan, [1.0, 0.0])}
     assert len({*combine({"found": 0.8, "silent": 0.2}, scores, is_bounded=True).strata.tolist()}) == strata
+
+
+@pytest.mark.parametrize(("inside", "outside"), [(9, 3), (40, 9), (100, 6), (40, 12)])
+def test_an_interval_of_a_sum_over_both_kinds_stays_within_its_range(inside: int, outside: int) -> None:
+    is_inside = np.arange(inside + outside)[:, None] < inside
+    scores = {"found": np.where(is_inside, 1.0, np.nan), "silent": np.where(is_inside, np.nan, 1.0)}
+    perfect: Any = SimpleNamespace(recommended=SimpleNamespace(value=1.0))
+    interval = held_out(perfect, combine({"found": 0.8, "silent": 0.2}, scores, is_bounded=True)).interval
+    assert interval.low is not None and 0.6 < interval.low < 1 == interval.high
 
 
 def test_where_every_sign_does_as_well_as_the_observed_ones_p_is_1() -> None:

@@ -14,6 +14,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_qdrant import QdrantVectorStore, RetrievalMode, SparseEmbeddings, SparseVector
 from qdrant_client import models
 
+from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig
 from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import chunk_page
@@ -163,6 +164,7 @@ FACTORIES: Mapping[str, Callable[[], Any]] = {
     "leaves_in_the_middle": lambda: Calling(call=lambda query: sys.exit(0)),
     "nothing": lambda: None,
     "a_class": lambda: Overlap,
+    "ours": lambda: QdrantRetriever.model_construct(settings=RetrieverConfig(), vector_store=Any),
     "memory_store": lambda: InMemoryVectorStore(Counting()),
     "sparse": lambda: vector_store(mode=RetrievalMode.SPARSE),
     "hybrid": lambda: vector_store(mode=RetrievalMode.HYBRID),

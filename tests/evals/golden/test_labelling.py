@@ -105,7 +105,7 @@ def test_labels_become_evidence_and_verdicts(
 
 def test_what_contradicts_the_golden_data_is_named_and_changes_nothing(label: Command, golden: Path) -> None:
     done = label([given("a", 2), given("b", 0)], "--write", case={**ROW, "in_scope": False})
-    assert "q1: chunk a has grade 2, and the case is out of scope" in done.out
+    assert "q1: chunk a has grade 2, and the case is out of scope; left out" in done.out
     assert [item["quote"] for item in written(golden)["evidence"]] == ["Text of b."]
     case = {**ROW, "evidence": [{"source_url": PAGE, "quote": "Text  of a"}], "relevant_ids": {"b": 2}}
     done = label([given("a", 0), given("b", 0), given("c", 0)], "--write", case=case)

@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 from syrupy.assertion import SnapshotAssertion
 
 from evals.collect.observations import Failure, Gate, LatencyPass, Score, Summary, Unscored
+from evals.config.experiment import ThresholdConfig
 from evals.errors import ReportError
 from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict, Claim
@@ -147,6 +148,11 @@ def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_re
     assert next_flags(result(), "ranked too low", sparse_vectors=()) == "--sweep.top-k 3,5,10"
     own = result(config=config(python="mine:make"))
     assert next_flags(own, "ranked too low") == next_flags(result(), None) == "--html report.html"
+    promised = config().model_copy(update={"threshold": ThresholdConfig(false_answer=0.5)})
+    assert next_flags(replace(result(), config=promised), "wrongly answered") == "--html report.html", (
+        "it settles the threshold"
+    )
+    assert next_flags(result(WRONG), "wrongly answered") == "--html report.html", "no cell could be ranked"
     chosen = grid.swept.grid.cell(grid.swept.choice.recommended.cell)
     assert f"--retriever.top-k {chosen.top_k}" in next_flags(grid, "ranked too low")
     assert set(FLAGS) <= set(get_args(Cause))

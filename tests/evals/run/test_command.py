@@ -55,6 +55,10 @@ def test_the_next_command_takes_the_flags_that_name_data_and_settings(run: Run) 
     [line] = [line for line in done.out.splitlines() if line.startswith("Next: ")]
     assert " --retriever.top-k 1 " in line and " --dataset.ids forward,inverse" in line
     assert "--metrics" not in line and "--no-gate" not in line
+    assert run("--save-retrieval", "kept").code == 0
+    following = run("--from-retrieval", "kept").out.partition("Next: ")[2].splitlines()[0]
+    assert run(*shlex.split(following)[3:]).code == 0, "from what was saved, too"
+    assert " --from-retrieval kept " in following and "--sweep.mode" not in following
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,7 @@ def test_every_fault_of_a_model_is_an_embedding_error() -> None:
         ([[1.0, 0.0], [math.nan, 0.0]], "mine made no finite vector for 'b': "),
         (RuntimeError("out of\nmemory"), "mine failed to embed: RuntimeError, out of"),
         (TimeoutError(), "mine failed to embed: TimeoutError, no answer in time"),
+        (TimeoutError("no disk"), "mine failed to embed: TimeoutError, no disk"),
         (EmbeddingError("said already"), "said already"),
     ):
         broken = Mock(**{"embed_documents.side_effect": repeat(result)})
