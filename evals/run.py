@@ -43,7 +43,8 @@ USUAL = (
     "--sweep.threshold", "--output", "--html", "--export", "--plan", "--no-gate", "--print-config", "--verbose",
     "--help-all",
 )  # fmt: skip
-# Flags of a run that the next one on the same data takes, too; of these the ones that are refused without a sweep.
+# Flags of a run that the next one on the same data takes, too, besides its metrics where a judge is paid for them; of
+# these the ones that are refused without a sweep.
 CARRIED = ("dataset", "retriever", "index", "sources", "judge")
 OF_SWEEPS = "judge.stop."
 
@@ -161,13 +162,13 @@ def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str)
     from retrievers.terminal.command import look, print_out, print_rendered
 
     report, file = evaluation.report, evaluation.outputs.report
-    command = _next(namespace, prog, report.next_flags)
+    command = _next(namespace, prog, report.next_flags, (*CARRIED, *(["metrics"] if report.judge else [])))
     print_rendered(render(report, **look(), everything=namespace.verbose, command=command).rstrip())
     if file:
         print_out(f"Report: {file}")
 
 
-def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
+def _next(namespace: argparse.Namespace, prog: str, further: str, carried: Sequence[str]) -> str:
     """Return the beginning of the next command: its experiment, and the flags of this run without the further ones."""
     from retrievers.text.shown import redacted
 
@@ -175,7 +176,7 @@ def _next(namespace: argparse.Namespace, prog: str, further: str) -> str:
     files = {"refit": namespace.refit, "from-retrieval": namespace.from_retrieval}
     given |= {name: str(file) for name, file in files.items() if file}
     for name, raw in vars(namespace).items():
-        is_carried = name.partition(".")[0] in CARRIED and ("--sweep." in further or not name.startswith(OF_SWEEPS))
+        is_carried = name.partition(".")[0] in carried and ("--sweep." in further or not name.startswith(OF_SWEEPS))
         if is_carried and isinstance(raw, str) and f"--{name.replace('_', '-')}" not in further.split():
             given[name.replace("_", "-")] = redacted(raw)
     return " ".join((prog, *(f"--{name} {quote(raw)}" for name, raw in given.items())))

@@ -59,6 +59,9 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
     asked = (judge,) if is_alone else judge.tiers
     plans = [tier.plan([*metrics], selected, [*longest.values()], config.seed) for tier in asked if queries]
     sections += [_of_judge(each, queries, config.judge.stop.margin) for each in plans]
+    if inputs.held_out:
+        besides = f"besides, the recommended cell is judged on up to {len(inputs.held_out.cases):,} held-out queries"
+        sections.append(Section(lines=[line(f"  {besides}, which no line counts.")]))
     if early := stopped(config.judge.budget, plans):
         sections.append(Section(lines=[line(Styled(f"The run would stop early: {early}.", "fair"))]))
     return terminal(sections, width=width, color=False)

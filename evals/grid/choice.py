@@ -144,12 +144,14 @@ class HeldOut:
         n: Number of held-out queries.
         interval: Its 95% interval.
         chosen_on: Its value on the queries it was chosen on.
+        judged: Number of these queries that a judge saw, where it saw a sample of them.
     """
 
     value: float
     n: int
     interval: Interval
     chosen_on: float
+    judged: int | None = None
 
 
 def decide(
@@ -277,8 +279,8 @@ def held_out(choice: Choice, scores: ObjectiveScores) -> HeldOut:
         choice: Made on other queries (the split `dev`).
         scores: The same objective on the held-out queries (the split `test`), of the recommended cell alone.
     """
-    value, interval = float(scores.values.mean()), _intervals(scores)[0]
-    return HeldOut(value=value, n=len(scores.values), interval=interval, chosen_on=choice.recommended.value)
+    value, n, interval = float(scores.values.mean()), len(scores.values), _intervals(scores)[0]
+    return HeldOut(value=value, n=n, interval=interval, chosen_on=choice.recommended.value, judged=scores.judged)
 
 
 def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -> ObjectiveScores:

@@ -183,10 +183,9 @@ def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric
     for name, weight in config.objective.metrics.items() if sweep else ():
         metric = metrics.get(name)
         if not isinstance(metric, QueryMetric):
-            raise ExperimentError(
-                f"objective: {name!r} has no score for each query, by which cells are compared; "
-                f"it can be a constraint: objective.constraints: {{{name}: '<= ...'}}"
-            )
+            remedy = f"; it can be a constraint: objective.constraints: {{{name}: '<= ...'}}"
+            said = f"objective: {name!r} has no score for each query, by which cells are compared"
+            raise ExperimentError(said if name in NEED_A_JUDGE else said + remedy)
         if metric.direction == "lower" and weight > 0:
             raise ExperimentError(
                 f"objective: less is better of {name!r}, expected a negative weight: objective.metrics: {{{name}: -1}}"

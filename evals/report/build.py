@@ -159,13 +159,13 @@ def _judge(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:
 def _judge_lines(judging: Judging, trust: Trust | None, queries: int) -> Iterator[str]:
     """Yield a line for each judge: queries, cost, agreement with the next judge; then what was not judged."""
     agreements = [*(trust.tiers if trust else ()), *(None for _ in judging.tiers)]
-    for tier, agreement in zip(judging.tiers, agreements, strict=False):
+    for place, (tier, agreement) in enumerate(zip(judging.tiers, agreements, strict=False), 1):
         drawn = "" if tier.drawn is None else f"{len(tier.drawn):,} of {queries:,} in-scope queries, drawn at random, "
         same = ""
         if agreement and agreement.accuracy.value is not None:
             kappa = "" if agreement.kappa.value is None else f" (kappa {agreement.kappa.value:.2f})"
             verdicts = f"{agreement.accuracy.value:.0%} of {agreement.accuracy.n:,} chunks{kappa}"
-            same = f"; says the same as the next on {verdicts}"
+            same = f"; says the same as {'people' if place == len(judging.tiers) else 'the next'} on {verdicts}"
         yield f"{tier.model}: {drawn}{spent(tier.usage)}{same}"
     if judging.incomplete:
         yield f"Not everything was judged: {judging.incomplete}"

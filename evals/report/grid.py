@@ -204,8 +204,9 @@ def _explanation(result: Swept) -> Iterator[str]:
     if held_out := result.held_out:
         low, high = held_out.interval.low, held_out.interval.high
         ends = "" if low is None or high is None else f" ({low:.3f} … {high:.3f})"
+        judged = "" if held_out.judged is None else f", {held_out.judged} of them judged,"
         yield (
-            f"Held out: {held_out.value:.3f}{ends} on {held_out.n} queries that had no part in the choice "
+            f"Held out: {held_out.value:.3f}{ends} on {held_out.n} queries{judged} that had no part in the choice "
             f"({held_out.chosen_on:.3f} on those that had)"
         )
 

@@ -136,7 +136,8 @@ def _level(label: str, level: Level, report: Report, grid: GridSection) -> Seque
 def _out_of_reach(levels: Sequence[tuple[str, Level]]) -> str:
     """Return which levels no cell meets, and how near the nearest comes."""
     empty = ", ".join(label for label, level in levels if level.cell is None)
-    return f"{empty}: none, as every cell wrongly answers {levels[0][1].nearest:.0%} or more" if empty else ""
+    nearest = f"every cell that may be chosen wrongly answers {levels[0][1].nearest:.0%} or more"
+    return f"{empty}: none, as {nearest}" if empty else ""
 
 
 def _taken(grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:

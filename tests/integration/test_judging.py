@@ -135,7 +135,7 @@ def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(run: Run) -> None:
     chosen = report()
     [line] = [line for line in done.out.splitlines() if line.startswith("Next: ")]
     program, *flags = shlex.split(line.removeprefix("Next: "))[2:]
-    assert program == "evals.run" and "--judge.stop.margin" not in flags
+    assert program == "evals.run" and "--judge.stop.margin" not in flags and "--metrics" in flags
     assert run(*flags[2:], "--no-gate").code == 0
     assert report()["facts"]["retriever"] == chosen["facts"]["retriever"]
 

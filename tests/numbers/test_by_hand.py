@@ -1,5 +1,6 @@
 """Figures whose truth is known in closed form or by hand: what a simulation of a whole promise is too coarse to see."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,8 +72,10 @@ def test_an_interval_of_a_sum_over_both_kinds_stays_within_its_range(inside: int
     is_inside = np.arange(inside + outside)[:, None] < inside
     scores = {"found": np.where(is_inside, 1.0, np.nan), "silent": np.where(is_inside, np.nan, 1.0)}
     perfect: Any = SimpleNamespace(recommended=SimpleNamespace(value=1.0))
-    interval = held_out(perfect, combine({"found": 0.8, "silent": 0.2}, scores, is_bounded=True)).interval
-    assert interval.low is not None and 0.6 < interval.low < 1 == interval.high
+    judged = replace(combine({"found": 0.8, "silent": 0.2}, scores, is_bounded=True), judged=7)
+    found = held_out(perfect, judged)
+    assert found.interval.low is not None and 0.6 < found.interval.low < 1 == found.interval.high
+    assert (found.n, found.judged) == (inside + outside, 7)
 
 
 def test_where_every_sign_does_as_well_as_the_observed_ones_p_is_1() -> None:
