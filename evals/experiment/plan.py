@@ -60,8 +60,9 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
     plans = [tier.plan([*metrics], selected, [*longest.values()], config.seed) for tier in asked if queries]
     sections += [_of_judge(each, queries, config.judge.stop.margin) for each in plans]
     if inputs.held_out:
-        besides = f"besides, the recommended cell is judged on up to {len(inputs.held_out.cases):,} held-out queries"
-        sections.append(Section(lines=[line(f"  {besides}, which no line counts.")]))
+        unseen = sum(case.in_scope for case in inputs.held_out.cases)
+        besides = f"Not counted: judging the recommended cell on up to {unseen:,} in-scope queries that are held out."
+        sections.append(Section(lines=[line(f"  {besides}")]))
     if early := stopped(config.judge.budget, plans):
         sections.append(Section(lines=[line(Styled(f"The run would stop early: {early}.", "fair"))]))
     return terminal(sections, width=width, color=False)
