@@ -260,6 +260,11 @@ def test_a_metric_is_compared_over_the_queries_that_it_scores_in_both() -> None:
     assert (dropped.only_baseline, dropped.only_other, dropped.worst) == (("q2",), ("q1",), None)
 
 
+def test_of_differences_those_below_one_in_twenty_after_holm_have_a_verdict() -> None:
+    six, seven = (found(HIT, [0.0] * count, [1.0] * count) for count in (6, 7))  # the pass rate is the other of the two
+    assert [(one.p_adjusted, one.verdict) for one in (six, seven)] == [(0.0625, ""), (0.03125, "better")]
+
+
 def test_a_difference_without_pairs_says_why() -> None:
     for first, second, metric, note, value in (
         (report({NDCG: NONE}), report({NDCG: [0.5]}), NDCG, "no query is scored in both: because", None),

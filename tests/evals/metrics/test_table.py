@@ -236,7 +236,8 @@ def test_hand_computed_and_without_its_queries_a_reason(name: str, value: float,
 
 
 def test_only_a_relevant_chunk_is_a_relevant_one_above_half() -> None:
-    assert scored("scope/relevant_above_half", [observe(results("a", "b", scores=[0.9, 0.4]), {"b": 1})]) == [0.0]
+    seen = [observe(results("a", "b", scores=[0.9, cosine]), {"b": 1}) for cosine in (0.4, 0.5, 0.51)]
+    assert scored("scope/relevant_above_half", seen) == [0.0, 0.0, 1.0]
 
 
 def test_the_auroc_has_the_interval_of_so_many_queries_of_each_scope() -> None:
