@@ -251,7 +251,7 @@ def lay_out(lists: Lists, variants: Sequence[Variant], top_ks: Sequence[int]) ->
         rows = slice(number * queries, (number + 1) * queries)
         order, reach = _select(lists, rows, each.settings, each.thresholds, longest)
         lengths = np.minimum(np.asarray(top_ks)[None, :, None], reach[:, None, :])
-        first = _first_lists(order, reach)
+        first = _first_lists(order)
         begun = first[np.arange(len(order))[:, None, None], np.arange(queries), lengths]
         # A result is a list, by the threshold that leaves it, its query, and a length.
         numbers = (begun * queries + np.arange(queries)) * (longest + 1) + lengths
@@ -298,16 +298,14 @@ def _keep_first(reached: Bools, groups: Integers) -> None:
     reached &= ~repeated
 
 
-def _first_lists(order: Integers, reach: Integers) -> Integers:
+def _first_lists(order: Integers) -> Integers:
     """Return by which threshold each beginning of a list was left first; [thresholds, lists, lengths from 0].
 
     A stricter threshold keeps fewer candidates, so that what it leaves begins as the list before it, up to the first
     candidate that it drops.
     """
-    ranks = np.arange(order.shape[2])
-    same = (order[1:] == order[:-1]) & (ranks < np.minimum(reach[1:], reach[:-1])[:, :, None])
     # The beginning of length 0 is that of any list.
-    new = np.pad(~np.logical_and.accumulate(same, axis=2), ((1, 0), (0, 0), (1, 0)))
+    new = np.pad(~np.logical_and.accumulate(order[1:] == order[:-1], axis=2), ((1, 0), (0, 0), (1, 0)))
     return np.asarray(np.maximum.accumulate(np.where(new, np.arange(len(order))[:, None, None], 0), axis=0))
 
 
