@@ -65,12 +65,14 @@ class GoldenSet:
         places: Case id to `file:line`, for messages.
         name: Origin of the cases, for messages.
         fingerprint: SHA-256 over the chosen cases' content, independent of file, order of keys and formatting.
+        splits: Those of the golden data, also of cases that are not chosen.
     """
 
     cases: tuple[Case, ...]
     places: Mapping[str, str]
     name: str
     fingerprint: str
+    splits: frozenset[str]
 
 
 def load_golden(config: DatasetConfig, columns: Mapping[str, str] | None = None) -> GoldenSet:
@@ -218,19 +220,17 @@ def fingerprint(cases: Sequence[Case]) -> str:
 
 def _chosen(cases: Sequence[Case], places: Mapping[str, str], name: str, config: DatasetConfig) -> GoldenSet:
     """Return the cases of the configured ids, else of the split, up to the limit, in file order."""
-    if config.split and not any(case.split == config.split for case in cases):
-        splits = ", ".join(sorted({quoted(case.split) for case in cases if case.split})) or "none"
-        has = f"the golden data has no split {quoted(config.split)}; it has {splits}"
-        raise DatasetError(f"dataset.split: {has}; null takes all cases")
+    splits = frozenset(case.split for case in cases if case.split)
+    if config.split and config.split not in splits:
+        has = f"no split {quoted(config.split)}; it has {', '.join(map(quoted, sorted(splits))) or 'none'}"
+        raise DatasetError(f"dataset.split: the golden data has {has}; null takes all cases")
     if unknown := [case_id for case_id in config.ids if case_id not in places]:
         first_ids = f"{', '.join(map(quoted, unknown[:MOST_SHOWN]))}{' …' * (len(unknown) > MOST_SHOWN)}"
         raise DatasetError(f"dataset.ids: no case with id {first_ids}{nearest(unknown[0], places)}")
-    if ids := frozenset(config.ids):
-        cases = [case for case in cases if case.id in ids]
-    elif config.split:
-        cases = [case for case in cases if case.split == config.split]
+    ids, split = frozenset(config.ids), config.split
+    cases = [case for case in cases if (case.id in ids if ids else not split or case.split == split)]
     chosen = tuple(cases[: config.limit])
-    return GoldenSet(cases=chosen, places=places, name=name, fingerprint=fingerprint(chosen))
+    return GoldenSet(cases=chosen, places=places, name=name, fingerprint=fingerprint(chosen), splits=splits)
 
 
 # Rows as they stand in a source: cells by column, or an error

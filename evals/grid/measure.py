@@ -79,6 +79,7 @@ class Measured:
         notes: Notes for the reader of the figures.
         context: Inputs of the metrics besides the results, among them the verdicts of the judge.
         swept: The cells of a sweep; None for a run.
+        splits: Those of the golden data.
     """
 
     config: ExperimentConfig
@@ -92,6 +93,7 @@ class Measured:
     notes: Sequence[str] = ()
     proxies: Mapping[str, Mapping[str, Score]] = field(default_factory=dict)
     swept: Swept | None = None
+    splits: Collection[str] = ()
 
     @property
     def judging(self) -> Judging | None:

@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import get_args
 
 from evals.collect.observations import Validation
-from evals.grid.heldout import HELD_OUT
+from evals.grid.heldout import CHOSEN_ON, HELD_OUT
 from evals.grid.measure import Measured
 from evals.metrics import DEPTH, declared
 from evals.report.model import Cause, Report
@@ -121,13 +121,15 @@ def _figures(result: Measured) -> Iterator[str]:
 def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection[str] | None = None) -> str:
     """Return flags of the next run: of a grid its recommended cell, else a grid against the main cause of failure.
 
-    A cell is measured again on queries that had no part in the choice, where there are any, and exported.
+    A cell is measured again on queries that had no part in the choice, where there are any, and exported. A grid
+    against failures on `test` is over `dev`, where there is one, so that `test` has no part in the choice.
 
     Args:
         result: The run.
         cause: Main cause of failure; None where nothing failed.
         sparse_vectors: Names of those of the collection; None where they are not known.
     """
+    retriever, data, flags = result.config.retriever, result.config.dataset, FLAGS.get(cause, PAGE) if cause else PAGE
     if result.swept:
         if result.swept.chosen is None:
             return ""  # what keeps the cells from being ranked comes first
@@ -135,11 +137,9 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         # The command names the user's own retriever already; named anew it would replace the file's other settings.
         named = ((name.replace("_", "-"), value) for name, value in cell if value is not None and name != "python")
         of_cell = [f"--retriever.{name} {value}" for name, value in named]
-        data = result.config.dataset
         if result.swept.held_out and data.split and not data.ids:  # the queries of the choice flatter
             of_cell.insert(0, f"--dataset.split {result.config.objective.held_out or HELD_OUT}")
-        return " ".join([*of_cell, *([] if result.config.retriever.python else ["--export retriever.yaml"])])
-    retriever, flags = result.config.retriever, FLAGS.get(cause, PAGE) if cause else PAGE
+        return " ".join([*of_cell, *([] if retriever.python else ["--export retriever.yaml"])])
     # The settings of a user's own retriever are not known; which scores without bounds there are is on the page alone.
     # A promise settles the threshold, and without queries in scope no cell is ranked.
     settled = retriever.threshold_scale in UNBOUNDED or result.config.threshold.false_answer is not None
@@ -147,7 +147,9 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
     if retriever.python or (THRESHOLDS in flags and (settled or not answerable)):
         return PAGE
     if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors and "--sweep.mode" in flags:
-        return "--sweep.top-k 3,5,10" if "--sweep.top-k" in flags else PAGE  # there are no keywords to search
+        flags = "--sweep.top-k 3,5,10" if "--sweep.top-k" in flags else PAGE  # there are no keywords to search
+    if "--sweep." in flags and data.split == HELD_OUT and CHOSEN_ON in result.splits and not data.ids:
+        flags = f"--dataset.split {CHOSEN_ON} {flags}"
     # A fusion that weighs scores without bounds has no meaning.
     return flags if retriever.distance == "cosine" else flags.replace("hybrid", "hybrid --retriever.fusion rrf")
 

@@ -86,7 +86,7 @@ def test_results_of_two_top_k_compare_at_the_larger_one(made: Experiment, whole:
     named = evaluate(experiment=settings(made, metrics=(*METRICS, *deep), retriever__top_k=1)).report
     report = evaluate(experiment=less).report
     figures = {one.metric: (one.figure, one.passed) for one in report.criteria}
-    assert gated <= figures.keys() - report.metrics.keys() and len(gated) == 6
+    assert gated <= figures.keys() - report.metrics.keys() and len(gated) >= 6
     # As ranking metrics that are asked for by name.
     expected = {name: pytest.approx(named.metrics[name].value) for name in gated}
     assert {name: figures[name][0] for name in gated} == expected
