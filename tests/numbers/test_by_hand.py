@@ -25,6 +25,8 @@ def test_a_band_of_independent_cells_is_as_wide_as_sidak_says() -> None:
     low, high = mean_bands(values, 0)
     errors = (high - low) / 2 / (values.std(axis=0) / np.sqrt(600))
     assert errors == pytest.approx(norm.ppf((1 + EACH ** (1 / 300)) / 2), rel=0.04)
+    rare = mean_bands(np.eye(30)[:, :1], 0)[0]  # by Clopper and Pearson, as normal theory fails there
+    assert rare == pytest.approx(1 - ((1 + EACH) / 2) ** (1 / 30), rel=0.1)
 
 
 def test_a_band_of_shares_holds_for_all_ordered_scores_of_a_sample() -> None:

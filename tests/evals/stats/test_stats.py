@@ -280,7 +280,11 @@ FEW = "values are too few, 10 are needed"
 PAIRS = st.lists(st.tuples(SOME, SOME), min_size=1, max_size=40) | st.lists(st.tuples(ANY, ANY), min_size=1)
 
 
-@given(PAIRS, st.sampled_from([1.0, 4.0]))
+@given(PAIRS, st.sampled_from([1.0, 4.0, -2.0]))
+@example([(1.0, 0.0)] * 12, 4.0)
+@example([(0.0, 1.0)] * 12, 4.0)
+@example([(1.0, 0.0)] * 12, -2.0)
+@example([(0.0, 1.0)] * 12, -2.0)
 @example([(0.0, 0.0)] * 20, 1.0)
 @example([(0.25, 0.25)] * 5, 1.0)
 @example([(0.0, 1.0), (1.0, 0.0), (1.0, 0.0)], 1.0)
@@ -293,7 +297,7 @@ def test_a_comparison_and_its_p_are_by_their_definition(scores: list[tuple[float
     means = first.mean(), second.mean(), moved.mean()
     assert found.n == n and (found.baseline, found.other, found.difference) == pytest.approx(means)
     assert (found.rises, found.ties, found.falls) == ((moved > 0).sum(), (moved == 0).sum(), (moved < 0).sum())
-    p_test, span = sign_flip(moved, seed=0), max(1.0, first.max(), second.max())
+    p_test, span = sign_flip(moved, seed=0), max(1.0, first.max(), second.max()) - min(0.0, first.min(), second.min())
     ties, is_extreme = float((moved == 0).mean()), bool(np.isin(np.abs(moved), [0.0, span]).all())
     if n < 2 or (n < 10 and not is_extreme) or (np.ptp(moved) <= 1e-9 and not is_extreme):
         few = "fewer than two queries" if n < 2 else f"{n} {FEW}" if n < 10 else "all values are equal"
