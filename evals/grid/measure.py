@@ -15,7 +15,7 @@ from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
 from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
-from evals.grid.objective import Ranking, describe, needed, rank, with_criteria
+from evals.grid.objective import Ranking, needed, range_of, rank, with_criteria
 from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_samples
 from evals.grid.thresholds import abstaining, fitted
 from evals.judge.trust import measure as measure_trust
@@ -172,7 +172,8 @@ def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric
     Those that read further than any list goes are there when they are named.
 
     Raises:
-        ExperimentError: A name or pattern fits no metric, or the objective is none over queries, or one to lower.
+        ExperimentError: A name or pattern fits no metric; the objective is none over queries, or one to lower; or a
+            constraint is the same for all cells.
     """
     longest = config.retriever
     if sweep:  # lists as long as the longest result of a cell, and the least depth
@@ -182,9 +183,11 @@ def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric
     whole |= dict.fromkeys(config.criteria, "criteria")
     judged, levels = config.judge.model is not None, config.latency.concurrency
     metrics = choose([*config.metrics, *whole], levels, judged=judged, reach=longest, whole=whole)
+    for name in config.objective.constraints if sweep else ():
+        if name in NEED_A_JUDGE and not isinstance(metrics[name], QueryMetric):
+            raise ExperimentError(f"objective.constraints: {name!r} is the same for all cells; make it a criterion")
     for name, weight in config.objective.metrics.items() if sweep else ():
-        metric = metrics.get(name)
-        if not isinstance(metric, QueryMetric):
+        if not isinstance(metric := metrics.get(name), QueryMetric):
             remedy = f"; it can be a constraint: objective.constraints: {{{name}: '<= ...'}}"
             said = f"objective: {name!r} has no score for each query, by which cells are compared"
             raise ExperimentError(said if name in NEED_A_JUDGE else said + remedy)
@@ -380,7 +383,7 @@ def _notes(run: Measured, swept: Swept) -> Iterator[str]:
             "in all of them, drawn at random; a further run buys the rest alone"
         )
     if swept.chosen is None:
-        yield f"the cells are not ranked ({ranking.reason}); these are the figures of {describe(grid, 0)}"
+        yield f"the cells are not ranked ({ranking.reason}); these are the figures of {range_of(grid, [0])}"
     else:
         yield (
             f"chosen out of {len(grid):,} cells on these queries, so its figures are optimistic; a run on a split of "

@@ -141,11 +141,6 @@ def over_all(grid: Grid, metric: QueryMetric, scores: Floats) -> Floats:
     return values
 
 
-def describe(grid: Grid, index: int) -> str:
-    """A cell in a few words."""
-    return range_of(grid, [index])
-
-
 def range_of(grid: Grid, cells: Sequence[int]) -> str:
     """Return the settings that cells cover, such as `hybrid weighted, top_k 6 … 10, threshold 0.27 … 0.33`."""
     those = [grid.cell(index) for index in cells]
@@ -166,7 +161,7 @@ def _none_left(grid: Grid, constraints: Mapping[str, str]) -> str:
         values = figures(grid, metric, symbol)
         if np.isfinite(values).any():
             index = int(np.nanargmin(np.abs(values - limit)))
-            nearest.append(f"{metric} {values[index]:.3f} in {describe(grid, index)}")
+            nearest.append(f"{metric} {values[index]:.3f} in {range_of(grid, [index])}")
     none = f"objective.constraints: none of {len(grid)} cells has {_written(constraints)}"
     return f"{none}; the nearest: {', '.join(nearest) or 'none has a value'}; relax a constraint, or widen the sweep"
 

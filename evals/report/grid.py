@@ -5,7 +5,6 @@ lists a query: which list a threshold leaves, and what each beginning of it is w
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from math import isfinite, isnan
 
 import numpy as np
@@ -17,7 +16,7 @@ from evals.grid.choice import explain
 from evals.grid.decision import FALSE_ABSTENTION, FALSE_ANSWER, Decision
 from evals.grid.judging import CellProof
 from evals.grid.measure import Measured, Swept
-from evals.grid.objective import describe
+from evals.grid.objective import range_of
 from evals.metrics import PASS_RATE, metric_named
 from evals.metrics.declaration import QueryMetric
 from evals.report.model import (
@@ -200,7 +199,7 @@ def _explanation(result: Swept) -> Iterator[str]:
     if result.choice is None:
         yield f"The cells are not ranked: {result.ranking.reason}"
         return
-    yield from explain(result.choice, partial(describe, result.grid), is_set_told=result.decision is not None)
+    yield from explain(result.choice, lambda c: range_of(result.grid, [c]), is_set_told=result.decision is not None)
     if held_out := result.held_out:
         low, high = held_out.interval.low, held_out.interval.high
         ends = "" if low is None or high is None else f" ({low:.3f} … {high:.3f})"
@@ -224,7 +223,7 @@ def _proved(result: Swept, proof: CellProof) -> str:
         proved = "Proved" if bound <= proof.margin else f"Not proved within {proof.margin:g}"
         cells = f"{len(result.grid):,} cells by all verdicts of {proof.judge}, asked once, on these queries (95%)"
         far = f" at most {bound:.3f} below" if bound else ""
-        outcome = f"{proved}: {describe(result.grid, result.chosen)} is{far} the best of {cells}"
+        outcome = f"{proved}: {range_of(result.grid, [result.chosen])} is{far} the best of {cells}"
         filled = f"; {proof.failed:,} that failed count as what the proxy lets expect" if proof.failed else ""
     share = proof.verdicts / max(1, proof.all_questions)
     return f"{outcome}, with {proof.verdicts:,} of {proof.all_questions:,} verdicts ({share:.0%}){filled}"

@@ -15,7 +15,7 @@ from evals.errors import DatasetError
 from evals.experiment.inputs import load_inputs
 from evals.grid.decision import ABSTENTION, FALSE_ANSWER, NO_OUT_OF_SCOPE
 from evals.grid.decision import with_utility as both_sides
-from evals.grid.objective import describe, range_of
+from evals.grid.objective import range_of
 from evals.report.grid import results_by_cell
 from evals.report.grid_sections import UNSCORED
 from evals.report.head import next_flags
@@ -143,7 +143,7 @@ def test_without_out_of_scope_queries_tokens_alone_recommend_no_threshold(tmp_pa
 
 def test_cells_are_named_by_the_range_of_their_settings(made: Any) -> None:
     grid = made.swept.grid
-    assert describe(grid, 7) == "semantic, top_k 3, threshold 0.1"
+    assert range_of(grid, [7]) == "semantic, top_k 3, threshold 0.1"
     assert range_of(grid, [0, 7]) == "semantic, top_k 1 … 3, threshold 0 … 0.1"
     assert range_of(grid, [0, 99]) == "2 retrievals, top_k 1 … 5, threshold 0 … 0.9"
 

@@ -247,6 +247,7 @@ FAULTS: Mapping[str, Mapping[str, str]] = {
     "--sweep.top-k 1:4 --objective.metrics ranking/ndgc": {},
     "--sweep.top-k 1:4 --objective.metrics ragas/llm_context_recall": {},
     "--sweep.top-k 1:4 --objective.metrics scope/auroc": {},
+    "--sweep.top-k 1:4 --judge.model cohere:command --judge.sample 9 --objective.constraints judge/kappa>=0.5": {},
     "--sweep.top-k 1:4 --objective.metrics scope/false_answer": {},
     "--sweep.top-k 1:4 --objective.constraints '{scope/fals: \"<= 1\"}'": {},
     "--sweep.top-k 1:20 --sweep.candidates 10,30": {},
