@@ -78,8 +78,8 @@ _stores: dict[str, Path] = {}
 
 def remove_stores() -> None:
     """Remove what `index_once` keeps; a worker of xdist ends without what waits for the interpreter's end."""
-    for store in _stores.values():
-        shutil.rmtree(store.parent, ignore_errors=True)
+    while _stores:
+        shutil.rmtree(_stores.popitem()[1].parent, ignore_errors=True)
 
 
 def _linked(source: str, target: str) -> None:
