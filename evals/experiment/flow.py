@@ -121,7 +121,7 @@ def _measured(inputs: Inputs, bench: Collaborators, searches: Sequence[Find]) ->
         result = with_held_out(config, result, held_out[0], bench)
     if saved is None:
         result, facts = checked_at_end(result, facts, bench.retriever)
-    result = replace(result, splits=inputs.golden.splits)
+    result = replace(result, splits=() if saved else inputs.golden.splits)
     return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})
 
 

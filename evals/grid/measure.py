@@ -79,7 +79,7 @@ class Measured:
         notes: Notes for the reader of the figures.
         context: Inputs of the metrics besides the results, among them the verdicts of the judge.
         swept: The cells of a sweep; None for a run.
-        splits: Those of the golden data.
+        splits: Those of the golden data; none of a saved retrieval, which holds the chosen cases alone.
     """
 
     config: ExperimentConfig

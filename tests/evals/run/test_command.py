@@ -61,6 +61,16 @@ def test_the_next_command_takes_the_flags_that_name_data_and_settings(run: Run) 
     assert " --from-retrieval kept " in following and "--sweep.mode" not in following
 
 
+def test_a_grid_that_follows_a_run_on_test_is_over_dev_unless_from_what_was_saved_of_test(run: Run, here: Path) -> None:
+    halves = [json.dumps({**case, "split": ("dev", "test")[number % 2]}) for number, case in enumerate(CASES)]
+    (here / "halves.jsonl").write_text("\n".join(halves), encoding="utf-8")
+    of_test = "--dataset.path", "halves.jsonl", "--dataset.split", "test", "--retriever.top-k", "1", "--no-gate"
+    for flags, split in (["--save-retrieval", "kept"], "dev"), (["--from-retrieval", "kept"], "test"):
+        following = shlex.split(run(*of_test, *flags).out.partition("Next: ")[2].splitlines()[0])[3:]
+        assert "--sweep.top-k" in following and following[following.index("--dataset.split") + 1] == split
+        assert run(*following, "--no-gate").code == 0
+
+
 @pytest.mark.parametrize(
     ("flags", "criterion", "code"),
     [
