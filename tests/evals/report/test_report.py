@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from syrupy.assertion import SnapshotAssertion
 
 from evals.collect.observations import Failure, Gate, LatencyPass, Score, Summary, Unscored
-from evals.config.experiment import DatasetConfig, ThresholdConfig
+from evals.config.experiment import ThresholdConfig
 from evals.errors import ReportError
 from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict, Claim
@@ -146,11 +146,6 @@ def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_re
     assert "main cause of failure: ranked too low (2 of 3)" in conclusion(result(), failing)
     assert next_flags(result(), "ranked too low") == FLAGS["ranked too low"]
     assert next_flags(result(), "ranked too low", sparse_vectors=()) == "--sweep.top-k 3,5,10"
-    shown = config().model_copy(update={"dataset": DatasetConfig(split="test")})
-    for splits, data in (("dev", "test"), "--dataset.split dev "), (("test",), ""):
-        made = replace(result(), config=shown, splits=splits)
-        assert next_flags(made, "ranked too low") == data + FLAGS["ranked too low"], "`test` has no part in a choice"
-        assert next_flags(made, None) == "--html report.html"
     own = result(config=config(python="mine:make"))
     assert next_flags(own, "ranked too low") == next_flags(result(), None) == "--html report.html"
     promised = config().model_copy(update={"threshold": ThresholdConfig(false_answer=0.5)})

@@ -1,6 +1,8 @@
 """Runs with a judge, from plan to report: what is asked and paid, kept and told; and ragas' classes on the figures."""
 
+import json
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -101,6 +103,23 @@ def test_a_judged_run_says_what_the_labels_say(run: Run, report: Report, server:
             assert hit["judge"]["reason"].endswith(f"for {row['query']!r}.")
     channel = next(row for row in inside if row["id"] == "channel")
     assert [claim["statement"] for claim in channel["claims"]][1] == "Reliable publishers resend."
+
+
+def test_the_held_out_figure_is_the_judges_and_what_it_cost_is_told(
+    run: Run, report: Report, server: ChatServer, made: Experiment, here: Path
+) -> None:
+    cases = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]
+    halves = [json.dumps({**case, "split": ("test", "dev")[number % 2]}) for number, case in enumerate(cases)]
+    (here / "halves.jsonl").write_text("\n".join(halves), encoding="utf-8")
+    of_data = "--dataset.path", "halves.jsonl", "--objective.metrics", PRECISION, "--objective.out-of-scope", "0"
+    done = run(*of_data, "--dataset.split", "dev", "--sweep.top-k", "1:3")
+    assert (done.code, done.err) == (0, "")
+    whole = report()
+    assert len(server.chats) == whole["metrics"]["cost/judge_calls"]["value"] == whole["judge"]["usage"]["calls"]
+    following = shlex.split(done.out.partition("Next: ")[2].splitlines()[0])[3:]
+    assert run(*following).code == 0
+    held_out, again = whole["grid"]["held_out"], report()["metrics"][PRECISION]
+    assert (held_out["value"], held_out["n"]) == (pytest.approx(again["value"]), again["n"]) and 0 < again["value"] < 1
 
 
 def test_a_spent_budget_is_exit_code_3_with_what_was_judged(run: Run, report: Report, server: ChatServer) -> None:
