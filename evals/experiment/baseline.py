@@ -33,7 +33,7 @@ def open_baseline(file: Path, golden: GoldenSet) -> Report:
         raise ReportError(
             f"baseline {file}: expected a report of the golden data of this run ({golden.name}), got one of "
             f"{report.facts.dataset} that lacks {len(other)} of the {len(golden.cases)} queries as they are now "
-            f"({some(other)}); make it again from this data, or leave baseline out"
+            f"({some(other)}); make it again from this data, or leave it out (--baseline null)"
         )
     facts = report.facts.model_copy(update={"dataset_fingerprint": golden.fingerprint})
     return report.model_copy(update={"queries": [by_id[case.id] for case in golden.cases], "facts": facts})
