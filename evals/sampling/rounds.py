@@ -31,7 +31,7 @@ WIDER = 0.25
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unjudged:
-    """What is known of N queries before any is judged, in the order of judging.
+    """Proxy scores and results of N queries before any is judged, in the order of judging.
 
     Attributes:
         proxy: [N, cells], what foretells the scores, finite.

@@ -122,7 +122,7 @@ def index_corpus(
 def _existing(
     client: "QdrantClient", config: RetrieverConfig, corpus: Corpus, named: IndexSettings, *, replace: bool
 ) -> tuple[CollectionInfo | None, IndexSettings, bool]:
-    """Return the collection (None where there is none), the settings to cut by, and whether it is made anew.
+    """Look for the collection: its facts (None without one), the settings to cut by, whether it is made anew.
 
     Raises:
         StoreError: Another program made it, or another model; or it has to be made anew, which is not allowed.

@@ -392,7 +392,8 @@ print(json.dumps([
 def test_a_client_embeds_repeats_and_gives_up_at_a_refused_key(package: str) -> None:
     if package != "langchain_openai" and absent(package):
         pytest.skip(absent(package))
-    run(f"from {__name__} import used; used(sys.argv[1])", json.dumps(CLIENTS[package]))
+    said = run(f"from {__name__} import used; used(sys.argv[1]); print('all seen')", json.dumps(CLIENTS[package]))
+    assert said.splitlines()[-1] == "all seen"
 
 
 @pytest.mark.slow
