@@ -7,6 +7,7 @@ the manifest says `indexing`, which readers refuse; it says `complete` when the 
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -168,16 +169,15 @@ def _embed(
     texts, model = list(dict.fromkeys(given)), config.embedding
     cache = open_embedding_cache(os.environ, hosted=model.declared.hosted is True)
     vectors: dict[str, Vector] = {}
-    for batch in parts(texts, EMBED_BATCH):
-        kept = cache.get(model, "search_document", batch) if cache else {}
-        missing = [text for text in batch if text not in kept]
-        fresh = dict(zip(missing, embeddings.embed_documents(missing), strict=True)) if missing else {}
-        if cache:
-            cache.put(model, "search_document", fresh)
-        vectors |= {text: np.asarray(vector, np.float32) for text, vector in (kept | fresh).items()}
-        progress("embedding", len(vectors), len(texts))
-    if cache:
-        cache.close()
+    with closing(cache) if cache else nullcontext():
+        for batch in parts(texts, EMBED_BATCH):
+            kept = cache.get(model, "search_document", batch) if cache else {}
+            missing = [text for text in batch if text not in kept]
+            fresh = dict(zip(missing, embeddings.embed_documents(missing), strict=True)) if missing else {}
+            if cache:
+                cache.put(model, "search_document", fresh)
+            vectors |= {text: np.asarray(vector, np.float32) for text, vector in (kept | fresh).items()}
+            progress("embedding", len(vectors), len(texts))
     return vectors
 
 

@@ -114,7 +114,7 @@ BAD_FILES: dict[str, bytes] = {
     "windows.csv": b'query;quote;grade\r\nq;"one\r\ntwo";3\r\nr;"one\r\ntwo";9.5\r\n',
     "broken.parquet": b"PAR1",
     **{f"array{n}.json": b"[\n" + b",\n".join(lines([row(str(n))]) for n in range(9)) + end.encode()
-       for n, end in enumerate(("", ",]", "]]"))},
+       for n, end in enumerate(("", ",x]", "]]"))},
     "object.json": b'{\n "query": "how?"\n}\n',
 }  # fmt: skip
 

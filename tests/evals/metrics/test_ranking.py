@@ -7,8 +7,8 @@ from functools import cache
 from itertools import pairwise, permutations
 from statistics import fmean
 
-import ir_measures
 import pytest
+from ir_measures import AP, RR, Measure, P, R, Success, iter_calc, nDCG
 
 from evals.cases.relevance import Relevance
 from evals.collect.observations import Observation, Unscored
@@ -53,14 +53,14 @@ def candidates(o: Observation) -> list[str]:
 
 
 DEPTHS = (1, 3, 5, 10, 7, 40)
-NAMES = {"hit_rate": "Success", "precision": "P", "recall": "R", "mrr": "RR", "map": "AP", "ndcg": "nDCG"}
-ORACLES: Mapping[str, tuple[str, Callable[[Observation], list[str]]]] = {
-    **{f"ranking/{name}_at_{k}": (f"{theirs}@{k}", returned) for name, theirs in NAMES.items() for k in DEPTHS},
-    "candidates/ndcg_at_10": ("nDCG@10", candidates),
-    "candidates/mrr_at_10": ("RR@10", candidates),
-    "candidates/recall_at_10": ("R@10", candidates),
-    "candidates/recall_at_100": ("R@100", candidates),
-    "candidates/hit_rate_at_100": ("Success@100", candidates),
+NAMES = {"hit_rate": Success, "precision": P, "recall": R, "mrr": RR, "map": AP, "ndcg": nDCG}
+ORACLES: Mapping[str, tuple[Measure, Callable[[Observation], list[str]]]] = {
+    **{f"ranking/{name}_at_{k}": (theirs @ k, returned) for name, theirs in NAMES.items() for k in DEPTHS},
+    "candidates/ndcg_at_10": (nDCG @ 10, candidates),
+    "candidates/mrr_at_10": (RR @ 10, candidates),
+    "candidates/recall_at_10": (R @ 10, candidates),
+    "candidates/recall_at_100": (R @ 100, candidates),
+    "candidates/hit_rate_at_100": (Success @ 100, candidates),
 }
 OURS = {"ranking/expected_top3_in_5", *(f"ranking/evidence_recall_at_{k}" for k in DEPTHS)}
 BY_LABELS = [name for name in METRICS if name.startswith(("ranking/", "candidates/"))]
@@ -77,8 +77,8 @@ def test_equals_ir_measures_and_the_mean_counts_empty_results(name: str, seed: i
     found = scored(name, run)
     lists = {o.case.id: ranked(o) for o in run}
     expected = dict.fromkeys(lists, 0.0)  # of an empty list, which a TREC file cannot hold
-    measured = ir_measures.iter_calc(
-        [ir_measures.parse_measure(theirs)],
+    measured = iter_calc(
+        [theirs],
         {o.case.id: {**dict.fromkeys(o.relevance.irrelevant, 0), **o.relevance.grades} for o in run},
         {q: {i: float(len(ids) - place) for place, i in enumerate(ids)} for q, ids in lists.items() if ids},
     )
