@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from stat import S_ISREG
 from tempfile import TemporaryFile
 from uuid import uuid4
 
@@ -94,9 +95,11 @@ def check_writable(file: Path | None) -> None:
     if file is None:
         return
     try:
-        if file.exists() and not file.is_file():
-            kind = "a folder" if file.is_dir() else "a device or a pipe"
-            raise ConfigError(f"{file}: expected a file to write, found {kind}")
+        # Of a name that is too long `exists` says only that there is none.
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if not S_ISREG(file.stat().st_mode):
+                kind = "a folder" if file.is_dir() else "a device or a pipe"
+                raise ConfigError(f"{file}: expected a file to write, found {kind}")
         probe(file.parent)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written: {error.strerror}") from error

@@ -97,6 +97,8 @@ def compare_with_best(
         judged: Number of queries that tell the variance, where values are pseudo-values of more; None for all.
         seed: Seed of the simulated deviations.
     """
+    from scipy.special import ndtr, stdtrit
+
     n, cells = values.shape
     strata = np.zeros(n, dtype=np.int64) if strata is None else np.unique(strata, return_inverse=True)[1]
     open_share = 1 - n / looks[-1] if looks else 1.0
@@ -111,8 +113,9 @@ def compare_with_best(
         return np.asarray((moved > quantiles * error + SAME).any(axis=0))
 
     def quantiles_of(controls: Places, rivals: Places) -> Floats:
-        variance = _between(mean, root, n, rivals, controls)[1]
-        return _student(_largest(deviations, variance, rivals, controls), freedom)
+        normal = _largest(deviations, _between(mean, root, n, rivals, controls)[1], rivals, controls)
+        # Student's at the same tail probabilities.
+        return np.asarray(-stdtrit(freedom, ndtr(-normal)), dtype=float)
 
     # By Bonferroni no quantile is larger: whom the best is ahead of by more needs none. Nor do those never far behind.
     left = everyone[~beaten(best, everyone, student_quantile(freedom, (1 - LEVEL) / (cells * max(1, len(looks)))))]
@@ -191,13 +194,6 @@ def _largest(deviations: Singles, variance: Floats, rivals: Places, controls: Pl
             moved.max(axis=0, out=found[some])
     of_all_looks = largest.reshape(len(controls), -1, DRAWS).max(axis=1)
     return np.asarray(np.quantile(of_all_looks, LEVEL, axis=1), dtype=float)
-
-
-def _student(normal: Floats, freedom: int) -> Floats:
-    """Return Student's quantiles at the tail probabilities of these normal ones."""
-    from scipy.special import ndtr, stdtrit
-
-    return np.asarray(-stdtrit(freedom, ndtr(-normal)), dtype=float)
 
 
 def _all_or_nothing(values: Floats, best: int, span: float) -> float:

@@ -57,7 +57,8 @@ def load_json(text: str) -> Any:
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except (RecursionError, ValueError) as error:
-        raise ValueError(f"not valid JSON: {error}") from None
+        said = "it is nested too deep" if isinstance(error, RecursionError) else error
+        raise ValueError(f"not valid JSON: {said}") from None
 
 
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The base of all commands: flags, errors to exit codes, output, logging, progress."""
 
 import argparse
+import errno
 import gc
 import logging
 import os
@@ -125,6 +126,8 @@ def _ending(error: BaseException, *, terminated: bool) -> tuple[int, str]:
             return EXIT_USER_ERROR, "error: this process may take no more memory; raise its limit (ulimit -v)"
         case ImportError():
             return EXIT_USER_ERROR, f"error: {error}: install the project for this Python ({sys.executable})"
+        case OSError(errno=errno.ENAMETOOLONG):
+            return EXIT_USER_ERROR, f"error: {quoted(str(error.filename))}: no path can be so long; name another file"
     # It must not pass for a criterion that failed, which exits with 1.
     return EXIT_INCOMPLETE, f"internal error, please report it with the lines above: {type(error).__name__}: {error}"
 
@@ -186,14 +189,10 @@ def terminal_width() -> int:
     return max(60, shutil.get_terminal_size((80, 40)).columns)
 
 
-def in_color() -> bool:
-    """Return True if standard output shows colours: it is a terminal, and `NO_COLOR` is not set."""
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
-
-
 def look() -> Any:
     """Return how a text is rendered: its width, in colours or not, and whole where no terminal asks to shorten it."""
-    return {"width": terminal_width(), "color": in_color(), "whole": not sys.stdout.isatty()}
+    is_shown = sys.stdout.isatty()
+    return {"width": terminal_width(), "color": is_shown and "NO_COLOR" not in os.environ, "whole": not is_shown}
 
 
 def has_display(env: Mapping[str, str], platform: str) -> bool:

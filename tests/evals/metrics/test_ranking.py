@@ -74,8 +74,7 @@ def test_every_metric_by_labels_has_an_oracle_or_is_our_own() -> None:
 @pytest.mark.parametrize("name", ORACLES)
 def test_equals_ir_measures_and_the_mean_counts_empty_results(name: str, seed: int) -> None:
     (theirs, ranked), run = ORACLES[name], random_run(seed)
-    found = scored(name, run)
-    lists = {o.case.id: ranked(o) for o in run}
+    found, lists = scored(name, run), {o.case.id: ranked(o) for o in run}
     expected = dict.fromkeys(lists, 0.0)  # of an empty list, which a TREC file cannot hold
     measured = iter_calc(
         [theirs],

@@ -87,8 +87,7 @@ def unlisted_run() -> Measured:
 )
 def test_what_a_report_has_of_a_run(make: Any, known: Facts, parts: Sequence[str], snapshot: SnapshotAssertion) -> None:
     plain = report(make(), known).plain()
-    text = json.dumps({part: plain[part] for part in parts})
-    # The last digits are the libraries' and the machine's.
+    text = json.dumps({part: plain[part] for part in parts})  # the last digits are the libraries' and the machine's
     assert json.loads(text, parse_float=lambda digits: float(f"{float(digits):.9g}")) == snapshot
 
 

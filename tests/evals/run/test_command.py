@@ -250,6 +250,7 @@ FAULTS: Mapping[str, Mapping[str, str]] = {
     "--output .": {},
     "--output file/r.json": {"file": ""},
     f"--output {'r' * 300}": {},
+    f"--config {'r' * 300}": {},
     "--output r --html r": {},
     "--tracking.enabled true": {"mlruns": ""},
     "--judge.api-key-env sk-s3cret": {},
