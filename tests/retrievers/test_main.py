@@ -1,6 +1,7 @@
 """`python -m retrievers index|search|inspect`: what is printed, what bad input gets, signals, logging."""
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -247,6 +248,7 @@ def signalled(what: signal.Signals) -> int:
     [
         (ConfigError("top_k: too large"), 2),
         (MemoryError(), 2),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "rr"), 2),
         (ModuleNotFoundError("No module named 'x'"), 2),
         (ZeroDivisionError("why"), 3),
         (KeyboardInterrupt(), 130),
