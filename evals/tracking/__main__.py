@@ -50,8 +50,7 @@ def _main(namespace: argparse.Namespace) -> int:
     report, text = read_report(namespace.report)
     # The address never from the report, which may be somebody else's.
     given = vars(namespace)["tracking.experiment"] or report.config.get("tracking", {}).get("experiment")
-    named = {"experiment": str(given)} if given else {}
-    config = TrackingConfig(uri=vars(namespace)["tracking.uri"], **named)
+    config = TrackingConfig(uri=vars(namespace)["tracking.uri"], **({"experiment": str(given)} if given else {}))
     try:
         with progress_bar(shown=not namespace.quiet) as progress:
             done = write_run(report, text, config, progress)

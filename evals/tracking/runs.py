@@ -18,7 +18,7 @@ from evals.config.experiment import TrackingConfig
 from evals.errors import TrackingError
 from evals.report.html import render_page
 from evals.report.model import Report
-from evals.tracking.store import FOLDER, PARENT, check_store, local_uri, mlflow_at
+from evals.tracking.store import FOLDER, PARENT, check_store, mlflow_at, tracking_uri
 from evals.tracking.traces import traces
 from evals.tracking.values import (
     Figure,
@@ -72,7 +72,7 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
         TrackingError: MLflow failed.
     """
     check_store(config)
-    digest, uri = hashlib.sha256(text.encode()).hexdigest(), config.uri or local_uri()
+    digest, uri = hashlib.sha256(text.encode()).hexdigest(), tracking_uri(config.uri)
     with mlflow_at(uri, writing=True) as client:
         experiment = _experiment(client, config)
         runs = client.search_runs([experiment], f"tags.`{REPORT_TAG}` = '{digest}'", max_results=AT_ONCE)
@@ -105,7 +105,7 @@ def log_comparisons(comparisons: Sequence[Comparison], uri: str | None) -> None:
     for run in (run for each in comparisons for run in (each.baseline, each.other)):
         if run.run_id is None:
             raise TrackingError(f"--track: expected runs in MLflow, by id or name; got {run.reference!r}")
-    with mlflow_at(uri or local_uri(), writing=True) as client:
+    with mlflow_at(tracking_uri(uri), writing=True) as client:
         for each in comparisons:
             baseline, other = str(each.baseline.run_id), str(each.other.run_id)
             key = f"compare/{baseline[:8]}"  # MLflow names a baseline by so many characters

@@ -57,9 +57,9 @@ def check_store(config: TrackingConfig) -> None:
     """Make sure, without MLflow, that runs can be written; leaves nothing behind.
 
     Raises:
-        ConfigError: The local folder cannot be written, or has been copied or moved.
+        ConfigError: The address is none; or the local folder cannot be written, or has been copied or moved.
     """
-    if config.uri:
+    if tracking_uri(config.uri) == config.uri:
         return
     try:
         probe(FOLDER)
@@ -71,9 +71,16 @@ def check_store(config: TrackingConfig) -> None:
     _check_place(config.experiment)
 
 
-def local_uri() -> str:
-    """Return the address of the database below `FOLDER`."""
-    return f"{SQLITE}{(FOLDER / 'mlflow.db').resolve()}"
+def tracking_uri(given: str | None = None) -> str:
+    """Return the given address of a store, or that of the database below `FOLDER`.
+
+    Raises:
+        ConfigError: The given one is a path, where MLflow writes no runs any more.
+    """
+    if given and "://" not in given and not given.startswith("databricks"):
+        expected = "tracking.uri: expected an address such as sqlite:///mlflow.db"
+        raise ConfigError(f"{expected}, got {quoted(given)} (evals.run --tracking.enabled false logs nothing)")
+    return given or f"{SQLITE}{(FOLDER / 'mlflow.db').resolve()}"
 
 
 def existing_uri(uri: str | None, what: str) -> str:
@@ -82,7 +89,7 @@ def existing_uri(uri: str | None, what: str) -> str:
     Raises:
         TrackingError: It is not; MLflow would make it. `what` was looked for.
     """
-    uri = uri or local_uri()
+    uri = tracking_uri(uri)
     if (file := database_file(uri)) is not None and not file.is_file():
         raise TrackingError(
             f"{what}: {file} does not exist; go where evals.run was started, or name the store with --tracking.uri"

@@ -9,6 +9,7 @@ import time
 import urllib.request
 import webbrowser
 from collections.abc import Sequence
+from subprocess import DEVNULL
 
 from evals.errors import TrackingError
 from evals.tracking.store import QUIET, existing_uri
@@ -16,7 +17,6 @@ from retrievers.terminal.command import Parser, has_display, print_out, run, who
 from retrievers.text.shown import redacted
 
 PORT = 5000
-WAIT_S = 0.25
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals ui") -> int:
@@ -67,8 +67,7 @@ def _show(server: str, namespace: argparse.Namespace, note: str = "") -> None:
 def _start(port: int, uri: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1", "--port", str(port)]
     env = os.environ | QUIET | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    nowhere = subprocess.DEVNULL
-    return subprocess.Popen([*command, "--backend-store-uri", uri], env=env, stdout=nowhere, stderr=nowhere)
+    return subprocess.Popen([*command, "--backend-store-uri", uri], env=env, stdout=DEVNULL, stderr=DEVNULL)
 
 
 def _answers(server: str, process: subprocess.Popen[bytes]) -> bool:
@@ -78,5 +77,5 @@ def _answers(server: str, process: subprocess.Popen[bytes]) -> bool:
     while process.poll() is None:
         with contextlib.suppress(OSError), opener.open(f"{server}/health", timeout=2):
             return True
-        time.sleep(WAIT_S)
+        time.sleep(0.25)
     return False

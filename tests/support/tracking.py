@@ -9,7 +9,7 @@ from mlflow.entities import Run, Trace
 from evals.config.experiment import TrackingConfig
 from evals.report.model import Report
 from evals.tracking.runs import Written, write_run
-from evals.tracking.store import local_uri
+from evals.tracking.store import tracking_uri
 from retrievers.text.shown import json_text
 from tests.support.experiment import silent
 from tests.support.loopback import LoopbackServer, Reply, Request
@@ -25,7 +25,7 @@ def written(report: Report, **settings: Any) -> Written:
 
 
 def client(uri: str | None = None) -> MlflowClient:
-    return MlflowClient(tracking_uri=uri or local_uri())
+    return MlflowClient(tracking_uri=tracking_uri(uri))
 
 
 def run_of(done: Written, uri: str | None = None) -> Run:
