@@ -68,7 +68,7 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
         progress: Called as traces are written.
 
     Raises:
-        ConfigError: The local store cannot be used.
+        ConfigError: The address is a path, or the local store cannot be used.
         TrackingError: MLflow failed.
     """
     check_store(config)
@@ -100,6 +100,7 @@ def log_comparisons(comparisons: Sequence[Comparison], uri: str | None) -> None:
         uri: Its address; the database under ./mlruns when None.
 
     Raises:
+        ConfigError: The address is a path.
         TrackingError: A run is not in MLflow, or that failed.
     """
     for run in (run for each in comparisons for run in (each.baseline, each.other)):

@@ -57,7 +57,7 @@ def check_store(config: TrackingConfig) -> None:
     """Make sure, without MLflow, that runs can be written; leaves nothing behind.
 
     Raises:
-        ConfigError: The address is none; or the local folder cannot be written, or has been copied or moved.
+        ConfigError: The address is a path, or the local folder cannot be written, or has been copied or moved.
     """
     if tracking_uri(config.uri) == config.uri:
         return
@@ -87,7 +87,8 @@ def existing_uri(uri: str | None, what: str) -> str:
     """Return the tracking address (by default the local database), after checking that a local database exists.
 
     Raises:
-        TrackingError: It is not; MLflow would make it. `what` was looked for.
+        ConfigError: The address is a path.
+        TrackingError: The database does not exist; MLflow would make it. `what` was looked for.
     """
     uri = tracking_uri(uri)
     if (file := database_file(uri)) is not None and not file.is_file():

@@ -123,7 +123,7 @@ def index_corpus(
 def _existing(
     client: "QdrantClient", config: RetrieverConfig, corpus: Corpus, named: IndexSettings, *, replace: bool
 ) -> tuple[CollectionInfo | None, IndexSettings, bool]:
-    """Look for the collection: its facts (None without one), the settings to cut by, whether it is made anew.
+    """Return the facts of the collection, None without one; the settings to cut by; True where it is made anew.
 
     Raises:
         StoreError: Another program made it, or another model; or it has to be made anew, which is not allowed.
