@@ -193,5 +193,6 @@ class Judge:
 def _runner() -> asyncio.Runner:
     """Return the event loop of all judges: LangChain keeps HTTP clients, which belong to the loop they met first."""
     runner = asyncio.Runner()
-    atexit.register(runner.close)
+    # Not the runner's own end, which starts a thread: at its exit Python 3.12 refuses that with a traceback.
+    atexit.register(runner.get_loop().close)
     return runner

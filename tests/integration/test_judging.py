@@ -15,7 +15,7 @@ from evals.cases.reading import load_golden
 from evals.run import main
 from retrievers import QdrantRetriever
 from tests.support.chat_server import ChatServer, CohereChatServer
-from tests.support.command import Done, call
+from tests.support.command import Done, call, python
 from tests.support.experiment import SETTINGS, Experiment, index_once, load_report, settings
 from tests.support.grid_world import make_world
 from tests.support.judged_experiment import PRECISION, RECALL, judge_flags, known_of
@@ -98,6 +98,14 @@ def asked_of(made: Experiment) -> tuple[set[tuple[str, str]], set[tuple[str, str
             texts |= {(query, text) for text in kept[:8]}
             selections |= {(query, "\n".join(kept[:top_k])) for top_k in range(1, 9) if kept}
     return texts, selections
+
+
+def test_a_judged_run_ends_without_a_word(made: Experiment, server: CohereChatServer, tmp_path: Path) -> None:
+    """In a process of its own, by a name that is looked up in a thread: Python 3.12 starts none at its end."""
+    flags = ["--config", made.config, *judge_flags(server, tmp_path), "--output", "report.json"]
+    named = [str(flag).replace("127.0.0.1", "localhost") for flag in flags]
+    done = python(["-m", "evals.run", *named, "--metrics", PRECISION], tmp_path, {"COHERE_API_KEY": server.key})
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.slow

@@ -92,7 +92,8 @@ def test_any_texts_score_by_ragas_formula(relevant: list[str], returned: list[st
         {f"relevant{place}": 1 for place in range(len(relevant))},
     )
     context = make_context(texts={f"relevant{place}": text for place, text in enumerate(relevant)})
-    assert scorer("ragas/nonllm_context_precision")(found, context) == sum(useful) / (sum(verdicts) + 1e-10)
+    precision = scorer("ragas/nonllm_context_precision")(found, context)
+    assert precision == pytest.approx(sum(useful) / (sum(verdicts) + 1e-10), rel=1e-12)
     assert scorer("ragas/nonllm_context_recall")(found, context) == sum(covered) / len(covered)
 
 
