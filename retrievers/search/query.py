@@ -11,8 +11,8 @@ from retrievers.config import (
 from retrievers.config.filters import conditions, is_qdrants, to_filter
 from retrievers.config.layers import flatten
 from retrievers.errors import ConfigError, QueryError, nearest
-from retrievers.records import ALIASES, METADATA_FIELDS
-from retrievers.store.chunks import filter_path, records
+from retrievers.records import METADATA_FIELDS
+from retrievers.store.chunks import filter_path, possible_keys, records
 from retrievers.store.chunks import payload_keys as keys_of
 from retrievers.store.collection import SAMPLE, Limits
 from retrievers.store.opening import store_errors
@@ -86,14 +86,11 @@ def _key(client: "QdrantClient", config: RetrieverConfig, limits: Limits, field:
     """
     from qdrant_client import models
 
-    prefix = f"{config.metadata.nested_under}." if config.metadata.nested_under else ""
-    canonical = ALIASES.get(field, field)
-    possible = [*(keys_of(canonical, config.metadata) if canonical in METADATA_FIELDS else ()), prefix + field, field]
-    for key in possible:
+    for key in possible_keys(field, config.metadata):
         has_it = models.Filter(must_not=[models.IsEmptyCondition(is_empty=models.PayloadField(key=filter_path(key)))])
         can_be = '"' not in key and all(key.split("."))  # few chunks may have it
         if key in keys or (can_be and any(records(client, config, limits, among=has_it, count=1))):
             return key
-    names = {key.removeprefix(prefix) for key in keys}
+    names = {key.removeprefix(f"{config.metadata.nested_under}.") for key in keys}
     names |= {name for name in METADATA_FIELDS if not keys.isdisjoint(keys_of(name, config.metadata))}
     raise ConfigError(f"filters: the collection's payload has no field {field!r}{nearest(field, sorted(names))}")

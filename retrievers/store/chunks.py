@@ -109,6 +109,12 @@ def payload_keys(name: str, config: MetadataConfig) -> tuple[str, ...]:
     return tuple(f"{config.nested_under}.{key}" if config.nested_under else key for key in keys)
 
 
+def possible_keys(field: str, config: MetadataConfig) -> tuple[str, ...]:
+    """Return the full payload keys that a filter may mean by a name, a field's or its own, the likeliest first."""
+    keys = payload_keys(field, config) if ALIASES.get(field, field) in METADATA_FIELDS else ()
+    return (*keys, f"{config.nested_under}.{field}", field) if config.nested_under else (*keys, field)
+
+
 def filter_path(key: str) -> str:
     """Write a payload key for Qdrant's filters: quoted between the dots where it is not a plain word."""
     return ".".join(part if re.fullmatch(r"[\w-]+", part) else f'"{part}"' for part in key.split("."))

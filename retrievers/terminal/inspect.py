@@ -21,8 +21,7 @@ from retrievers.errors import ConfigError, RetrievalError
 from retrievers.records import ALIASES, Chunk
 from retrievers.retriever.opened import open_retriever
 from retrievers.store.checks import distance_fault, model_fault
-from retrievers.store.chunks import payload_keys as keys_of
-from retrievers.store.chunks import records, to_chunk
+from retrievers.store.chunks import possible_keys, records, to_chunk
 from retrievers.store.collection import SAMPLE, CollectionInfo, Proposal, by_name, describe, payload_keys, propose
 from retrievers.store.opening import open_client, placed, store_errors
 
@@ -354,8 +353,9 @@ def _filter_index(read: Reading) -> str:
     filters, group_by = read.config.filters, read.config.group_by
     tree = to_filter(filters) if filters and not is_qdrants(filters) else None
     used = {*(condition.key for condition in (conditions(tree) if tree else ())), *filter(None, [group_by])}
-    keys = [(name,) if "." in name else keys_of(ALIASES.get(name, name), read.config.metadata) for name in used]
-    bare = ", ".join(sorted(each[0] for each in keys if read.info.indexed.keys().isdisjoint(each)))
+    keys = {name: possible_keys(name, read.config.metadata) for name in used}
+    lacking = {name: each[0] for name, each in keys.items() if read.info.indexed.keys().isdisjoint(each)}
+    bare = ", ".join(sorted({name if "." in name else key for name, key in lacking.items()}))
     return f"none on {bare}, so that every payload is read; make one" if bare and read.config.store.url else ""
 
 

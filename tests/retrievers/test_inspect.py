@@ -106,6 +106,7 @@ FAILED = {"status": "red", "optimizer_status": {"error": "no space left"}}
         (QUANTISED, {"points_count": 9}, [], "embedding model"),
         ("info-sparse-without-idf", params(size=256, distance="Cosine"), [], "IDF of BM25"),
         (QUANTISED, {}, ["--filters", "module = robotics"], "index of filtered fields"),
+        (QUANTISED, {}, ["--filters", "lang = en and metadata.lang = de"], "index of filtered fields"),
         ("info-strict", {}, ["--group-by", "end_line"], "index of filtered fields"),
     ],
 )
