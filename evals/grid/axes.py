@@ -63,11 +63,11 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
         _checked(base, {"threshold": threshold})
     # Ascending: the first threshold leaves most, and of depths that find the same the first is the least.
     cut = {"top_k": max(top_ks), "threshold": min(sweep.threshold, default=base.threshold)}
-    found = dict[tuple[tuple[str, Any], ...], RetrieverConfig]()
+    distinct = dict[tuple[tuple[str, Any], ...], RetrieverConfig]()
     for changes in _combinations(base, sweep):
         settings = _checked(base, changes | cut)
-        found.setdefault(tuple(effective(settings).items()), settings)
-    variants = tuple(_named(settings, sweep, thresholds) for settings in found.values())
+        distinct.setdefault(tuple(effective(settings).items()), settings)
+    variants = tuple(_named(settings, sweep, thresholds) for settings in distinct.values())
     return Plan(variants=variants, top_ks=top_ks, axes=dict(sweep.axes))
 
 

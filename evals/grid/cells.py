@@ -131,7 +131,7 @@ class Grid:
     @property
     def threshold_of(self) -> Floats:
         """[cells], the threshold of each; 0 where none is in force."""
-        return np.repeat([each.thresholds for each in self.variants], len(self.top_ks)).astype(float)
+        return np.repeat([variant.thresholds for variant in self.variants], len(self.top_ks)).astype(float)
 
     def cell(self, index: int) -> GridCell:
         """Return the cell of a number."""
@@ -226,10 +226,10 @@ def _sums(values: Values, inside: Bools, query: Integers, keeps: Any) -> Floats:
     """
     scored, failing = inside & (values.issue < 0), np.asarray([*(isinstance(i, Failure) for i in values.issues), False])
     failed = inside & failing[values.issue]
-    lacking, told = (np.bincount(query, rows) > 0 for rows in (inside & ~scored, scored | failed))
+    lacking, known = (np.bincount(query, rows) > 0 for rows in (inside & ~scored, scored | failed))
     in_all = scored & ~lacking[query]
     columns = [np.where(scored, values.values, 0.0), scored, failed, np.where(in_all, values.values, 0.0)]
-    counts = len(np.unique(query[in_all])), (lacking & told).sum()
+    counts = len(np.unique(query[in_all])), (lacking & known).sum()
     return np.stack(np.broadcast_arrays(*(keeps @ np.column_stack(columns)).T, *counts))
 
 
@@ -247,9 +247,9 @@ def lay_out(lists: Lists, variants: Sequence[Variant], top_ks: Sequence[int]) ->
     queries = len(lists) // len(variants)
     longest = min(max(top_ks), lists.codes.shape[1])
     list_of, places, row_of, count = [], [], [], 0
-    for number, each in enumerate(variants):
+    for number, variant in enumerate(variants):
         rows = slice(number * queries, (number + 1) * queries)
-        order, reach = _select(lists, rows, each.settings, each.thresholds, longest)
+        order, reach = _select(lists, rows, variant.settings, variant.thresholds, longest)
         lengths = np.minimum(np.asarray(top_ks)[None, :, None], reach[:, None, :])
         first = _first_lists(order)
         begun = first[np.arange(len(order))[:, None, None], np.arange(queries), lengths]
@@ -275,11 +275,11 @@ def _select(
         The places of the first candidates that reach each threshold, [thresholds, lists, longest], and how many there
         are, [thresholds, lists].
     """
-    found = lists.codes[rows] >= 0
-    read = np.zeros(found.shape) if settings.threshold is None else lists.read_by_threshold(settings)[rows]
+    exists = lists.codes[rows] >= 0
+    read = np.zeros(exists.shape) if settings.threshold is None else lists.read_by_threshold(settings)[rows]
     if settings.threshold_on == "best":
-        read = np.where(found, read, -np.inf).max(axis=1, keepdims=True, initial=-np.inf) * np.ones(found.shape)
-    reached = found & (read >= np.asarray(thresholds, dtype=float)[:, None, None])
+        read = np.where(exists, read, -np.inf).max(axis=1, keepdims=True, initial=-np.inf) * np.ones(exists.shape)
+    reached = exists & (read >= np.asarray(thresholds, dtype=float)[:, None, None])
     if (field := settings.group_by) is not None:
         groups = every_candidate(lists).by_key(f"group by {field}", lambda chunk: group_of(chunk, field))[rows]
         for of_threshold in reached:

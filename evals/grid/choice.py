@@ -374,7 +374,7 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
         squares += np.nan_to_num(rows.mean() * np.array([part.mean(axis=0) - low, high - part.mean(axis=0)])) ** 2
     below, above = np.sqrt(squares)
     # A few queries of a kind that go with others count more each: by theirs alone the sum could leave its range.
-    least, most = (-np.inf, np.inf) if bounds is None else (round(float(each.mean()), DECIMALS) for each in bounds)
+    least, most = (-np.inf, np.inf) if bounds is None else (round(float(end.mean()), DECIMALS) for end in bounds)
     around = np.clip([mean - below, mean + above], least, most)
     ends = np.where(below + above > 0, around, np.nan) if scores.ends is None else scores.ends
     none = Interval(note=f"not computable: fewer than {FEWEST} values, or all of them are equal")
@@ -396,7 +396,7 @@ def explain(choice: Choice, name: Callable[[int], str], *, is_set_told: bool) ->
         yield f"Best {_measured(choice)}: {_described(choice.best, name)}"
     yield f"Reason: {reason(choice)}"
     if not (is_set_told or choice.note):
-        allowed, count = (sum(len(one.members) for one in some) for some in (choice.standings, choice.best_set))
+        allowed, count = (sum(len(standing.members) for standing in of) for of in (choice.standings, choice.best_set))
         yield f"Of all that users may ask, {count:,} of {allowed:,} cells may be the best (95%)"
 
 

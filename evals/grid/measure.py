@@ -189,8 +189,8 @@ def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric
     for name, weight in config.objective.metrics.items() if sweep else ():
         if not isinstance(metric := metrics.get(name), QueryMetric):
             remedy = f"; it can be a constraint: objective.constraints: {{{name}: '<= ...'}}"
-            said = f"objective: {name!r} has no score for each query, by which cells are compared"
-            raise ExperimentError(said if name in NEED_A_JUDGE else said + remedy)
+            fault = f"objective: {name!r} has no score for each query, by which cells are compared"
+            raise ExperimentError(fault if name in NEED_A_JUDGE else fault + remedy)
         if metric.direction == "lower" and weight > 0:
             raise ExperimentError(
                 f"objective: less is better of {name!r}, expected a negative weight: objective.metrics: {{{name}: -1}}"
@@ -270,7 +270,7 @@ def _with_passes(
         RetrievalError: A call failed.
     """
     if not bench.retrievers:
-        return replace(grid, observed=tuple(replace(each, unmeasured=NOT_MEASURED) for each in grid.observed))
+        return replace(grid, observed=tuple(replace(observed, unmeasured=NOT_MEASURED) for observed in grid.observed))
     observed, cases = list(grid.observed), grid.pool.cases
     for number in numbers:
         retriever, seen = bench.retrievers[number], observed[number]

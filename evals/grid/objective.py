@@ -102,7 +102,7 @@ def with_criteria(
     Returns:
         The objective; and where no cell meets all of them, a note that criteria had no part in the choice.
     """
-    known = grid.metrics.keys() | {summary.metric for each in grid.summaries for summary in each}
+    known = grid.metrics.keys() | {summary.metric for summaries in grid.summaries for summary in summaries}
     both = {name: condition for name, condition in criteria.items() if name in known} | {**objective.constraints}
     if meeting(grid, both).any():
         return objective.model_copy(update={"constraints": both}), ()
@@ -124,7 +124,7 @@ def figures(grid: Grid, metric: str, symbol: str) -> Floats:
     A metric that belongs to variants has the same figure in all their cells. NaN where there is none.
     """
     if metric not in grid.metrics:
-        values = [{s.metric: s.value for s in each}.get(metric) for each in grid.summaries]
+        values = [{s.metric: s.value for s in summaries}.get(metric) for summaries in grid.summaries]
         return np.repeat([np.nan if value is None else value for value in values], grid.size)
     scores = grid.metrics[metric]
     low, high = declared(metric).range
@@ -143,11 +143,11 @@ def over_all(grid: Grid, metric: QueryMetric, scores: Floats) -> Floats:
 
 def range_of(grid: Grid, cells: Sequence[int]) -> str:
     """Return the settings that cells cover, such as `hybrid weighted, top_k 6 … 10, threshold 0.27 … 0.33`."""
-    those = [grid.cell(index) for index in cells]
-    names = {grid.variants[cell.variant].name for cell in those}
-    thresholds = [cell.threshold for cell in those if cell.threshold is not None]
+    covered = [grid.cell(index) for index in cells]
+    names = {grid.variants[cell.variant].name for cell in covered}
+    thresholds = [cell.threshold for cell in covered if cell.threshold is not None]
     parts = [names.pop() if len(names) == 1 else f"{len(names)} retrievals"]
-    for name, values in (("top_k", [cell.top_k for cell in those]), ("threshold", thresholds)):
+    for name, values in (("top_k", [cell.top_k for cell in covered]), ("threshold", thresholds)):
         if values:
             parts.append(f"{name} {' … '.join(dict.fromkeys((f'{min(values):g}', f'{max(values):g}')))}")
     return ", ".join(parts)

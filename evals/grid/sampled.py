@@ -89,8 +89,8 @@ def scores_by_query(
     """Return a metric's scores by case id, and its proxy's scores by case id (empty without a proxy)."""
     rows, _ = results.of(metric.scope, labelled=False)
 
-    def of(one: QueryMetric) -> dict[str, Score]:
-        values = one.values(results, context)
+    def of(scored: QueryMetric) -> dict[str, Score]:
+        values = scored.values(results, context)
         return {results.lists.case(int(results.list_of[row])).id: values[row] for row in rows.tolist()}
 
     foretold = metric.proxy and context.judging and foretelling(metric, context.judging.below)
@@ -114,9 +114,9 @@ def cell_summary(
     if sample is None:
         return summarise(metric, own)
     # A cell that was dropped may have verdicts on later queries, where it returns what another cell does.
-    for place in np.flatnonzero(~sample.judged[:, index]).tolist():
-        if isinstance(own[place], float) or own[place] == NOT_JUDGED:
-            own[place] = NOT_DRAWN
+    for query in np.flatnonzero(~sample.judged[:, index]).tolist():
+        if isinstance(own[query], float) or own[query] == NOT_JUDGED:
+            own[query] = NOT_DRAWN
     return sampled_summary(metric, own, list(proxies.values()), sample.name, sample.weight[index], sample.looks)
 
 

@@ -33,7 +33,7 @@ def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> tuple[tuple[Pr
     settings = grid.variants[number].settings
     if settings.threshold is None or {case.in_scope for case in grid.pool.cases} != {True, False}:
         return (), ()
-    read = [_best_scores(grid.pool, place, one.settings) for place, one in enumerate(grid.variants)]
+    read = [_best_scores(grid.pool, place, variant.settings) for place, variant in enumerate(grid.variants)]
     promises = (
         promise(*read[number], rate, settings.threshold_scale, _distinct(read))
         for rate in sorted({*rates} - {0}, reverse=True)
@@ -50,10 +50,10 @@ def _signals(pool: Pool, number: int, settings: RetrieverConfig) -> Iterator[Sig
         reading = settings.model_copy(update={"threshold_on": "best", "threshold_signal": name})
         scores = lists.read_by_threshold(reading)[lists.codes >= 0]
         if name != own and scores.size and np.isfinite(scores).all():
-            found = _best_scores(pool, number, reading)
+            best = _best_scores(pool, number, reading)
             # The final score may be one of them.
-            others += [signal(name, *found)] if found != read else []
-    yield from sorted(others, key=lambda each: -each.auroc)
+            others += [signal(name, *best)] if best != read else []
+    yield from sorted(others, key=lambda other: -other.auroc)
 
 
 def fitted(config: ExperimentConfig, pool: Pool, plan: Plan) -> tuple[Plan, tuple[str, ...]]:
@@ -78,12 +78,12 @@ def fitted(config: ExperimentConfig, pool: Pool, plan: Plan) -> tuple[Plan, tupl
             raise ExperimentError(f"{where}: {NO_OUT_OF_SCOPE}")
         if not np.isfinite([*inside, *outside]).any():
             raise ExperimentError(f"{where}: the retriever gives no scores that a threshold could read; leave it out")
-        found = promise(inside, outside, rate, variant.settings.threshold_scale, _distinct(read))
-        if found.threshold is None:
-            raise ExperimentError(f"{where}: {found.statement}")
-        settings = variant.settings.model_copy(update={"threshold": found.threshold})
-        variants.append(replace(variant, thresholds=(found.threshold,), settings=settings))
-        notes.append(f"{variant.name}: {found.statement}" if variant.name else found.statement)
+        promised = promise(inside, outside, rate, variant.settings.threshold_scale, _distinct(read))
+        if promised.threshold is None:
+            raise ExperimentError(f"{where}: {promised.statement}")
+        settings = variant.settings.model_copy(update={"threshold": promised.threshold})
+        variants.append(replace(variant, thresholds=(promised.threshold,), settings=settings))
+        notes.append(f"{variant.name}: {promised.statement}" if variant.name else promised.statement)
     return replace(plan, variants=tuple(variants)), tuple(notes)
 
 

@@ -104,7 +104,7 @@ def adopt(given: Sequence[Any]) -> list[str]:
         whose = "a metric of this project" if name in METRICS else "two of these metrics"
         raise ExperimentError(f"metrics: {name!r} is the name of {whose}; give yours another")
     OWN.update(rows)
-    return [row.name if row else each for each, row in zip(given, own, strict=True)]
+    return [row.name if row else name for name, row in zip(given, own, strict=True)]
 
 
 def remember(declaration: Declaration) -> None:

@@ -167,16 +167,16 @@ class QueryMetric(Declaration):
     def _values(self, results: Results, context: Context) -> Values:
         by_labels = "labels" in self.needs
         rows, asked = results.of(self.scope, labelled=by_labels)
-        given = self.score(asked, context)
-        given = given if isinstance(given, Values) else Values.of(given, (np.isnan(given), NO_VALUE))
+        scores = self.score(asked, context)
+        values = scores if isinstance(scores, Values) else Values.of(scores, (np.isnan(scores), NO_VALUE))
         if self.all_relevant:
             lacking = _reasons([relevance.incomplete for relevance in asked.lists.relevance]).at(asked.list_of)
-            given = Values.of(given.values, given, lacking)
+            values = Values.of(values.values, values, lacking)
         if self.of == "candidates" and by_labels:
-            given = Values.of(given.values, _reasons(asked.of_table("incomplete")), given)
+            values = Values.of(values.values, _reasons(asked.of_table("incomplete")), values)
         if len(rows) == len(results):
-            return given
-        whole, unlabelled = given.within(rows, len(results)), np.zeros(len(results), dtype=np.bool_)
+            return values
+        whole, unlabelled = values.within(rows, len(results)), np.zeros(len(results), dtype=np.bool_)
         unlabelled[np.setdiff1d(results.of(self.scope, labelled=False)[0], rows)] = True
         return Values.of(whole.values, whole, (unlabelled, NO_LABELS))
 
@@ -278,9 +278,9 @@ def metric(
     """
 
     def declared(function: Own) -> Own:
-        said = about or (function.__doc__ or "").strip().partition("\n")[0]
+        line = about or (function.__doc__ or "").strip().partition("\n")[0]
         row = QueryMetric(
-            name=name, about=said, source="the user's own", direction=direction, unit=unit, range=range, scope=scope,
+            name=name, about=line, source="the user's own", direction=direction, unit=unit, range=range, scope=scope,
             # Kept, as a call may be dear, and a grid reads the values of its objective more than once.
             score=lambda r, _: r.once(name, lambda: _joined(function, r, range)),
         )  # fmt: skip
@@ -290,17 +290,17 @@ def metric(
     return declared
 
 
-def own_metric(given: Any) -> QueryMetric:
+def own_metric(source: Any) -> QueryMetric:
     """Return the metric that a user's object is: a declared function, or a row of the table.
 
     Args:
-        given: The object, or where it is found: `python:module:name`.
+        source: The object, or where it is found: `python:module:name`.
 
     Raises:
         ConfigError: It cannot be imported.
         ExperimentError: It is no metric.
     """
-    target = load_factory(given.removeprefix(PREFIX), "metrics") if isinstance(given, str) else given
+    target = load_factory(source.removeprefix(PREFIX), "metrics") if isinstance(source, str) else source
     row = getattr(target, "metric", target)
     if isinstance(row, QueryMetric):
         return row

@@ -67,10 +67,10 @@ def _graded(name: str, score: Judged) -> Scorer:
         no_reference = r.by_case(lambda case: not can_be_judged(name, case))
         not_drawn = r.by_case(lambda case: judging.drawn is not None and case.id not in judging.drawn)
         rows = np.flatnonzero(~(no_reference | not_drawn | empty))
-        given = score(r.at(rows), judging).within(rows, len(r))
-        beyond = _beyond(r, given, missing, context.seed), missing
-        values = np.where(empty, 0.0, given.values)
-        return Values.of(values, (no_reference, NO_REFERENCE), (not_drawn, NOT_DRAWN), beyond, given)
+        graded = score(r.at(rows), judging).within(rows, len(r))
+        beyond = _beyond(r, graded, missing, context.seed), missing
+        values = np.where(empty, 0.0, graded.values)
+        return Values.of(values, (no_reference, NO_REFERENCE), (not_drawn, NOT_DRAWN), beyond, graded)
 
     return of
 

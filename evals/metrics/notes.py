@@ -115,6 +115,6 @@ def _on_results(observations: Sequence[Observation]) -> Iterator[str]:
 
 
 def _on_language(observations: Sequence[Observation]) -> Iterator[str]:
-    told = ((o.case.id, differing(o.case.query, [chunk.text for chunk in o.candidates.chunks])) for o in observations)
-    if named := [f"{case_id} ({languages.asked})" for case_id, languages in told if languages]:
+    differ = ((o.case.id, differing(o.case.query, [chunk.text for chunk in o.candidates.chunks])) for o in observations)
+    if named := [f"{case_id} ({languages.asked})" for case_id, languages in differ if languages]:
         yield f"apparently in another language than the chunks: {_listed(named)}"

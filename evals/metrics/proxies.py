@@ -76,9 +76,9 @@ def _recall(r: Results, _: Context) -> Values:
     """Return what foretells how complete a result is, by the one way that all queries with a reference answer have."""
     answered = r.by_case(_is_answered).astype(np.bool_)
     rows = np.flatnonzero(answered)
-    found = _for_all([case for case in r.lists.pool.cases if case.in_scope and _is_answered(case)])
+    recall = _for_all([case for case in r.lists.pool.cases if case.in_scope and _is_answered(case)])
     values = np.full(len(r), np.nan)
-    values[rows] = found(r.at(rows))
+    values[rows] = recall(r.at(rows))
     return Values.of(values, (~answered, NO_REFERENCE))
 
 

@@ -72,8 +72,8 @@ class Results:
         """Return a cached value that several metrics share; compute it with `tell` at the first call."""
         if name not in self._once:
             self._once[name] = tell()
-        told: T = self._once[name]
-        return told
+        value: T = self._once[name]
+        return value
 
     # What is known of rows and ranks: arrays, of shape (rows,) or (rows, ranks).
 
@@ -211,10 +211,10 @@ class Results:
 
     def by_rank(self, scores: Sequence[Score], places: Integers) -> "tuple[Floats, Values]":
         """Return scores by rank, NaN where there is none; and which rows lack one, for the reason of the first."""
-        each = Values.joined([*scores, np.nan])
-        issue = each.issue[places]
+        joined = Values.joined([*scores, np.nan])
+        issue = joined.issue[places]
         first = issue[np.arange(len(self)), (issue >= 0).argmax(axis=1)]
-        return each.values[places], Values(values=np.full(len(self), np.nan), issue=first, issues=each.issues)
+        return joined.values[places], Values(values=np.full(len(self), np.nan), issue=first, issues=joined.issues)
 
     def items(self, tell: Callable[[int, list[Chunk]], Iterable[Collection[int]]], most: int) -> Integers:
         """Return which numbered items the chunk at each rank holds, as bit sets, shape (rows, ranks, words).
@@ -310,11 +310,11 @@ class Values:
                 first that holds counts.
         """
         issue, issues = np.full(len(values), -1, dtype=np.int64), tuple[Issue, ...]()
-        for given in reasons:
-            if isinstance(given, Values):
-                own, named = given.issue, given.issues
+        for reason in reasons:
+            if isinstance(reason, Values):
+                own, named = reason.issue, reason.issues
             else:
-                own, named = np.where(given[0], 0, -1), (given[1],)
+                own, named = np.where(reason[0], 0, -1), (reason[1],)
             issue = np.where((issue < 0) & (own >= 0), own + len(issues), issue)
             issues += named
         return cls(values=np.where(issue < 0, values, np.nan), issue=issue, issues=issues)

@@ -105,8 +105,8 @@ def overlap(r: Results, _: Context) -> Values:
         pairs.append(low * size + high)
     texts = r.lists.pool.tell("normalised text", lambda chunk: normalise(chunk.text), r.distinct[0])
     distinct, which = np.unique(np.concatenate(pairs), return_inverse=True)
-    told = np.asarray([_texts_overlap(texts[p // size], texts[p % size]) for p in distinct.tolist()], dtype=float)
-    counts = np.bincount(np.concatenate(rows), told[which.ravel()], len(r))
+    overlaps = np.asarray([_texts_overlap(texts[p // size], texts[p % size]) for p in distinct.tolist()], dtype=float)
+    counts = np.bincount(np.concatenate(rows), overlaps[which.ravel()], len(r))
     few = Unscored(reason="fewer than two chunks were returned")
     return Values.of(counts / np.maximum(r.lengths * (r.lengths - 1) / 2, 1), (r.lengths < 2, few))
 
@@ -117,9 +117,9 @@ def _texts_overlap(a: str, b: str) -> bool:
 
 
 def _ends_as_begins(a: str, b: str) -> bool:
-    beginning, place = b[:OVERLAP_CHARACTERS], -1
-    while len(beginning) == OVERLAP_CHARACTERS and (place := a.find(beginning, place + 1)) >= 0:
-        if b.startswith(a[place:]):
+    beginning, start = b[:OVERLAP_CHARACTERS], -1
+    while len(beginning) == OVERLAP_CHARACTERS and (start := a.find(beginning, start + 1)) >= 0:
+        if b.startswith(a[start:]):
             return True
     return False
 

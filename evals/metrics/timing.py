@@ -21,7 +21,7 @@ def stage_statistic(observed: Observed, _: Context, *, stage: str, statistic: st
     The mean has an interval over the queries' own means, since calls of one query are alike. Percentiles have one
     of order statistics over all calls, which speaks for these queries called again, not for others.
     """
-    timed = next((each for each in observed.latency if each.concurrency == concurrency), None)
+    timed = next((timed for timed in observed.latency if timed.concurrency == concurrency), None)
     if timed is None:
         return figure(None, observed.unmeasured or f"not measured at concurrency {concurrency}")
     times = _times(timed, stage)

@@ -130,10 +130,10 @@ def _judge_distinct(ask: Ask, queries: Unjudged, *, margin: float, most: int, se
         looks=sum(look <= most for look in looks),
     )
     for n in looks[: rounds.looks]:
-        given, is_complete = ask(np.arange(rounds.n, n), rounds.remaining)
+        bought, is_complete = ask(np.arange(rounds.n, n), rounds.remaining)
         if rounds.n and not is_complete:
             return  # a part of a look is no random sample: what was bought of it stays in the store for the next run
-        scores[rounds.n : n, rounds.remaining] = given
+        scores[rounds.n : n, rounds.remaining] = bought
         rounds = replace(rounds, n=n, judged_on=np.where(rounds.remaining, n, rounds.judged_on))
         proxy = queries.proxy[:n, rounds.remaining]
         judged = _filled(scores[:n, rounds.remaining], proxy)

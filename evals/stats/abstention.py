@@ -98,8 +98,8 @@ def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scal
     answered = int(np.searchsorted(limits, rate + stats.SAME, side="right")) - 1
     broken = Promise(rate=rate, threshold=None, queries=queries, statement="")
     if rate < 1 and answered < 0:
-        said = f"{n} out-of-scope queries cannot promise {wanted}; {queries}, all of them silent, could"
-        return replace(broken, statement=said)
+        statement = f"{n} out-of-scope queries cannot promise {wanted}; {queries}, all of them silent, could"
+        return replace(broken, statement=statement)
     scores = sorted({*inside, *outside})
     # The highest score that must be below the threshold, where so many may reach it.
     highest = -np.inf if rate >= 1 else sorted(outside, reverse=True)[answered]
@@ -110,11 +110,11 @@ def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scal
     threshold = lowest if reaching[0] == scores[0] else shortest_between(highest, reaching[0])
     wrong = sum(score >= threshold for score in outside)
     silent = sum(score < threshold for score in inside) / len(inside)
-    said = (
+    statement = (
         f"threshold {threshold} promises {wanted} of questions like these (95%): it answers {wrong} of {n} out of "
         f"scope, and gives up {silent:.1%} of {len(inside)} in scope"
     )
-    return replace(broken, threshold=threshold, silent=silent, statement=said)
+    return replace(broken, threshold=threshold, silent=silent, statement=statement)
 
 
 def queries_that_promise(rate: float, among: int) -> int:

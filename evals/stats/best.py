@@ -188,10 +188,10 @@ def _largest(deviations: Singles, variance: Floats, rivals: Places, controls: Pl
     for some in (slice(start, start + step) for start in range(0, drawn, step)):
         part = deviations[rivals, some]
         moved = np.empty_like(part)
-        for control, weight, found in zip(controls.tolist(), weights.T[:, :, None], largest, strict=True):
+        for control, weight, leads in zip(controls.tolist(), weights.T[:, :, None], largest, strict=True):
             np.subtract(part, deviations[control, some], out=moved)
             np.multiply(moved, weight, out=moved)
-            moved.max(axis=0, out=found[some])
+            moved.max(axis=0, out=leads[some])
     of_all_looks = largest.reshape(len(controls), -1, DRAWS).max(axis=1)
     return np.asarray(np.quantile(of_all_looks, LEVEL, axis=1), dtype=float)
 

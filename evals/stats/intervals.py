@@ -107,11 +107,11 @@ def mean_intervals(values: Floats, *, shares: bool, floor: float = 0.0, ceiling:
         if shares:
             on_a_bound = np.minimum(np.abs(block - floor), np.abs(block - ceiling)) <= SAME
             known = on_a_bound.all(axis=0) | (len(block) >= FEWEST)
-            found = bounded_intervals(block, floor, ceiling)
+            limits = bounded_intervals(block, floor, ceiling)
         else:
             known = (np.ptp(block, axis=0) > SAME) & (len(block) >= FEWEST)
-            found = student_intervals(block, slope=_slope(block))
-        ends[:, columns] = np.where(known, found, np.nan)
+            limits = student_intervals(block, slope=_slope(block))
+        ends[:, columns] = np.where(known, limits, np.nan)
     low, high = ends
     return low, high
 
