@@ -154,7 +154,7 @@ def _stored(
 ) -> tuple[dict[str, Chunk], dict[str, Vector]]:
     """Return the stored chunks by their point ids, and the vectors by the texts that were embedded."""
     chunks, vectors = dict[str, Chunk](), dict[str, Vector]()
-    for record in records(client, config, info.limits, with_vectors=True):
+    for record in records(client, config, with_vectors=True):
         chunk = chunks[str(record.id)] = to_chunk(record.id, record.payload, config.metadata)
         vector: Any = by_name(record.vector).get(info.vector_name)
         if vector is not None:
@@ -261,7 +261,7 @@ def write(
             raise StoreError(f"{location(config.store)} keeps no collection metadata: Qdrant 1.16 or later is needed")
         for key in sorted(indexes.keys() - info.indexed.keys()):
             client.create_payload_index(name, key, field_schema=models.PayloadSchemaType(indexes[key]))
-        for batch in batches(min(WRITE_BATCH, info.limits.points or WRITE_BATCH)):
+        for batch in batches(WRITE_BATCH):
             client.upsert(name, batch)
         if gone:
             client.delete(name, points_selector=sorted(gone))

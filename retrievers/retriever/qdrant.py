@@ -142,7 +142,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
             info = describe(client, settings)
             settings = with_distance(settings, info)
             check_collection(client, settings, model, info)
-            among = compile_filters(client, settings, info.limits)
+            among = compile_filters(client, settings)
         retriever = cls(settings=settings, vector_store=store or make_store(settings, client, model, terms))
         retriever._listing = Listing(client=client, config=settings, info=info)
         retriever._embeddings = model
@@ -265,7 +265,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         vectors, cached = self._embedded(queries, self._vectors if use_cache else None)
         encoded = [encode(vector, self._terms.of(query)) for query, vector in zip(queries, vectors, strict=True)]
         chunks = ChunkTable(self.client, settings) if chunks is None else chunks
-        search = Search(self.client, settings, depth, chunks, self._among, self.info.limits)
+        search = Search(self.client, settings, depth, chunks, self._among)
         ready = working_time()
         for left in reversed(range(TRIES)):
             try:

@@ -16,7 +16,7 @@ from retrievers.errors import StoreError
 from retrievers.search.candidates import Candidates, Floats, Integers, SearchFacts, laid_out
 from retrievers.search.query import Encoded, Vector
 from retrievers.store.chunks import ChunkTable, Codes, without_vector
-from retrievers.store.collection import Limits, parts
+from retrievers.store.collection import parts
 from retrievers.store.opening import store_errors
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ class Search:
         depth: Candidates that a query has at most, and that each side searches for.
         chunks: The chunks found so far.
         among: A condition that every candidate must meet.
-        limits: Limits of the collection on one request.
     """
 
     client: "QdrantClient"
@@ -49,7 +48,6 @@ class Search:
     depth: int
     chunks: ChunkTable
     among: "models.Filter | None"
-    limits: Limits
 
     def find(self, queries: Sequence[Encoded]) -> Candidates:
         """Find candidates for each query: one request for all sides, and one for the scores that only some have.
@@ -130,16 +128,15 @@ class Search:
         """
         sides = ("semantic", "keyword") if self.config.mode == "hybrid" else (self.config.mode,)
         asked = [(side, row) for side in sides for row, query in enumerate(queries) if side in query]
-        most = self.limits.results or self.depth * 2**20
-        reach = dict.fromkeys(asked, min(self.depth + 1, most))
+        reach = dict.fromkeys(asked, self.depth + 1)
         answers: dict[tuple[str, int], tuple[Codes, Floats]] = {}
         while reach:
             deeper = [queries[row][side].model_copy(update={"limit": limit}) for (side, row), limit in reach.items()]
             answers |= dict(zip(reach, self._ask(deeper), strict=True))
             reach = {
-                key: min(2 * limit, most)
+                key: 2 * limit
                 for key, limit in reach.items()
-                if self.depth < len(scores := answers[key][1]) == limit < most and scores[self.depth - 1] == scores[-1]
+                if len(scores := answers[key][1]) == limit and scores[self.depth - 1] == scores[-1]
             }
         found = {}
         for side in sides:
@@ -184,7 +181,7 @@ class Search:
             StoreError: A score is not a number.
         """
         name = self.config.collection
-        for part in parts(requests, min(BATCH, self.limits.queries or BATCH)):
+        for part in parts(requests, BATCH):
             for request, answer in zip(part, self.client.query_batch_points(name, list(part)), strict=True):
                 scores = np.asarray([point.score for point in answer.points], dtype=np.float32)
                 if np.isnan(scores).any():

@@ -14,7 +14,7 @@ from retrievers.errors import ConfigError, QueryError, nearest
 from retrievers.records import METADATA_FIELDS
 from retrievers.store.chunks import filter_path, possible_keys, records
 from retrievers.store.chunks import payload_keys as keys_of
-from retrievers.store.collection import SAMPLE, Limits
+from retrievers.store.collection import SAMPLE
 from retrievers.store.opening import store_errors
 from retrievers.text.shown import quoted
 
@@ -51,7 +51,7 @@ def encode(vector: Sequence[float], terms: "SparseVector | None") -> Encoded:
     return semantic | {"keyword": terms} if terms and terms.indices else semantic
 
 
-def compile_filters(client: "QdrantClient", config: RetrieverConfig, limits: Limits) -> "Filter | None":
+def compile_filters(client: "QdrantClient", config: RetrieverConfig) -> "Filter | None":
     """Return the filter of the settings, on the payload's keys; None when there is none.
 
     Qdrant itself says where a collection in strict mode needs an index.
@@ -65,12 +65,12 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig, limits: Lim
     compiled = to_filter(config.filters)
     with store_errors(config.store, config.collection):
         if not is_qdrants(config.filters):
-            sample = records(client, config, limits, count=SAMPLE)
+            sample = records(client, config, count=SAMPLE)
             keys = {key for record in sample for key, _ in flatten(record.payload or {})}
             for condition in conditions(compiled):
-                condition.key = filter_path(_key(client, config, limits, condition.key, keys))
+                condition.key = filter_path(_key(client, config, condition.key, keys))
         # Not counted, which a strict server may forbid.
-        if not any(records(client, config, limits, among=compiled, count=1)):
+        if not any(records(client, config, among=compiled, count=1)):
             raise ConfigError(
                 f"filters: {quoted(config.filters)} lets no chunk of collection {config.collection!r} through; numbers "
                 "and text differ (`n = 5`, `n = '5'`); see its values by python -m retrievers inspect"
@@ -78,7 +78,7 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig, limits: Lim
     return compiled
 
 
-def _key(client: "QdrantClient", config: RetrieverConfig, limits: Limits, field: str, keys: Set[str]) -> str:
+def _key(client: "QdrantClient", config: RetrieverConfig, field: str, keys: Set[str]) -> str:
     """Return the payload key of a field, by its canonical name, an alias, or the payload's own name for it.
 
     Raises:
@@ -89,7 +89,7 @@ def _key(client: "QdrantClient", config: RetrieverConfig, limits: Limits, field:
     for key in possible_keys(field, config.metadata):
         has_it = models.Filter(must_not=[models.IsEmptyCondition(is_empty=models.PayloadField(key=filter_path(key)))])
         can_be = '"' not in key and all(key.split("."))  # few chunks may have it
-        if key in keys or (can_be and any(records(client, config, limits, among=has_it, count=1))):
+        if key in keys or (can_be and any(records(client, config, among=has_it, count=1))):
             return key
     names = {key.removeprefix(f"{config.metadata.nested_under}.") for key in keys}
     names |= {name for name in METADATA_FIELDS if not keys.isdisjoint(keys_of(name, config.metadata))}

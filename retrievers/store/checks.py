@@ -143,8 +143,6 @@ def _faults(config: RetrieverConfig, info: CollectionInfo) -> Iterator[str]:
     """Yield why a collection cannot be searched by some settings, as clauses behind its name."""
     if info.manifest.get("state", "complete") != "complete":
         yield f"is unfinished: an indexing run was interrupted; {AGAIN}"
-    if config.candidates > (most := info.limits.results or config.candidates):
-        yield f"allows at most {most} results a query (strict mode), but candidates is {config.candidates}; lower it"
     if config.mode == "semantic":
         return
     keyword, name, is_bm25 = config.keyword, config.keyword.vector_name, config.keyword.scale == "bm25"

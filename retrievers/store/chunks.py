@@ -13,7 +13,7 @@ from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.config.retriever import REQUIRED_METADATA
 from retrievers.errors import CollectionChangedError, StoreError
 from retrievers.records import ALIASES, METADATA_FIELDS, Chunk
-from retrievers.store.collection import NO_LIMITS, CollectionInfo, Limits, by_name
+from retrievers.store.collection import CollectionInfo, by_name
 from retrievers.store.opening import store_errors
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 # Chunks by their number in a chunk table.
 Codes = NDArray[np.int32]
-SCROLL_PAGE = 1_000
+# Points of a page, which servers in strict mode give.
+SCROLL_PAGE = 256
 # Places of a collection from which points are sampled, and points from each.
 PARTS, SPREAD = 8, 32
 TEXT, IDENTIFIER, TEXTS = "text", "text or a whole number", "a list of texts"
@@ -250,7 +251,6 @@ def _changed(config: RetrieverConfig, point: str) -> CollectionChangedError:
 def records(
     client: "QdrantClient",
     config: RetrieverConfig,
-    limits: Limits,
     *,
     among: "models.Filter | None" = None,
     count: int | None = None,
@@ -262,7 +262,6 @@ def records(
     Args:
         client: An open client.
         config: Names the collection.
-        limits: Limits of the collection on one request.
         among: Condition on every point.
         count: Number of at most; all when left out.
         offset: Id from which on they are read; the first when left out.
@@ -273,7 +272,7 @@ def records(
     """
     left = math.inf if count is None else count
     while left > 0:
-        size = int(min(SCROLL_PAGE, left, limits.results or SCROLL_PAGE))
+        size = int(min(SCROLL_PAGE, left))
         with store_errors(config.store, config.collection):
             points, offset = client.scroll(
                 config.collection, among, limit=size, offset=offset, with_payload=True, with_vectors=with_vectors
@@ -291,13 +290,13 @@ def spread(client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo
         StoreError: The store failed.
     """
     vectors = not info.manifest and bool(info.dimension) and ([info.vector_name] if info.vector_name else True)
-    is_numbered = any(isinstance(record.id, int) for record in records(client, config, info.limits, count=1))
+    is_numbered = any(isinstance(record.id, int) for record in records(client, config, count=1))
     whole = info.points if is_numbered else 2**128
     starts = [part * whole // PARTS for part in range(PARTS)]
     return {
         str(record.id): record
         for start in (starts if is_numbered else [str(UUID(int=start)) for start in starts])
-        for record in records(client, config, info.limits, count=SPREAD, offset=start, with_vectors=vectors)
+        for record in records(client, config, count=SPREAD, offset=start, with_vectors=vectors)
     }
 
 
@@ -315,17 +314,17 @@ def scroll(
         client: An open client.
         config: Names the collection and its payload.
         where: Field to the values it may have, `point_id` included; all chunks when left out.
-        info: Properties of the collection; without them no limits are assumed.
+        info: Properties of the collection; without them it is taken to be able to match.
 
     Raises:
         StoreError: The store failed.
     """
     from qdrant_client import models
 
-    where, limits, among = where or {}, info.limits if info else NO_LIMITS, None
-    if where and limits.filters:
+    where, among = where or {}, None
+    if where and (info is None or info.takes_filters):
         among = models.Filter(must=[_condition(name, values, config) for name, values in where.items()])
-    chunks = (to_chunk(r.id, r.payload, config.metadata) for r in records(client, config, limits, among=among))
+    chunks = (to_chunk(r.id, r.payload, config.metadata) for r in records(client, config, among=among))
     return sorted((chunk for chunk in chunks if _matches(chunk, where)), key=lambda chunk: chunk.chunk_id)
 
 

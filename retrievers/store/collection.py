@@ -1,4 +1,4 @@
-"""The properties of a collection, its limits on one request, and a proposal which payload keys hold which fields."""
+"""The properties of a collection, and a proposal which payload keys hold which fields."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,27 +27,6 @@ OUR_OWN = ("chunk_context", "chunk_headings", "page_number")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Limits of a collection in strict mode on one request; None for one that it does not set.
-
-    Attributes:
-        results: Points that a query or a page of a scroll may ask for (`max_query_limit`).
-        queries: Queries of a batch (`search_max_batchsize`, and no more than a minute's `read_rate_limit`).
-        points: Points that are written at once (`upsert_max_batchsize`).
-        filters: True if filters may name keys without an index, and any number of values
-            (`unindexed_filtering_retrieve`, `condition_max_size`).
-    """
-
-    results: int | None = None
-    queries: int | None = None
-    points: int | None = None
-    filters: bool = True
-
-
-NO_LIMITS = Limits()
-
-
-@dataclass(frozen=True, kw_only=True)
 class CollectionInfo:
     """Properties of a collection.
 
@@ -59,7 +38,7 @@ class CollectionInfo:
         distance: Its distance, lower case; empty where there is none.
         vectors: Every dense vector by its name with its length ('' is the unnamed one), without multi-vectors.
         without_idf: Those of the sparse vectors whose scores the store does not weigh by how rare a term is.
-        limits: Limits on one request.
+        takes_filters: True if filters may name keys without an index, as in Qdrant Cloud's strict mode they may not.
         indexed: The payload keys that have an index, as filters write them, with its type.
         manifest: Record of `retrievers index`: embedding model, state, fingerprint of the pages; empty otherwise.
     """
@@ -73,7 +52,7 @@ class CollectionInfo:
     sparse_vectors: tuple[str, ...]
     manifest: Mapping[str, Any]
     without_idf: tuple[str, ...] = ()
-    limits: Limits = NO_LIMITS
+    takes_filters: bool = True
     indexed: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -112,7 +91,7 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
             raise CollectionNotFoundError(f"no collection {name!r} at {location(config.store)}: {has}")
         stored = client.get_collection(name)
         count = client.count(name).count
-    params = stored.config.params
+    params, strict = stored.config.params, stored.config.strict_mode_config
     vectors = {key: value for key, value in by_name(params.vectors).items() if not value.multivector_config}
     sparse = params.sparse_vectors or {}
     chosen_name = config.vector_name or (next(iter(vectors)) if len(vectors) == 1 else "")
@@ -126,7 +105,7 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         vectors={key: value.size for key, value in vectors.items()},
         sparse_vectors=tuple(sparse),
         without_idf=tuple(key for key, value in sparse.items() if value.modifier != "idf"),
-        limits=_limits(stored.config),
+        takes_filters=not (strict and strict.enabled and strict.unindexed_filtering_retrieve is False),
         indexed={key: str(index.data_type.value) for key, index in (stored.payload_schema or {}).items()},
         manifest=(getattr(stored.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
     )
@@ -136,18 +115,6 @@ def parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
     """Yield items in their order, in batches of `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
-
-
-def _limits(config: Any) -> Limits:
-    strict = getattr(config, "strict_mode_config", None)
-    if strict is None or not strict.enabled:
-        return NO_LIMITS
-    return Limits(
-        results=strict.max_query_limit,
-        queries=min(filter(None, (strict.search_max_batchsize, strict.read_rate_limit)), default=None),
-        points=strict.upsert_max_batchsize,
-        filters=strict.unindexed_filtering_retrieve is not False and strict.condition_max_size is None,
-    )
 
 
 def by_name(vectors: Any) -> Mapping[str, Any]:

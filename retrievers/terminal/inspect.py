@@ -202,11 +202,11 @@ def read(client: "QdrantClient", config: RetrieverConfig, model: Maker, info: Co
     with store_errors(config.store, info.name):
         stored = client.get_collection(info.name)
         if config.store.url and info.points > SAMPLE:
-            drawn, count = models.SampleQuery(sample=models.Sample.RANDOM), min(SAMPLE, info.limits.results or SAMPLE)
-            answer = client.query_points(info.name, query=drawn, limit=count, with_payload=True, with_vectors=True)
+            drawn = models.SampleQuery(sample=models.Sample.RANDOM)
+            answer = client.query_points(info.name, query=drawn, limit=SAMPLE, with_payload=True, with_vectors=True)
             points = answer.points
         else:
-            points = [*records(client, config, info.limits, count=SAMPLE, with_vectors=True)]
+            points = [*records(client, config, count=SAMPLE, with_vectors=True)]
     proposal = propose([point.payload or {} for point in points])
     if proposal.text_key and config.metadata.model_fields_set <= {"required", "map"}:
         proposed = {"text_key": proposal.text_key, "nested_under": proposal.nested_under}

@@ -199,12 +199,16 @@ def test_a_chunk_that_an_earlier_batch_found_is_not_read_again(server: QdrantSer
 
 # What a search asks a server for
 
-STRICT = recorded("info-strict")["answer"]["result"]["config"]["strict_mode_config"]
+# Qdrant Cloud's: at most 32 searches and 256 points in a request, and no filter on a key without an index.
+STRICT = recorded("info-strict")["answer"]["result"]["config"]["strict_mode_config"] | {
+    "max_query_limit": 1_000,
+    "search_max_batchsize": 32,
+    "upsert_max_batchsize": 256,
+}
 
 
 @pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
 def test_strict_mode_changes_no_result(server: QdrantServer, folder: RetrieverConfig, mode: str) -> None:
-    assert (STRICT["max_query_limit"], STRICT["search_max_batchsize"]) == (100, 16)
     config = on(server, folder, mode=mode)
     with QdrantRetriever.open(config, env={}) as opened:
         free = [found(row) for row in opened.candidates([*QUERIES] * 10)]
@@ -215,9 +219,9 @@ def test_strict_mode_changes_no_result(server: QdrantServer, folder: RetrieverCo
         assert kept(opened.search(QUERY)) == ("off", "off"), "nothing is kept of a server"
     with pytest.raises(StoreError, match=r"Index required but not found for .*content_hash"):
         QdrantRetriever.open(on(server, folder, mode=mode, filters="tags = topics and content_hash = x"), env={})
-    with pytest.raises(StoreError, match="allows at most 100 results a query"):
-        QdrantRetriever.open(config.model_copy(update={"candidates": 101}), env={})
-    server.rules.strict = {"max_query_limit": 100}
+    server.rules.strict = {"max_query_limit": 300}
+    with QdrantRetriever.open(config, env={}) as opened, pytest.raises(StoreError, match="Limit exceeded 401 > 300"):
+        opened.candidates([QUERY], depth=400)
     with QdrantRetriever.open(on(server, folder, mode=mode, filters="chunk_index >= 0"), env={}) as opened:
         assert opened.search(QUERY).chunks
     with pytest.raises(ConfigError, match="lets no chunk of collection"):

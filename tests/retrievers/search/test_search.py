@@ -25,7 +25,6 @@ from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
 from retrievers.search.query import Encoded, encode
 from retrievers.store.chunks import ChunkTable
-from retrievers.store.collection import NO_LIMITS
 from retrievers.store.embedded import EmbeddedClient
 from tests.support.collections import IDF, fill, index_pages, settings
 from tests.support.hybrid import Bm25, BruteForce, fill_sparse, ids, mmr, scores, select_by, terms, top, variant
@@ -42,7 +41,7 @@ def found(client: Any, queries: Sequence[Encoded], depth: int, **values: Any) ->
     """Return the candidates of each query, with their chunks."""
     config = settings(**{"collection": "c", **values})
     chunks = ChunkTable(client, config)
-    table = Search(client, config, depth, chunks, None, NO_LIMITS).find(queries)
+    table = Search(client, config, depth, chunks, None).find(queries)
     chunks.read(table.codes[table.codes >= 0].tolist())
     for row in table:
         assert [hit.rank for hit in row] == list(range(1, len(row) + 1))
@@ -87,7 +86,7 @@ def on(server: QdrantServer, query: Encoded, depth: int, *, batch: int = 1, **va
     """Search a server's collection."""
     config = settings(store={"url": server.url}, collection="c", **values)
     with closing(QdrantClient(url=server.url, check_compatibility=False)) as client:
-        return Search(client, config, depth, ChunkTable(client, config), None, NO_LIMITS).find([query] * batch)
+        return Search(client, config, depth, ChunkTable(client, config), None).find([query] * batch)
 
 
 def test_no_more_is_fetched_than_the_answer_and_its_ties_need(server: QdrantServer) -> None:

@@ -19,7 +19,7 @@ from retrievers.errors import ConfigError
 from retrievers.records import ALIASES, METADATA_FIELDS, Chunk, RetrievedChunk
 from retrievers.search.query import compile_filters
 from retrievers.store.chunks import scroll, to_chunk, to_metadata, vectors_of
-from retrievers.store.collection import NO_LIMITS, OUR_OWN, SAMPLE, propose
+from retrievers.store.collection import OUR_OWN, SAMPLE, propose
 from retrievers.store.collection import payload_keys as keys_of
 from tests.support.collections import embedded, fill, settings
 from tests.support.command import refusal
@@ -157,7 +157,7 @@ class Collection:
 
     def matches(self, filters: Any) -> list[int]:
         """Return the places of the payloads that meet the filters."""
-        compiled = compile_filters(self.client, settings(collection="c", filters=filters, **self.values), NO_LIMITS)
+        compiled = compile_filters(self.client, settings(collection="c", filters=filters, **self.values))
         found, _ = self.client.scroll("c", compiled, limit=1_000)
         return sorted(int(point.id) for point in found)
 
@@ -184,7 +184,7 @@ def test_what_a_filter_lets_through_is_what_brute_force_does(collection: Collect
 def test_a_filter_of_qdrant_is_taken_as_it_is(memory: QdrantClient) -> None:
     own = {"must": [{"key": "metadata.module", "match": {"value": "imu"}}]}
     assert Collection(memory).matches(own) == [2, 3]
-    assert compile_filters(memory, settings(collection="none"), NO_LIMITS) is None
+    assert compile_filters(memory, settings(collection="none")) is None
 
 
 UNKNOWN = ["not (modul = x)", "not (point_id = x)", 'not ("a\\"b" = x)', 'not (".." = x)']
