@@ -13,8 +13,6 @@ import portalocker
 from retrievers.errors import ConfigError, RetrievalError
 from retrievers.text.shown import quoted
 
-# Before the path of a folder of qdrant-client's local mode, whose points are pickled: the user says that it is trusted.
-LOCAL_MODE = "local:"
 # Seconds to wait for another process that is writing an SQLite file.
 TIMEOUT_S = 30.0
 
@@ -74,12 +72,6 @@ def _refused(constant: str) -> None:
 
 
 # Paths
-
-
-def without_mark(path: str | Path) -> tuple[str, str]:
-    """Return the mark before a path (`local:` or none), and the path."""
-    mark = LOCAL_MODE if str(path).startswith(LOCAL_MODE) else ""
-    return mark, str(path).removeprefix(mark)
 
 
 def user_path(text: str | Path) -> Path:

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from retrievers.config import TABLE, Settings
-from retrievers.config.files import read_text, without_mark
+from retrievers.config.files import read_text
 from retrievers.config.settings import UnshownError
 from retrievers.errors import ConfigError, nearest
 from retrievers.text.shown import quoted, redacted, remember, remember_environment
@@ -105,11 +105,11 @@ def file_layer(path: Path, model: type[Settings], folders: Mapping[str, Path] = 
     flat = dict(flatten(values, unopened=tables(model)))
     for name, info in leaves(model).items():
         if Path in _types(info) and isinstance(flat.get(name), str):
-            mark, written = without_mark(flat[name])
+            written = flat[name]
             folder, _, rest = written.partition(":")
             inside = folders[folder] / rest if folder in folders else path.parent / written
-            if not written.startswith("~"):
-                flat[name] = mark + os.path.abspath(inside)  # noqa: PTH100 - of what no file can be called, too
+            if not written.startswith(("~", "local:")):
+                flat[name] = os.path.abspath(inside)  # noqa: PTH100 - of what no file can be called, too
     return Layer(label=str(path), values=nest(flat))
 
 

@@ -17,7 +17,6 @@ from pydantic import (
     model_validator,
 )
 
-from retrievers.config.files import user_path, without_mark
 from retrievers.config.filters import as_qdrants, to_filter
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig
 from retrievers.config.settings import TABLE, FactoryName, Settings, address, matching, section, table
@@ -77,24 +76,18 @@ ServerAddress = Annotated[str, AfterValidator(_address)]
 class StoreConfig(Settings):
     """Location of the collection: a Qdrant server (`url`) or an embedded folder (`path`), not both.
 
-    Points of qdrant-client's local mode are pickled, so that opening its folder may run any code: no folder is taken
-    for one unless `path` begins with `local:`. The authorities that sign a server's certificate are those of the
-    standard variables SSL_CERT_FILE and SSL_CERT_DIR.
+    The authorities that sign a server's certificate are those of the standard variables SSL_CERT_FILE and SSL_CERT_DIR.
     """
 
     idle_beside: ClassVar = {"path": ("url",), "url": ("path",)}
     url: ServerAddress | None = Field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
-    path: Path | None = Field(None, description="folder of the embedded store; local:FOLDER for a trusted local mode")
+    path: Path | None = Field(None, description="folder of the embedded store")
     timeout_s: float = Field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
-
-    @property
-    def local_mode(self) -> Path | None:
-        """The folder of qdrant-client's local mode; None for any other store."""
-        mark, folder = without_mark(self.path or "")
-        return user_path(folder) if mark else None
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
+        if str(self.path or "").startswith("local:"):
+            raise ValueError("a folder of local mode is read through your own QdrantVectorStore (retriever.python)")
         if self.url and self.path:
             raise ValueError(f"give either url or path, got both: url={self.url!r}, path={str(self.path)!r}")
         return self

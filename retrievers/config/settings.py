@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
-from retrievers.config.files import user_path, without_mark
+from retrievers.config.files import user_path
 from retrievers.errors import ConfigError, nearest
 from retrievers.net import cause
 
@@ -110,8 +110,7 @@ def dump(settings: BaseModel) -> dict[str, Any]:
         if name in plain and isinstance(value, BaseModel):
             plain[name] = dump(value)
         elif name in plain and isinstance(value, Path):
-            mark, path = without_mark(value)
-            plain[name] = f"{mark}{user_path(path).absolute()}"
+            plain[name] = str(user_path(value).absolute())
     return plain
 
 

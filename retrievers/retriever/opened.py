@@ -68,7 +68,7 @@ def recorded_search(settings: RetrieverConfig, env: Mapping[str, str]) -> dict[s
     Raises:
         StoreError: There is no such collection, or it cannot be read.
     """
-    if settings.python is not None or settings.store.url or settings.store.local_mode:
+    if settings.python is not None or settings.store.url:
         return {}
     with closing(open_client(settings.store, env)) as client:
         recorded = read_info(client, settings).manifest.get("search", {})

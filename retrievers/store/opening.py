@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from retrievers import net
 from retrievers.config import RetrieverConfig, StoreConfig, dump
-from retrievers.config.files import LOCAL_MODE, user_cache
+from retrievers.config.files import user_cache
 from retrievers.config.layers import api_key
 from retrievers.errors import RetrievalError, StoreError
 from retrievers.text.shown import redacted
@@ -41,6 +41,7 @@ REMEDIES = {
     429: "requests come too fast; wait, and try again",
 }
 UNREACHED = "does it run? is http:// or https:// right? is its certificate's authority in SSL_CERT_FILE?"
+LOCAL_MODE = "if you trust it, name a factory of your QdrantVectorStore over it (retriever.python)"
 # Characters of a server's own words that are quoted.
 QUOTED = 240
 
@@ -57,7 +58,7 @@ def embedded_folder(store: StoreConfig, *, create: bool = False) -> Path:
     one in the user's cache folder, where an installed package keeps the collection of the packaged experiments.
     """
     if store.path or create or DEFAULT_PATH.exists():
-        return store.local_mode or store.path or DEFAULT_PATH
+        return store.path or DEFAULT_PATH
     folder = user_cache(os.environ) / DEFAULT_PATH
     return folder if folder.exists() else DEFAULT_PATH
 
@@ -71,10 +72,10 @@ def placed(store: StoreConfig, file: Path | None = None) -> StoreConfig:
     """
     if store.url:
         return store
-    mark, folder = LOCAL_MODE if store.local_mode else "", embedded_folder(store).absolute()
+    folder = embedded_folder(store).absolute()
     if file and folder.is_relative_to(file.absolute().parent):
         folder = folder.relative_to(file.absolute().parent)
-    return store.model_copy(update={"path": Path(f"{mark}{folder}")})
+    return store.model_copy(update={"path": folder})
 
 
 def portable_settings(retriever: RetrieverConfig, file: Path | None = None) -> dict[str, Any]:
@@ -86,7 +87,7 @@ def portable_settings(retriever: RetrieverConfig, file: Path | None = None) -> d
 
 
 def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = False) -> "QdrantClient":
-    """Open a server, an embedded folder, or a folder of qdrant-client's local mode (`local:`, for reading only).
+    """Open a server or an embedded folder.
 
     Args:
         store: Location of the store.
@@ -99,13 +100,10 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
     if store.url:
         return _server(store, api_key(env, KEY))
     folder = embedded_folder(store, create=create)
-    is_local = (folder / "meta.json").is_file() and (folder / "collection").is_dir()
-    if store.local_mode and is_local and not create:
-        return _local_mode(folder)
-    if store.local_mode or is_local:
-        rule = f"a folder of qdrant-client's local mode, and no other, is named {LOCAL_MODE}FOLDER"
-        trust = "It is never written to; opening it runs the pickles in it: only one that you trust"
-        raise StoreError(f"{folder}: {rule}. {trust}")
+    if (folder / "meta.json").is_file() and (folder / "collection").is_dir():
+        raise StoreError(
+            f"{folder} is a folder of qdrant-client's local mode, whose pickles may run any code; {LOCAL_MODE}"
+        )
     from retrievers.store.embedded import EmbeddedClient
 
     return cast("QdrantClient", EmbeddedClient(folder, create=create))  # the same methods for reading
@@ -211,15 +209,3 @@ def _sent(store: StoreConfig, http: "Client", request: "Request") -> "Response":
         return response
 
     return net.attempt(once, name="store")
-
-
-def _local_mode(folder: Path) -> "QdrantClient":
-    """Return a client of a folder of qdrant-client's local mode, which it locks; whoever made it may run any code."""
-    from qdrant_client import QdrantClient
-
-    expect_exact_search()
-    try:
-        return QdrantClient(path=str(folder), force_disable_check_same_thread=True)
-    except Exception as error:  # what is stored is pickled, and unpickling damaged bytes may raise anything
-        message = f"{folder}: qdrant-client's local mode cannot open it ({type(error).__name__}: {error})"
-        raise StoreError(f"{message}; close the client that has it open, or make the collection again") from error

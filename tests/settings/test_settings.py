@@ -306,7 +306,6 @@ def test_a_relative_path_starts_at_the_folder_of_its_file(file: Path) -> None:
         ("./~/db", "{folder}/~/db"),
         ("data:db", "{folder}/elsewhere/db"),
         ("date:db", "{folder}/date:db"),
-        ("local:db", "local:{folder}/db"),
     ):
         found = read(file, f"store: {{path: '{written}'}}", data=file.parent / "elsewhere").values["store"]["path"]
         assert found == path.replace("{folder}/..", str(file.parent.parent)).format(folder=file.parent)

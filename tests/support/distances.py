@@ -1,7 +1,7 @@
 """Made collections of every distance, and what brute force finds in them."""
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ TEXTS = tuple(
 QUERIES = ("gripper drone", "battery of the camera", "hinge hinge fuse")
 QUERY_VECTORS: NDArray[np.float64] = RANDOM.normal(size=(len(QUERIES), SIZE)).astype(np.float32).astype(np.float64)
 EMBEDDINGS = TableEmbeddings(dict(zip((*TEXTS, *QUERIES), [*VECTORS.tolist(), *QUERY_VECTORS.tolist()], strict=True)))
-STORES = ("edge", "server", "local")
+STORES = ("edge", "server")
 
 
 def chunk_id(number: int) -> str:
@@ -43,9 +43,9 @@ def collection(store: str, distance: str, folder: Path) -> Iterator[dict[str, An
             make(server.client, distance)
             yield {"url": server.url}
         return
-    with embedded(path) if store == "edge" else closing(QdrantClient(path=str(path))) as client:
+    with embedded(path) as client:
         make(client, distance)
-    yield {"path": str(path) if store == "edge" else f"local:{path}"}
+    yield {"path": str(path)}
 
 
 def make(client: QdrantClient | EmbeddedClient, distance: str, name: str = "mine") -> None:

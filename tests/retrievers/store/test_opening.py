@@ -1,9 +1,8 @@
 """A store from its address to a collection that may be searched: places, keys, faults, TLS, local mode, checks."""
 
-import gc
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +10,15 @@ from typing import Any
 
 import pytest
 from langchain_qdrant import QdrantVectorStore
+from pydantic import ValidationError
 from qdrant_client import QdrantClient, models
 from syrupy.assertion import SnapshotAssertion
 
 from retrievers import QdrantRetriever
-from retrievers.__main__ import main
 from retrievers.config import IndexSettings, RetrieverConfig, StoreConfig
 from retrievers.embedding.models import StaticEmbeddings
 from retrievers.errors import StoreError
+from retrievers.retriever.opened import adopt_given
 from retrievers.store.checks import check_collection
 from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, describe, read_info
 from retrievers.store.opening import embedded_folder, location, open_client
@@ -148,67 +148,29 @@ def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def local(folder: Path) -> RetrieverConfig:
-    return settings(store={"path": f"local:{folder}"}, collection="my_documents")
-
-
-def test_it_is_read_and_stays_as_it_is(tutorial: Path) -> None:
-    def files() -> dict[Path, bytes]:
-        return {file: file.read_bytes() for file in tutorial.rglob("*") if file.is_file() and file.name != ".lock"}
-
-    before = files()
-    with QdrantRetriever.open(local(tutorial)) as retriever:
+def test_it_is_read_through_a_store_of_the_users_own(tutorial: Path) -> None:
+    client = QdrantClient(path=str(tutorial))
+    store = QdrantVectorStore(client, "my_documents", embedding=StaticEmbeddings())
+    with closing(client), adopt_given(store, RetrieverConfig(), None, {})[0] as retriever:
+        assert isinstance(retriever, QdrantRetriever)
         document = retriever.invoke("what counts turns?")[0]
     assert document.page_content == TEXTS[0]
     assert document.metadata.items() >= {"source": "docs/0.md", "start_index": 0}.items()
-    with pytest.raises(StoreError, match="It is never written to"):
-        open_client(local(tutorial).store, {}, create=True)
-    assert files() == before
 
 
-@pytest.fixture
-def forgotten() -> Iterator[None]:
-    """Clients that failed to open are collected here, with the files that they leave open."""
-    yield
-    gc.collect()
-
-
-@pytest.mark.usefixtures("forgotten")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_what_cannot_be_opened_is_told_and_a_plain_path_unpickles_nothing(tutorial: Path, tmp_path: Path) -> None:
-    said = "db: .* close the client that has"
-    with closing(QdrantClient(path=str(tutorial))), pytest.raises(StoreError, match=said):
-        open_client(local(tutorial).store, {})
+def test_a_path_unpickles_nothing(tutorial: Path, tmp_path: Path) -> None:
     folder, ran = tmp_path / "db", tmp_path / "ran"
-    with pytest.raises(StoreError, match="a folder of qdrant-client's local mode, and no other, is named local:FOLDER"):
-        open_client(local(folder).store, {})
     shutil.copytree(tutorial, folder)
     [file] = folder.rglob("storage.sqlite")
     with closing(sqlite3.connect(file)) as database, database:
         makes_a_folder = f"cos\nmkdir\n(V{ran}\ntR."  # when it is unpickled
         database.execute("UPDATE points SET point = ?", (makes_a_folder.encode(),))
     for create in (False, True):
-        with pytest.raises(StoreError, match=r"is named local:FOLDER.* runs the pickles in it: only one"):
+        with pytest.raises(StoreError, match=r"whose pickles may run any code; .* name a factory of your"):
             open_client(StoreConfig.model_validate({"path": str(folder)}), {}, create=create)
     assert not ran.exists()
-    # The test would see it: said explicitly, the folder is opened.
-    with pytest.raises(StoreError, match="local mode cannot open it"):
-        open_client(local(folder).store, {})
-    assert ran.exists()
-
-
-def test_written_settings_find_it_anywhere(tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tutorial.parent)
-    named = ["--store.path", "local:db", "--collection", "my_documents"]
-    assert main(["inspect", *named, "--write", str(tmp_path / "mine.yaml")]) == 0
-    monkeypatch.chdir(tmp_path)
-    assert main(["search", "what counts turns?", "--config", "mine.yaml"]) == 0
-    # A file beside the store can be moved with it.
-    monkeypatch.chdir(tutorial.parent)
-    assert main(["inspect", *named, "--write", "beside.yaml"]) == 0
-    assert "path: local:db\n" in Path("beside.yaml").read_text(encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    assert main(["search", "what counts turns?", "--config", str(tutorial.parent / "beside.yaml")]) == 0
+    with pytest.raises(ValidationError, match="read through your own QdrantVectorStore"):
+        StoreConfig.model_validate({"path": f"local:{folder}"})
 
 
 # Properties
