@@ -6,14 +6,12 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal
 
-Distance = Literal["cosine", "dot"]
-"""Distances of dense vectors that are searched; on both the higher score is the better."""
 # `sparse`: weights of the user's own model of sparse vectors. `unknown`: scores of the user's own retriever, comparable
 # within one result at most; `none`: it gives none.
 ScoreScale = Literal[
-    "cosine", "dot", "bm25", "sparse", "weighted", "rrf", "dbsf", "rerank", "known_words", "unknown", "none"
+    "cosine", "bm25", "sparse", "weighted", "rrf", "dbsf", "rerank", "known_words", "unknown", "none"
 ]  # fmt: skip
-UNBOUNDED: frozenset[str] = frozenset({"dot", "bm25", "sparse"})
+UNBOUNDED: frozenset[str] = frozenset({"bm25", "sparse"})
 """The scales that a threshold may read whose scores are not within 0 and 1."""
 Status = Literal["success", "error", "timeout"]
 
@@ -117,8 +115,7 @@ class RetrievedChunk:
     """A chunk at its place in a result. `score` is on `score_scale`; `scores` holds the components.
 
     `score` is None where the retriever gives none (`score_scale` is then `none`).
-    Components are `semantic` (on the scale `distance`: a cosine, or what else the collection compares by), `keyword`
-    (BM25), `fused` and `rerank`.
+    Components are `semantic` (the cosine), `keyword` (BM25), `fused` and `rerank`.
     `original_rank` and `original_score` are those before reranking.
     """
 
@@ -130,7 +127,6 @@ class RetrievedChunk:
     original_rank: int | None = None
     original_score: float | None = None
     retrieved_at: datetime | None = None
-    distance: Distance = "cosine"
 
     @property
     def source(self) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
-import numpy as np
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
@@ -71,14 +70,10 @@ class Observation:
 
     @property
     def top_score(self) -> float | None:
-        """The best score of a vector before the threshold; None for a retriever that has no such scores.
-
-        Where the search found nothing, a cosine is 0, and another score −∞.
-        """
-        facts = self.candidates.facts
-        if facts.no_cosine:
+        """The best cosine before the threshold, 0 where nothing was found; None for a retriever that gives none."""
+        if self.candidates.facts.no_cosine:
             return None
-        return float(self.candidates.column("semantic").max(initial=0.0 if facts.distance == "cosine" else -np.inf))
+        return float(self.candidates.column("semantic").max(initial=0.0))
 
 
 @dataclass(frozen=True, kw_only=True)

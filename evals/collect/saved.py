@@ -26,7 +26,7 @@ from retrievers.errors import ConfigError
 from retrievers.records import Chunk
 from retrievers.search.candidates import Candidates, ChunkList, SearchFacts, joined
 
-VERSION = b"6"
+VERSION = b"7"
 # Chunks, and two columns of a list, are JSON.
 CHUNK, FACTS, RELEVANCE = TypeAdapter(Chunk), TypeAdapter(SearchFacts), TypeAdapter(Relevance)
 # What a list has beside its scores.

@@ -39,8 +39,7 @@ def open_bench(
         given: An open retriever in place of the one that the experiment names, which is left open.
 
     Yields:
-        The experiment with the distance of its collection, from which thresholds and the fusions that can be follow;
-        and what is open.
+        The experiment with what its open retriever knows of the collection; and what is open.
 
     Raises:
         RetrievalError: Something cannot be opened, the collection not be brought up to date, or a setting does not go

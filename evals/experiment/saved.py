@@ -54,7 +54,7 @@ def finders(inputs: Inputs, bench: Collaborators) -> list[Find]:
 
 
 def started_from(file: Path, inputs: Inputs) -> Inputs:
-    """Return an experiment that starts from a saved retrieval: it has the distance of that, and its own variants of it.
+    """Return an experiment that starts from a saved retrieval: it has its own variants of that.
 
     One that names no retriever has the saved one, by the settings that all its variants share.
 
@@ -73,16 +73,15 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
 
     variants = [variant.settings for variant in origin.variants]
     shared = {name: value for name, value in variants[0].items() if all(v.get(name) == value for v in variants)}
-    distance = shared.pop("distance")
     settings = inputs.config.retriever
     try:
         # A store of the user's own settled the others when it was opened. Cuts and axes alone name no retriever.
         if settings.python is not None or settings.model_fields_set <= FREE:
             given = dict(flatten(settings.model_dump(exclude_unset=True), unopened=tables(RetrieverConfig)))
             settings = RetrieverConfig.model_validate(nest({**shared, **given}))
-        inputs = inputs.searched_by(settings.compared_by(distance))
+        inputs = inputs.searched_by(settings)
     except ValidationError as error:
-        raise refused(f"settings for its retriever and the distance {distance}", faults_of(error)) from None
+        raise refused("settings for its retriever", faults_of(error)) from None
     for case in (case for golden in inputs.splits for case in golden.cases):
         if case_fingerprint(case) not in saved.rows:
             got = "another query, other labels or another reference answer" if case.id in saved.ids else "a new case"
@@ -115,7 +114,7 @@ def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
     found = {name: value for name, value in effective(settings).items() if name != "threshold_on"}
     # The words that a corpus knows are looked up where a threshold reads them; the other signals are always held.
     looked_up = {"threshold_signal": "known_words"} if settings.threshold_signal == "known_words" else {}
-    return {**others, **found, **looked_up, "candidates": settings.candidates, "distance": settings.distance}
+    return {**others, **found, **looked_up, "candidates": settings.candidates}
 
 
 def save(file: Path, pool: Pool, held_out: Sequence[Find], facts: Facts, retrievers: Sequence[Retriever]) -> None:

@@ -32,8 +32,7 @@ def relevant_above_half(r: Results, _: Context) -> Values:
     """Return 1 if a returned chunk is relevant and has a cosine above 0.5, else 0."""
     cosines = r.laid_out(r.lists.column("semantic"), np.nan)
     above = ((r.grades > 0) & (cosines > 0.5)).any(axis=1)
-    pairs = zip(r.of_table("no_cosine"), r.of_table("distance"), strict=True)
-    without = np.asarray([bool(reason) or distance != "cosine" for reason, distance in pairs], dtype=np.bool_)
+    without = np.asarray([bool(reason) for reason in r.of_table("no_cosine")], dtype=np.bool_)
     return Values.of(above.astype(float), (without, Unscored(reason=NO_COSINE)))
 
 
@@ -45,8 +44,7 @@ def context_tokens(r: Results, _: Context) -> Floats:
 def auroc(observed: Observed, _: Context) -> Summary:
     """Return the AUROC of the best cosine before the threshold, in scope against out of scope, 0 to 1; 0.5 is chance.
 
-    The probability that an in-scope query's best score exceeds an out-of-scope query's, ties counted half. Of a dot
-    product as of a cosine.
+    The probability that an in-scope query's best score exceeds an out-of-scope query's, ties counted half.
     """
     inside, outside = (within(observed.observations, scope) for scope in ("in_scope", "out_of_scope"))
     if lacking := _without_cosine([*inside, *outside]):
@@ -64,9 +62,6 @@ def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:
     outside = within(observed.observations, "out_of_scope")
     if lacking := _without_cosine(outside):
         return lacking
-    if distances := {o.candidates.facts.distance for o in observed.observations} - {"cosine"}:
-        note = f"{NO_COSINE} but {distances.pop()} scores; scope/auroc reads these"
-        return figure(None, note, n_unscored=len(observed.observations))
     if not outside:
         return figure(None, "no query of this kind")
     return figure(max(_top_scores(outside)), "a maximum has no interval", n=len(outside))

@@ -92,13 +92,11 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
 
 def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
     """Return the settings that matter most, in a line; of fusion and reranking those that are in force."""
-    threshold, distance = retriever.threshold, retriever.distance
-    signal = distance if retriever.threshold_signal == "cosine" else retriever.threshold_signal
+    threshold, signal = retriever.threshold, retriever.threshold_signal
     chunk = "" if signal == "cosine" else f" on the {signal} score"
     read = {"each": chunk, "best": f" on the best {signal}", "final": " on the final score"}[retriever.threshold_on]
     search = [
         retriever.mode,
-        "" if distance == "cosine" else f"distance {distance}",
         f"fusion {retriever.fusion}" if retriever.mode == "hybrid" else "",
         f"rerank {retriever.rerank}" if retriever.rerank != "none" else "",
     ]

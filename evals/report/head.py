@@ -150,8 +150,7 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         flags = "--sweep.top-k 3,5,10" if "--sweep.top-k" in flags else PAGE  # there are no keywords to search
     if "--sweep." in flags and data.split == HELD_OUT and CHOSEN_ON in result.splits and not data.ids:
         flags = f"--dataset.split {CHOSEN_ON} {flags}"
-    # A fusion that weighs scores without bounds has no meaning.
-    return flags if retriever.distance == "cosine" else flags.replace("hybrid", "hybrid --retriever.fusion rrf")
+    return flags
 
 
 def leading(measured: Collection[str], wanted: Collection[str], most: int = MOST) -> list[str]:

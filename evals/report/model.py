@@ -243,8 +243,7 @@ class QueryRow(Part):
         irrelevant: Chunks that were judged and found not relevant.
         missing: Relevant chunks that the collection lacks: they count as not retrieved.
         first_relevant: Rank of the first relevant candidate, before threshold and cut; null where none is relevant.
-        top_score: Best score of a vector before the threshold, by config.retriever.distance (by default a cosine); null
-            for a retriever without such scores, and where nothing was found (there a cosine is 0).
+        top_score: Best cosine before the threshold, 0 where nothing was found; null for a retriever without cosines.
         retrieved: Returned chunks, in rank order.
         best_below_threshold: Where nothing was returned, the three best candidates.
         claims: Statements of the reference answer as the judge sees them; empty where it was not asked.

@@ -4,14 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
     Field,
-    PrivateAttr,
     SerializerFunctionWrapHandler,
-    ValidationInfo,
     field_validator,
     model_serializer,
     model_validator,
@@ -21,7 +19,7 @@ from retrievers.config.filters import as_qdrants, to_filter
 from retrievers.config.models import CrossEncoderConfig, EmbeddingConfig
 from retrievers.config.settings import TABLE, FactoryName, Settings, address, matching, section, table
 from retrievers.errors import nearest
-from retrievers.records import ALIASES, METADATA_FIELDS, UNBOUNDED, Distance, ScoreScale
+from retrievers.records import ALIASES, METADATA_FIELDS, UNBOUNDED, ScoreScale
 
 MAX_TOP_K = 100
 MAX_QUERY_WORDS = 512
@@ -151,14 +149,12 @@ class RetrieverConfig(Settings):
     With `python` the retriever is the user's own. Where it is no `QdrantVectorStore`, only `FOREIGN_SETTINGS` may be
     given, of which `store` and `collection` name where its chunks are listed; that is checked when it is opened.
 
-    The distance of the vectors is the collection's, which tells it when it is opened (`compared_by`).
-
     Attributes:
         python: `module:factory` of a LangChain `BaseRetriever` or `QdrantVectorStore`, called without arguments.
         candidates: Depth of the search before threshold and cut; `top_k` may not exceed it.
         threshold: Worst score of a returned chunk: of its cosine similarity, 0 to 1, in any mode, unless `threshold_on`
             is `final`. Under `best` all chunks count as having the best of the candidates, so that a query gets a
-            whole answer or none. In a collection of dot products it is one of these. None: none is in force.
+            whole answer or none. None: none is in force.
         threshold_signal: What the threshold reads under `each` and `best`, where the cosine does not tell the questions
             that the documents answer from others: `bm25`, a chunk's BM25 per weight of the query's words, 0 or more;
             `known_words`, the share of the query's words that some chunk has, which a further search for each word
@@ -200,32 +196,14 @@ class RetrieverConfig(Settings):
     filters: str | Mapping[str, Any] | None = Field(None, description="what candidates meet", json_schema_extra=TABLE)
     group_by: FieldName | None = Field(None, description="field of distinct values")
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
-    # The collection tells it when it is opened.
-    _distance = PrivateAttr(default=cast(Distance | None, None))
-
-    def compared_by(self, distance: Distance) -> Self:
-        """Return the settings for a collection of that distance.
-
-        Raises:
-            ValidationError: Threshold or fusion mean nothing with it.
-        """
-        type(self).model_validate(self.model_dump(exclude_unset=True), context={"distance": distance})
-        compared = self.model_copy()
-        compared._distance = distance
-        return compared
 
     def replaced_by(self, changes: Mapping[str, Any]) -> Self:
-        """Return the settings with others in their place, for the same collection.
+        """Return the settings with others in their place.
 
         Raises:
-            ValidationError: They cannot be, or mean nothing with its distance.
+            ValidationError: They cannot be.
         """
-        return type(self).model_validate(self.model_dump() | {**changes}, context={"distance": self._distance})
-
-    @property
-    def distance(self) -> Distance:
-        """The distance of the dense vectors: a cosine unless an opened collection has another."""
-        return self._distance or "cosine"
+        return type(self).model_validate(self.model_dump() | {**changes})
 
     @property
     def least(self) -> float:
@@ -236,7 +214,7 @@ class RetrieverConfig(Settings):
     def threshold_scale(self) -> ScoreScale:
         """The scale of the scores that the threshold reads."""
         of_signal: dict[ThresholdSignal, ScoreScale] = {
-            "cosine": self.distance, "bm25": self.keyword.scale, "known_words": "known_words", "rerank": "rerank",
+            "cosine": "cosine", "bm25": self.keyword.scale, "known_words": "known_words", "rerank": "rerank",
         }  # fmt: skip
         return self.score_scale if self.threshold_on == "final" else of_signal[self.threshold_signal]
 
@@ -249,7 +227,7 @@ class RetrieverConfig(Settings):
     def score_scale(self) -> ScoreScale:
         """The scale of the final scores."""
         of_mode: dict[Mode, ScoreScale] = {
-            "semantic": self.distance, "keyword": self.keyword.scale, "hybrid": self.fusion,
+            "semantic": "cosine", "keyword": self.keyword.scale, "hybrid": self.fusion,
         }  # fmt: skip
         return "rerank" if self.reranks_by_model else of_mode[self.mode]
 
@@ -276,9 +254,8 @@ class RetrieverConfig(Settings):
         return filters
 
     @model_validator(mode="after")
-    def _together(self, info: ValidationInfo) -> Self:
+    def _together(self) -> Self:
         """Check what no setting can tell alone."""
-        self._distance = (info.context or {}).get("distance")
         if faults := [*self._faults()]:
             raise ValueError("; ".join(faults))
         return self
@@ -291,13 +268,10 @@ class RetrieverConfig(Settings):
             yield f"store: name the collection that python {self.python!r} reads from, or leave store out"
         if self.top_k > self.candidates:
             yield f"top_k is {self.top_k} and exceeds the candidate depth {self.candidates}; raise that or lower top_k"
-        if self.mode == "hybrid" and self.fusion == "weighted" and self.distance != "cosine":
-            yield f"fusion 'weighted' adds scores from 0 to 1, not {self.distance} scores; use fusion: rrf or dbsf"
         if self.threshold_on == "final" and self.score_scale in UNSCALED:
             remedy = "use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
             yield f"threshold_on 'final' would compare the threshold with {self.score_scale} scores; {remedy}"
-        # A collection tells its distance when it is opened; until then a cosine may be a dot product.
-        is_open = self.threshold_scale in UNBOUNDED or (self.threshold_scale == "cosine" and not self._distance)
+        is_open = self.threshold_scale in UNBOUNDED
         if self.threshold is not None and not is_open and not 0 <= self.threshold <= 1:
             yield f"threshold: expected a number from 0 to 1, got {self.threshold:g}"
         signal = self.threshold_signal

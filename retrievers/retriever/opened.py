@@ -3,20 +3,18 @@
 import os
 from collections.abc import Mapping
 from contextlib import closing
-from typing import Any, get_args
+from typing import Any
 
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
-from pydantic import ValidationError
 
-from retrievers.config import FOREIGN_SETTINGS, IndexSettings, RetrieverConfig, faults_of
+from retrievers.config import FOREIGN_SETTINGS, IndexSettings, RetrieverConfig
 from retrievers.config.layers import environment, given_settings
 from retrievers.config.settings import call_factory
 from retrievers.errors import ConfigError
-from retrievers.records import Distance
 from retrievers.retriever.protocol import Retriever, closed_on_error
-from retrievers.store.checks import with_distance
+from retrievers.store.checks import COSINES
 from retrievers.store.collection import read_info
 from retrievers.store.opening import open_client
 
@@ -79,7 +77,7 @@ def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, own
     """Put a LangChain retriever or vector store, a function or a runnable behind the calls of an evaluation.
 
     A `QdrantVectorStore` is searched by `QdrantRetriever`, in every mode that it has encoders for. One that searches in
-    a way of its own, or has no model of meaning, or another distance than cosine and dot, is asked as its
+    a way of its own, or has no model of meaning, or a distance that is no cosine, is asked as its
     `as_retriever()`, which gives no scores. Such stores, and what `as_retriever` makes, list their own chunks;
     those of any other retriever are in the collection that the settings name, if they name one.
 
@@ -108,7 +106,7 @@ def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, own
             raise ConfigError(f"collection: python {settings.python!r} reads {store.collection_name!r}; leave it out")
         listing = listed(store.client, settings_over(store, settings))
         plain = type(store).similarity_search_with_score is QdrantVectorStore.similarity_search_with_score
-        if target is store and plain and store.embeddings is not None and listing.info.distance in get_args(Distance):
+        if target is store and plain and store.embeddings is not None and listing.info.distance in COSINES:
             return QdrantRetriever.over(store, settings, env, owned=owned)
         asked = store.as_retriever(search_kwargs={"k": settings.candidates}) if target is store else target
         return _foreign(asked, settings, env, listing, label=type(target).__name__, owned=owned)
@@ -146,20 +144,13 @@ def adopt_given(
 
 
 def completed(settings: RetrieverConfig, retriever: Retriever) -> RetrieverConfig:
-    """Complete settings by the distance of their open retriever, and of a user's own by the mode of its store.
-
-    Raises:
-        ConfigError: They do not go with its distance.
-    """
+    """Complete settings by what their open retriever knows: the name of the vector, or the mode of the user's store."""
     from retrievers.retriever.qdrant import QdrantRetriever
 
     if settings.python is None:
-        return with_distance(settings, retriever.info)
-    told = {"mode": retriever.settings.mode} if isinstance(retriever, QdrantRetriever) else {}
-    try:
-        return settings.model_copy(update=told).compared_by(retriever.settings.distance)
-    except ValidationError as error:
-        raise ConfigError(f"python {settings.python!r}: {faults_of(error)}") from None
+        return settings.model_copy(update={"vector_name": retriever.info.vector_name})
+    known = {"mode": retriever.settings.mode} if isinstance(retriever, QdrantRetriever) else {}
+    return settings.model_copy(update=known)
 
 
 def _foreign(

@@ -38,8 +38,8 @@ from retrievers.search.find import Search
 from retrievers.search.query import check_query, compile_filters, encode
 from retrievers.search.rerank import Rerank, Reranking, make_reranker
 from retrievers.search.selection import BELOW_SHOWN, answered, parameters, select
-from retrievers.store.checks import check_collection, check_index, with_distance
-from retrievers.store.chunks import ChunkTable, all_metadata
+from retrievers.store.checks import check_collection, check_index
+from retrievers.store.chunks import ChunkTable, all_metadata, unit
 from retrievers.store.collection import describe
 from retrievers.store.embedded import is_embedded
 from retrievers.store.opening import client_errors, expect_exact_search, open_client
@@ -140,7 +140,8 @@ class QdrantRetriever(Retriever, BaseRetriever):
         rerank = make_reranker(settings, env)
         with client_errors(settings.collection):
             info = describe(client, settings)
-            settings = with_distance(settings, info)
+            if settings.python is None:  # of a store of the user's own it is no setting
+                settings = settings.model_copy(update={"vector_name": info.vector_name})
             check_collection(client, settings, model, info)
             among = compile_filters(client, settings)
         retriever = cls(settings=settings, vector_store=store or make_store(settings, client, model, terms))
@@ -263,6 +264,8 @@ class QdrantRetriever(Retriever, BaseRetriever):
             check_query(query)
         start, settings = working_time(), self.settings
         vectors, cached = self._embedded(queries, self._vectors if use_cache else None)
+        if vectors and self.info.distance == "dot":  # of vectors of length 1 it is the cosine
+            vectors = unit(vectors).tolist()
         encoded = [encode(vector, self._terms.of(query)) for query, vector in zip(queries, vectors, strict=True)]
         chunks = ChunkTable(self.client, settings) if chunks is None else chunks
         search = Search(self.client, settings, depth, chunks, self._among)
@@ -329,8 +332,6 @@ class QdrantRetriever(Retriever, BaseRetriever):
 def _document(hit: RetrievedChunk) -> Document:
     """A chunk as a LangChain document, its scores and places in the metadata."""
     metadata: dict[str, Any] = {"score": hit.score, "score_scale": hit.score_scale, "rank": hit.rank}
-    if hit.distance != "cosine":
-        metadata["distance"] = hit.distance
     if hit.original_rank is not None:
         metadata |= {"original_rank": hit.original_rank, "original_score": hit.original_score}
     metadata = {**all_metadata(hit.chunk), **metadata, "scores": dict(hit.scores)}

@@ -53,7 +53,6 @@ def make_store(settings: RetrieverConfig, client: Any, embeddings: Any, terms: Q
         vector_name=settings.vector_name,
         content_payload_key=settings.metadata.text_key,
         metadata_payload_key=settings.metadata.nested_under,
-        distance=models.Distance(settings.distance.title()),
         sparse_embedding=None if settings.mode == "semantic" else terms,
         sparse_vector_name=settings.keyword.vector_name,
         validate_collection_config=False,

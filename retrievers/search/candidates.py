@@ -11,7 +11,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from retrievers.records import Chunk, Distance, RetrievedChunk, ScoreScale, StageTimings
+from retrievers.records import Chunk, RetrievedChunk, ScoreScale, StageTimings
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -55,7 +55,6 @@ class SearchFacts:
     Attributes:
         text: The query.
         scale: The scale of the final scores.
-        distance: The scale of the component `semantic`.
         timings: Times of the stages.
         cache: Source of the query vector (see `RetrievalSession.cache`).
         retrieved_at: Time of the search.
@@ -67,7 +66,6 @@ class SearchFacts:
 
     text: str = ""
     scale: ScoreScale = "cosine"
-    distance: Distance = "cosine"
     timings: StageTimings = field(default_factory=StageTimings)
     cache: Mapping[str, str] = field(default_factory=dict)
     retrieved_at: datetime | None = None
@@ -164,7 +162,6 @@ class Hits(Sequence[RetrievedChunk]):
             original_rank=None if was_rank is None else int(was_rank),
             original_score=was_score,
             retrieved_at=self.facts.retrieved_at,
-            distance=self.facts.distance,
         )
 
     @property

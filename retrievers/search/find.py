@@ -69,10 +69,10 @@ class Search:
             if config.mode == "hybrid":
                 columns["keyword"][columns["keyword"] == 0] = np.nan
                 columns["fused"] = columns["score"]
-            scale = {"semantic": config.distance, "keyword": config.keyword.scale}.get(config.mode, config.fusion)
+            scale = {"semantic": "cosine", "keyword": config.keyword.scale}.get(config.mode, config.fusion)
             weights = [None if config.mode == "semantic" else sum(_weights(query).values()) for query in queries]
             facts = [
-                SearchFacts(scale=scale, distance=config.distance, query_weight=weight, known_words=share)
+                SearchFacts(scale=scale, query_weight=weight, known_words=share)
                 for weight, share in zip(weights, self._known_words(queries), strict=True)
             ]
             table = Candidates(codes=codes, columns=columns, chunks=self.chunks, facts=facts)
@@ -186,7 +186,7 @@ class Search:
                 scores = np.asarray([point.score for point in answer.points], dtype=np.float32)
                 if np.isnan(scores).any():
                     raise StoreError(f"collection {name!r} returned a score that is no number; its vectors are broken")
-                if isinstance(request.query, list) and self.config.distance == "cosine":
+                if isinstance(request.query, list):
                     scores = np.clip(scores, 0, 1) + np.float32(0)  # makes -0 a plain 0
                 yield self.chunks.codes(point.id for point in answer.points), scores.astype(np.float64)
 

@@ -128,8 +128,6 @@ def failed(query: str, error: RetrievalError, told: Mapping[str, Any]) -> Retrie
 def parameters(settings: RetrieverConfig) -> dict[str, Any]:
     """Return the settings of a search as a session tells them: some always, the others where they are set."""
     told = {name: getattr(settings, name) for name in ("collection", "mode", "top_k", "threshold", "candidates")}
-    if settings.distance != "cosine":
-        told["distance"] = settings.distance
     if settings.mode == "hybrid":
         told["fusion"] = settings.fusion
     return told | settings.model_dump(include={*TOLD_WHERE_SET}, exclude_defaults=True)

@@ -1,14 +1,13 @@
 """The checks before a collection may be queried: its state, its vectors, the model that made them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from langchain_core.embeddings import Embeddings
-from pydantic import ValidationError
 
-from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig, faults_of
-from retrievers.errors import ConfigError, StoreError
-from retrievers.records import Distance
+from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig
+from retrievers.errors import StoreError
 from retrievers.store.chunks import to_chunk, unit
 from retrievers.store.collection import CollectionInfo, by_name
 from retrievers.store.opening import store_errors
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 SAME_MODEL_COSINE = 0.999
+# The dot product of vectors of length 1 is their cosine.
+COSINES, UNIT_LENGTH = ("cosine", "dot"), 1e-3
+COPY = "copy its vectors into a collection of the distance cosine"
 # Of many stored texts, those that are embedded again.
 EMBEDDED_AGAIN = 8
 AGAIN = "index the pages again (python -m retrievers index DIR)"
@@ -30,15 +32,17 @@ def check_collection(
     Three of its texts are embedded again for that (see `model_fault`), unless `trust_embedding` is set.
 
     Raises:
-        StoreError: It is unfinished, lacks the sparse vector of the mode, allows no search as deep as `candidates`, or
-            was embedded by another model.
+        StoreError: It is unfinished, lacks the sparse vector of the mode, gives no cosines, or was embedded by another
+            model.
     """
     fault = next(_faults(config, info), "")
     # Of a store of the user's own that is empty nothing can be told.
     trusted = config.trust_embedding or (config.python and not info.points)
-    if not fault and not trusted:
+    if not fault and not (trusted and info.distance == "cosine"):
         with store_errors(config.store, info.name):
             records, _ = client.scroll(info.name, limit=3, with_payload=True, with_vectors=True)
+        fault = distance_fault(info, records)
+    if not fault and not trusted:
         if not records:
             fault = "is empty; index pages into it (python -m retrievers index DIR), or write points"
         elif fault := model_fault(config, info, lambda: embeddings, records):
@@ -103,29 +107,21 @@ def check_index(settings: IndexSettings, name: str, recorded: Mapping[str, Any])
             raise StoreError(f"{message}; leave it out, or index the pages again with it and --replace")
 
 
-def with_distance(settings: RetrieverConfig, info: CollectionInfo) -> RetrieverConfig:
-    """Complete the settings with the collection's distance and vector name; refuse what does not fit them.
+def distance_fault(info: CollectionInfo, records: Sequence[Any]) -> str:
+    """Say why scores of a collection are no cosines, as a clause behind its name; empty if they are.
 
-    Raises:
-        StoreError: It has a distance of which a lower score is the nearer.
-        ConfigError: They do not go with its distance.
+    Args:
+        info: Properties of the collection.
+        records: Some of its points with their vectors, whose length counts under dot.
     """
-    if fault := distance_fault(info):
-        raise StoreError(f"collection {info.name!r} {fault}")
-    try:
-        completed = settings.compared_by(cast(Distance, info.distance))
-    except ValidationError as error:
-        message = f"collection {info.name!r} has the distance {info.distance}: {faults_of(error)}"
-        raise ConfigError(message) from None
-    # A store of the user's own has it already, and there it is no setting.
-    return completed if settings.python else completed.model_copy(update={"vector_name": info.vector_name})
-
-
-def distance_fault(info: CollectionInfo) -> str:
-    """Say why vectors of the collection's distance are not searched, as a clause behind its name; empty if they are."""
-    if info.distance in get_args(Distance):
-        return ""
-    return f"has the distance {info.distance}, and only cosine and dot are searched: copy its vectors into one of these"
+    if info.distance not in COSINES:
+        return f"has the distance {info.distance}, which is no cosine: {COPY}"
+    for record in records if info.distance == "dot" else ():
+        vector = by_name(record.vector).get(info.vector_name)
+        length = 1.0 if vector is None else float(np.linalg.norm(vector))
+        if abs(length - 1) > UNIT_LENGTH:
+            return f"has the distance dot and a vector of length {length:.3f}, not 1: its scores are no cosines; {COPY}"
+    return ""
 
 
 def other_model(config: EmbeddingConfig, recorded: Mapping[str, Any]) -> str:

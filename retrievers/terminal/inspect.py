@@ -142,8 +142,7 @@ def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str], embed
     keyword = config.keyword.vector_name
     has_terms = keyword in seen.info.sparse_vectors and keyword not in seen.info.without_idf
     if has_terms and "mode" not in config.model_fields_set:
-        # Weighted sums are of scores from 0 to 1.
-        changes |= {"mode": "hybrid"} | ({"fusion": "rrf"} if seen.info.distance != "cosine" else {})
+        changes |= {"mode": "hybrid"}
     open_retriever(config.model_copy(update=changes), env=env, embeddings=embeddings).close()
     changes["store"] = placed(config.store, file)
     retriever = config.model_copy(update=changes).model_dump(mode="json", exclude_defaults=True)
@@ -185,7 +184,7 @@ def audit(reading: Reading) -> dict[str, str]:
     """Return the faults of a collection by the name of the check, empty for none, or that it was not checked."""
     if not reading.points:
         return {"points": f"collection {reading.info.name!r} holds none; python -m retrievers index DIR"}
-    fault = distance_fault(reading.info)
+    fault = distance_fault(reading.info, reading.points)
     unsearched = {"distance": f"it {fault}"} if fault else {}
     return unsearched | {name: check(reading) for name, check in CHECKS.items()}
 

@@ -20,7 +20,7 @@ def session_json(session: RetrievalSession) -> dict[str, Any]:
 def _chunk_json(result: RetrievedChunk) -> dict[str, Any]:
     chunk, retrieved_at = result.chunk, result.retrieved_at
     return {
-        **{name: value for name, value in asdict(result).items() if name not in ("chunk", "distance")},
+        **{name: value for name, value in asdict(result).items() if name != "chunk"},
         "retrieved_at": retrieved_at and retrieved_at.isoformat(),
         "source": result.source,
         "breadcrumb": result.breadcrumb,
@@ -48,8 +48,7 @@ def score_text(score: float | None) -> str:
 def _result(result: RetrievedChunk, verbose: bool) -> Iterator[str]:
     score, of_vector = score_text(result.score), result.scores.get("semantic")
     if result.score_scale not in ("cosine", "unknown", "none"):
-        is_other = of_vector is not None and result.score_scale != result.distance
-        score += f" {result.score_scale}" + (f" ({result.distance} {of_vector:.3f})" if is_other else "")
+        score += f" {result.score_scale}" + (f" (cosine {of_vector:.3f})" if of_vector is not None else "")
     moved = result.original_rank is not None and result.original_score is not None
     before = f"  (before reranking: {result.original_rank}, {result.original_score:.3f})" if moved else ""
     yield f"{result.rank:>2}  {score}  {result.source}{before}"
@@ -91,6 +90,5 @@ def _threshold(used: Mapping[str, Any]) -> str:
     """Format the threshold, with the score that it reads."""
     if used.get("threshold") is None:
         return "no threshold"
-    distance = used.get("distance", "cosine")
-    read = {"final": "final score", "best": f"best {distance}"}.get(used.get("threshold_on", "each"), distance)
+    read = {"final": "final score", "best": "best cosine"}.get(used.get("threshold_on", "each"), "cosine")
     return f"threshold {used['threshold']:g} on the {read}"

@@ -1,4 +1,4 @@
-"""Runs and grids over a collection compared by dot products, ours or a `QdrantVectorStore` of the user's own."""
+"""Runs and grids over a collection compared by dot products, and over a `QdrantVectorStore` of the user's own."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,17 +8,14 @@ from uuid import UUID
 import numpy as np
 import pytest
 from langchain_qdrant import QdrantVectorStore, RetrievalMode
-from qdrant_client import QdrantClient
 
 from evals import Evaluation, Experiment, Outputs, evaluate, sweep
-from evals.collect.saved import read
 from evals.errors import ExperimentError
 from retrievers.errors import ConfigError
-from tests.support import distances
 from tests.support.distances import QUERIES, chunk_id, collection, ranked, semantic
 from tests.support.foreign import vector_store
 
-SCORES = [semantic("dot", number) for number in range(len(QUERIES))]
+SCORES = [semantic(number) for number in range(len(QUERIES))]
 GOLDEN: list[dict[str, Any]] = [
     {"id": f"q{number}", "query": query, "relevant_ids": {chunk_id(n): 1 for n in ranked(SCORES[number])[1:8:3]}}
     for number, query in enumerate(QUERIES[:2])
@@ -49,20 +46,20 @@ def figures(run: Evaluation) -> dict[str, float | None]:
     return {name: summary.value for name, summary in run.metrics.items()}
 
 
-def test_a_run_scores_what_a_raw_threshold_keeps(store: Store, tmp_path: Path) -> None:
+def test_a_run_over_products_of_vectors_of_length_1_is_one_over_cosines(store: Store, tmp_path: Path) -> None:
     threshold = float(np.quantile(SCORES[0], 0.8))
     made = run(store, {"threshold": threshold})
     for scores, row in zip(SCORES, made.report.queries, strict=True):
         kept = [n for n in ranked(scores) if scores[n] >= threshold][:5]
         assert [hit.chunk_id for hit in row.retrieved] == [chunk_id(n) for n in kept]
         assert [hit.score for hit in row.retrieved] == pytest.approx([scores[n] for n in kept], abs=1e-5)
-        assert {hit.scale for hit in row.retrieved} <= {"dot"}
+        assert {hit.scale for hit in row.retrieved} <= {"cosine"}
         assert row.top_score == pytest.approx(scores.max(), abs=1e-5)
     assert figures(made)["scope/auroc"] == np.mean([scores.max() > SCORES[2].max() for scores in SCORES[:2]])
-    assert figures(made)["scope/max_out_of_scope_score"] is figures(made)["scope/relevant_above_half"] is None
-    assert "distance dot" in made.report.settings
-    page = made.save(tmp_path / "page.html").read_text()
-    assert '<th class="num">best dot<' in page and "best cosine" not in page and '"scale": "dot product"' in page
+    assert made.report.facts.collection is not None and made.report.facts.collection.content["distance"] == "dot"
+    again = run(store, {"threshold": threshold}, outputs=Outputs(retrieval=tmp_path / "saved"))
+    saved = run(store, {"threshold": threshold}, from_retrieval=tmp_path / "saved")
+    assert [row.retrieved for row in saved.report.queries] == [row.retrieved for row in again.report.queries]
 
 
 def test_a_row_tells_what_was_judged_irrelevant_and_what_the_collection_lacks(store: Store) -> None:
@@ -72,37 +69,10 @@ def test_a_row_tells_what_was_judged_irrelevant_and_what_the_collection_lacks(st
     assert (row.missing, row.irrelevant) == (["gone"], [chunk_id(30), chunk_id(31)])
 
 
-def test_among_equal_cells_the_laxest_threshold_is_recommended(store: Store) -> None:
-    grid = sweep(experiment(store, sweep={"threshold": [-60.0, -50.0], "top_k": [3]}), golden=GOLDEN)
-    assert grid.recommended is not None and grid.recommended.threshold == -60.0
-    assert "--retriever.threshold -60.0" in grid.report.next_flags
-
-
-def test_the_distance_is_read_where_none_is_named_and_saved_with_the_retrieval(store: Store, tmp_path: Path) -> None:
-    first = run(store, outputs=Outputs(retrieval=tmp_path / "saved"))
-    assert [len(row.retrieved) for row in first.report.queries] == [5, 5, 5]
-    assert first.report.config["retriever"]["threshold"] is None
-    assert first.report.facts.collection is not None
-    known = (first.report.facts.collection.content, (read(tmp_path / "saved").origin.collection or {})["content"])
-    assert [content["distance"] for content in known] == ["dot", "dot"]
-    again = run(store, from_retrieval=tmp_path / "saved")
-    assert [row.retrieved for row in again.report.queries] == [row.retrieved for row in first.report.queries]
-    assert figures(again)["scope/auroc"] == figures(first)["scope/auroc"]
-    repeated = figures(evaluate(golden=GOLDEN, experiment=experiment(store, metrics=("determinism/*",))))
-    assert repeated["determinism/rate"] == 1
-    assert repeated["determinism/max_score_delta"] == pytest.approx(0, abs=1e-6)
-
-
-# Of a store of the user's own mode and distance are known before cells are laid out.
+# Of a store of the user's own the mode is known before cells are laid out.
 
 FEW = [GOLDEN[0], *({"id": f"q{number}", "query": QUERIES[2], "in_scope": False} for number in range(1, 30))]
 BY_MEANING = [{"id": "q", "query": "kinematics of an arm", "relevant_ids": [str(UUID(int=0))]}, *FEW[1:3]]
-
-
-def dot() -> QdrantVectorStore:
-    client = QdrantClient(":memory:")
-    distances.make(client, "dot")
-    return QdrantVectorStore(client, "mine", distances.EMBEDDINGS, validate_collection_config=False)
 
 
 def hybrid() -> QdrantVectorStore:
@@ -118,20 +88,11 @@ def of_ones_own(name: str, **others: Any) -> Experiment:
     return Experiment.model_validate({"retriever": own, "metrics": METRICS, **others})
 
 
-def test_a_promised_threshold_is_of_the_stores_distance_and_no_axis() -> None:
-    made = evaluate(golden=FEW, experiment=of_ones_own("dot", threshold={"false_answer": 0.1}))
-    threshold = made.report.config["retriever"]["threshold"]
-    assert threshold > SCORES[2].max() > 1 and made.report.run.startswith(f"dot k5 t{threshold:g} ")
-    with pytest.raises(ConfigError, match=r"expected it or sweep\.threshold, not both"):
-        sweep(of_ones_own("dot", threshold={"false_answer": 0.1}), golden=FEW, threshold=[0.1, 0.2])
-
-
 def test_thresholds_of_a_grid_are_held_to_what_the_retriever_gives() -> None:
-    thresholds = [round(float(np.quantile(SCORES[0], share)), 3) for share in (0.5, 0.9)]
-    assert max(thresholds) > 1
-    assert len(sweep(of_ones_own("dot", sweep={"threshold": thresholds}), golden=FEW).cells) == 2
     with pytest.raises(ExperimentError, match="expected a number from 0 to 1"):
         sweep(of_ones_own("scored", sweep={"threshold": [0.1, 1.5]}), golden=FEW)
+    with pytest.raises(ConfigError, match=r"expected it or sweep\.threshold, not both"):
+        sweep(of_ones_own("hybrid", threshold={"false_answer": 0.1}), golden=FEW, threshold=[0.1, 0.2])
 
 
 def test_fusions_of_a_hybrid_store_are_variants() -> None:

@@ -20,7 +20,6 @@ from retrievers import QdrantRetriever, net
 from retrievers.config import RetrieverConfig
 from retrievers.errors import CollectionNotFoundError, StoreError
 from retrievers.net import patient
-from retrievers.records import Distance
 from tests.support import distances
 from tests.support.collections import PAGES, index_pages, settings
 from tests.support.command import ROOT, python
@@ -165,7 +164,7 @@ def test_a_rate_limit_is_kept_to(config: RetrieverConfig, plain: QdrantClient) -
 
 
 @pytest.mark.parametrize("distance", distances.DISTANCES)
-def test_a_foreign_collection_of_every_distance(plain: QdrantClient, distance: Distance) -> None:
+def test_a_foreign_collection_of_every_distance(plain: QdrantClient, distance: str) -> None:
     name = f"retrieval-evals-live-{uuid.uuid4().hex}"
     distances.make(plain, distance, name)
     foreign = settings(store={"url": URL}, collection=name, embedding={"model": "python:mine:make"})
@@ -175,7 +174,7 @@ def test_a_foreign_collection_of_every_distance(plain: QdrantClient, distance: D
     finally:
         plain.delete_collection(name)
     for number, hits in enumerate(candidates):
-        scores = distances.semantic(distance, number)
+        scores = distances.semantic(number)
         best = distances.ranked(scores)
         assert [hit.chunk.chunk_id for hit in hits] == [distances.chunk_id(n) for n in best]
         assert [hit.score for hit in hits] == pytest.approx([scores[n] for n in best], abs=1e-4)

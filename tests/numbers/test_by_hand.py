@@ -39,7 +39,7 @@ def test_a_band_of_shares_holds_for_all_ordered_scores_of_a_sample() -> None:
     assert held.all(axis=1).mean() == pytest.approx(EACH, abs=0.006)
 
 
-@pytest.mark.parametrize(("scale", "lowest"), [("cosine", 0.0), ("dot", -4.0)])
+@pytest.mark.parametrize(("scale", "lowest"), [("cosine", 0.0), ("bm25", -4.0)])
 def test_a_promise_that_all_keep_is_the_lowest_threshold_of_its_scale(scale: str, lowest: float) -> None:
     assert promise([-3.0, 0.6], [-4.0, 0.5], 1.0, scale, among=1).threshold == lowest
 

@@ -164,10 +164,6 @@ THEIRS: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"body": "TEXT", "url": "/a", "headline": "A"},
         ["--metadata.map", "{title: headline}"],
     ),
-    "dot products, which no weighted sum takes": (
-        LANGCHAIN | {"distance": models.Distance.DOT, "sparse": Bm25Encoder(average_length=8.0).document},
-        [],
-    ),
     "a wrong key is named": ({"text": "TEXT", "url": "/a"}, ["--metadata.text-key", "body"]),
     "BM25 under another name": (LANGCHAIN | {"sparse": Bm25Encoder(average_length=500.0).document}, []),
     "no sparse vector": (LANGCHAIN, []),
@@ -190,4 +186,4 @@ def test_what_another_program_made_is_audited_as_it_is_and_searched_as_it_can_be
 
 def test_a_distance_that_no_search_takes_is_a_fault(server: QdrantServer, capsys: Captured) -> None:
     shown = seen(capsys, *theirs(server, models.Distance.EUCLID, **LANGCHAIN))
-    assert "\n  FAULT distance: it has the distance euclid, and only cosine and dot" in shown
+    assert "\n  FAULT distance: it has the distance euclid, which is no cosine" in shown

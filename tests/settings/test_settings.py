@@ -16,7 +16,6 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from syrupy.assertion import SnapshotAssertion
 
 from evals.__main__ import main
@@ -58,14 +57,10 @@ def test_a_value_that_cannot_be_is_refused_with_what_is_expected(snapshot: Snaps
     assert "s3cret" not in "".join(told)
 
 
-def test_what_is_in_force_of_a_retriever_of_the_users_own_and_of_another_distance() -> None:
+def test_what_is_in_force_of_a_retriever_of_the_users_own() -> None:
     own = RetrieverConfig(python="m:f", top_k=3)
     assert own.model_dump(exclude_unset=True) == {"python": "m:f", "top_k": 3}
     assert {"python", "top_k", "candidates", "metadata"} == own.model_dump().keys()
-    dot = RetrieverConfig.model_validate({"store": {"url": "http://h"}, "threshold": 30}).compared_by("dot")
-    assert (dot.distance, dot.threshold_scale, dot.model_copy().distance) == ("dot", "dot", "dot")
-    with pytest.raises(ValidationError, match="fusion 'weighted' adds scores from 0 to 1, not dot scores"):
-        RetrieverConfig(mode="hybrid").compared_by("dot")
 
 
 def test_a_second_judge_takes_over_what_fits_its_provider() -> None:

@@ -1,4 +1,4 @@
-"""Made collections of every distance, and what brute force finds in them."""
+"""Made collections, compared by the cosine or by the product of vectors of length 1, and what brute force finds."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
-from retrievers.records import Distance
 from retrievers.store.embedded import EmbeddedClient
 from tests.support.collections import TableEmbeddings, embedded
 from tests.support.hybrid import fill_sparse
 from tests.support.qdrant_server import QdrantServer
 
-DISTANCES: tuple[Distance, ...] = ("cosine", "dot")
+DISTANCES = ("cosine", "dot")
 WORDS = ("arm", "battery", "camera", "drone", "encoder", "fuse", "gripper", "hinge")
 COUNT, SIZE = 40, 5
 RANDOM = np.random.default_rng(7)
 VECTORS: NDArray[np.float64] = RANDOM.normal(size=(COUNT, SIZE)).astype(np.float32).astype(np.float64)
 VECTORS[7] = VECTORS[3]  # two chunks at the same distance of everything
+UNIT = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
 TEXTS = tuple(
     f"chunk {number}: " + " ".join(np.random.default_rng(number).choice(WORDS, size=6)) for number in range(COUNT)
 )
@@ -49,16 +49,14 @@ def collection(store: str, distance: str, folder: Path) -> Iterator[dict[str, An
 
 
 def make(client: QdrantClient | EmbeddedClient, distance: str, name: str = "mine") -> None:
-    rows = [(VECTORS[number].tolist(), text, {"chunk_id": chunk_id(number)}) for number, text in enumerate(TEXTS)]
+    vectors = UNIT if distance == "dot" else VECTORS
+    rows = [(vectors[number].tolist(), text, {"chunk_id": chunk_id(number)}) for number, text in enumerate(TEXTS)]
     fill_sparse(client, name, rows, distance=models.Distance(distance.capitalize()))
 
 
-def semantic(distance: Distance, query: int) -> NDArray[np.float64]:
+def semantic(query: int) -> NDArray[np.float64]:
     vector = QUERY_VECTORS[query]
-    scores = VECTORS @ vector
-    if distance == "cosine":
-        scores = np.clip(scores / np.linalg.norm(VECTORS, axis=1) / np.linalg.norm(vector), 0, 1)
-    return np.asarray(scores, dtype=np.float64)
+    return np.asarray(np.clip(UNIT @ vector / np.linalg.norm(vector), 0, 1), dtype=np.float64)
 
 
 def ranked(scores: NDArray[np.float64], depth: int = COUNT) -> list[int]:

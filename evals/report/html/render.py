@@ -241,14 +241,13 @@ def _is_utility(grid: GridSection) -> bool:
 
 def best_scores(report: Report) -> Columns | None:
     """Return the best score of every query before the threshold; None for a retriever without scores of vectors."""
-    settings, collection = report.config["retriever"], report.facts.collection
-    compared_by = collection.content.get("distance") if collection else None
+    settings = report.config["retriever"]
     on_cosine = settings.get("threshold_on") != "final" and settings.get("threshold_signal", "cosine") == "cosine"
     scores = [(row.in_scope, row.top_score) for row in report.queries if row.top_score is not None]
     if not scores or any(row.top_score is None and row.retrieved for row in report.queries):
         return None
     return {
-        "scale": "dot product" if compared_by == "dot" else "cosine similarity",
+        "scale": "cosine similarity",
         # A threshold on another score has another scale.
         "threshold": settings.get("threshold") if on_cosine else None,
         "in_scope": [score for in_scope, score in scores if in_scope],

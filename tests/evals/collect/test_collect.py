@@ -284,7 +284,7 @@ def test_a_damaged_file_is_refused(saved: Path, start: Run, tmp_path: Path) -> N
     file.write_bytes(b"a diary")
     assert "found something else" in refusal(file, start)
     pq.write_table(pa.table({"numbers": [1.5]}).replace_schema_metadata({"version": "9", "origin": "{}"}), file)
-    assert "found one of version 9, not 6" in refusal(file, start)
+    assert "found one of version 9, not 7" in refusal(file, start)
 
 
 def test_what_was_found_is_read_to_the_last_bit(made: Experiment, tmp_path: Path) -> None:

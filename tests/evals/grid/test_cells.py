@@ -159,7 +159,6 @@ SETTINGS = st.fixed_dictionaries(
 def grids(draw: st.DrawFn) -> Grid:
     """Return one to three configurations, each with its candidates; thresholds and cuts in any order."""
     chunks, queries = ChunkList(), draw(st.integers(1, 3))
-    # With dot products and no threshold set, none is in force.
     options: st.SearchStrategy[dict[str, object]] = draw(st.sampled_from([SETTINGS, st.just({"threshold": None})]))
     thresholds = draw(st.lists(st.sampled_from(SCORES), unique=True, min_size=1, max_size=4))
     thresholds = thresholds if options is SETTINGS else [0.0]
@@ -169,7 +168,6 @@ def grids(draw: st.DrawFn) -> Grid:
         tables.append(joined([found_candidates(hits(each), chunks) for each in found]))
         cut: dict[str, object] = {"top_k": 8, "candidates": 8, "threshold": min(thresholds)}
         config = RetrieverConfig.model_validate({**cut, **draw(options)})
-        config = config if options is SETTINGS else config.compared_by("dot")
         variants.append(Variant(name=str(number), parameters={}, settings=config, thresholds=tuple(thresholds)))
     cases = tuple(make_case(f"q{query}", in_scope=query != 1) for query in range(queries))
     top_ks = tuple(draw(st.lists(st.integers(1, 8), unique=True, min_size=1, max_size=4)))

@@ -221,7 +221,6 @@ def test_settings_are_judged_by_the_mode_that_the_store_brings_along() -> None:
             {"threshold": 0.5, "threshold_signal": "bm25"},
             "'bm25' reads the query's words, which mode 'semantic'",
         ),
-        ("dense", {"threshold": 30}, "distance cosine: threshold: expected a number from 0 to 1"),
         (
             "hybrid",
             {"fusion": "rrf", "threshold": 0.3, "threshold_on": "final"},

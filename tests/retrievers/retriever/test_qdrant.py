@@ -23,7 +23,7 @@ from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig, dump
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, QueryError, StoreError
-from retrievers.records import Distance, RetrievalSession, RetrievedChunk
+from retrievers.records import RetrievalSession, RetrievedChunk
 from retrievers.search.rerank import mmr_order
 from tests.support import distances
 from tests.support.cohere_server import KEY, CohereServer
@@ -311,14 +311,14 @@ def test_invoke_finds_what_the_store_finds(kind: str, mode: str, tmp_path: Path)
         retriever.close()
 
 
-# Both distances, against brute force
+# Cosines, also as products of vectors of length 1, against brute force
 
 DEPTH = 15
 
 
 @pytest.mark.parametrize("kind", distances.STORES)
 @pytest.mark.parametrize("distance", distances.DISTANCES)
-def test_a_collection_is_searched_by_its_own_distance(kind: str, distance: Distance, tmp_path: Path) -> None:
+def test_scores_of_either_distance_are_cosines(kind: str, distance: str, tmp_path: Path) -> None:
     def ids(retriever: QdrantRetriever, query: str) -> list[int]:
         [row] = retriever.candidates([query])
         found = [int(hit.chunk.chunk_id[-2:]) for hit in row]
@@ -328,13 +328,13 @@ def test_a_collection_is_searched_by_its_own_distance(kind: str, distance: Dista
     with distances.collection(kind, distance, tmp_path) as store:
         config = settings(store=store, top_k=DEPTH, candidates=DEPTH, **OWN)
         with QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS) as retriever:
-            assert retriever.settings.distance == distance
-            unit = distances.VECTORS / np.linalg.norm(distances.VECTORS, axis=1, keepdims=True)
+            assert retriever.info.distance == distance
+            unit = distances.UNIT
             for number, query in enumerate(distances.QUERIES):
-                scores = distances.semantic(distance, number)
+                scores = distances.semantic(number)
                 best = distances.ranked(scores, DEPTH)
                 assert ids(retriever, query) == best
-                assert {hit.score_scale for hit in retriever.search(query).chunks} == {distance}
+                assert {hit.score_scale for hit in retriever.search(query).chunks} == {"cosine"}
                 sums = Counter[int]()
                 for share, side in ((0.7, best), (0.3, ids(variant(retriever, mode="keyword"), query))):
                     sums.update({n: share / (60 + rank) for rank, n in enumerate(side, 1)})
@@ -349,18 +349,21 @@ def test_a_collection_is_searched_by_its_own_distance(kind: str, distance: Dista
                 likeness = np.clip(unit @ vector / np.linalg.norm(vector), 0, 1)
                 picks = mmr_order(likeness[best], unit[best], 0.6)
                 assert ids(variant(retriever, rerank="mmr", mmr_lambda=0.6), query) == [best[place] for place in picks]
-            told: Any = retriever.search(distances.QUERIES[0])
-            assert told.parameters.get("distance", "cosine") == told.confidence.scale == distance
-        if distance == "dot":
-            with pytest.raises(ConfigError, match="fusion 'weighted'"):
-                QdrantRetriever.open(config.model_copy(update={"mode": "hybrid"}), embeddings=distances.EMBEDDINGS)
 
 
-def test_a_distance_where_the_lower_score_is_the_nearer_is_refused(tmp_path: Path) -> None:
-    with distances.collection("server", "euclid", tmp_path) as store:
-        config = settings(store=store, **OWN)
-        with pytest.raises(StoreError, match="has the distance euclid, and only cosine and dot"):
-            QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS)
+def test_scores_that_are_no_cosines_are_refused(server: QdrantServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = settings(store={"url": server.url}, **OWN)
+    distances.make(server.client, "euclid")
+    with pytest.raises(StoreError, match="has the distance euclid, which is no cosine: copy"):
+        QdrantRetriever.open(config, embeddings=distances.EMBEDDINGS)
+    server.client.delete_collection("mine")
+    monkeypatch.setattr(distances, "UNIT", distances.VECTORS)
+    distances.make(server.client, "dot")
+    for trusted in (False, True):
+        with pytest.raises(StoreError, match=r"has the distance dot and a vector of length \d\.\d+, not 1"):
+            QdrantRetriever.open(
+                config.model_copy(update={"trust_embedding": trusted}), embeddings=distances.EMBEDDINGS
+            )
 
 
 # Several dense and sparse vectors: which are searched, by whose encoder, against brute force
