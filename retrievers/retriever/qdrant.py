@@ -36,7 +36,7 @@ from retrievers.retriever.vector_store import QueryTerms, make_store, settings_o
 from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
 from retrievers.search.query import check_query, compile_filters, encode
-from retrievers.search.rerank import Rerank, Reranking, make_reranker
+from retrievers.search.rerank import Reranker, make_reranker
 from retrievers.search.selection import BELOW_SHOWN, answered, parameters, select
 from retrievers.store.checks import check_collection, check_index
 from retrievers.store.chunks import ChunkTable, all_metadata, unit
@@ -69,7 +69,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
     _listing: Listing = PrivateAttr()
     _terms: QueryTerms = PrivateAttr()
     _among: Any = PrivateAttr()
-    _rerank: Rerank | None = PrivateAttr()
+    _rerank: Reranker | None = PrivateAttr()
     _vectors: EmbeddingCache | None = PrivateAttr(default=None)
     _results: LRUCache[Hashable, RetrievalSession] = PrivateAttr(default_factory=lambda: LRUCache(RESULTS))
     _lock: Any = PrivateAttr(default_factory=Lock)
@@ -137,7 +137,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         """Check the collection, and put the parts together over a store, ours if none is given."""
         settings = settings_over(store, settings) if store else settings
         terms = QueryTerms(settings, store)
-        rerank = make_reranker(settings, env)
+        rerank = make_reranker(settings, client, env)
         with client_errors(settings.collection):
             info = describe(client, settings)
             if settings.python is None:  # of a store of the user's own it is no setting
@@ -275,7 +275,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
                 found = search.find(encoded)
                 searched = working_time()
                 if self._rerank:
-                    found = Reranking(self._rerank, settings, self.client, chunks).of(found, queries, vectors)
+                    found = self._rerank.order(found, queries, vectors, chunks)
                 codes = found.codes[found.codes >= 0]
                 if few:
                     kept, below = select(found[0], settings)

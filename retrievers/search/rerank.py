@@ -1,12 +1,12 @@
 """Rerankers: maximal marginal relevance, and cross-encoders by LangChain's document compressors or scores of pairs.
 
-A reranker is a function from a pool of candidates to their new order. Third parties enter late.
+Third parties enter late.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import isfinite
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,129 +27,87 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 PLACE = "_place"
+Score = Callable[[str, Sequence[str]], Sequence[float]]
+"""From a query and texts to a score for each. Raises RerankError on failure."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RerankInput:
-    """The candidates of one query, in their order, as far as the reranker reads them.
+@dataclass(frozen=True, slots=True)
+class Reranker:
+    """Puts candidates into another order.
 
     Attributes:
-        query: The query.
-        vector: Its vector.
-        texts: Text of each as it was embedded, with its context, for a cross-encoder; else empty. Judged without the
-            context by which it was found, a chunk would be sorted out again.
-        stored: Stored vectors, shape (candidates, dimension), for mmr; else empty.
+        settings: Those that name it: mmr or a cross-encoder.
+        client: An open client, for the stored vectors that mmr compares.
+        score: The cross-encoder; None for mmr.
     """
 
-    query: str
-    vector: Sequence[float]
-    texts: Sequence[str]
-    stored: Floats
+    settings: RetrieverConfig
+    client: "QdrantClient"
+    score: Score | None
+
+    def order(
+        self, found: Candidates, queries: Sequence[str], vectors: Sequence[Sequence[float]], chunks: ChunkTable
+    ) -> Candidates:
+        """Return the candidates of each query in the new order; each keeps its rank and score from before.
+
+        The scores of a cross-encoder become the final ones; under mmr candidates keep those of the search.
+
+        Args:
+            found: The candidates.
+            queries: The queries.
+            vectors: Their vectors.
+            chunks: The chunks of the candidates.
+
+        Raises:
+            RerankError: It failed, or gave scores that the threshold cannot read.
+            StoreError: The stored vectors cannot be read.
+        """
+        ranks = np.where(found.codes < 0, np.nan, np.arange(1.0, found.codes.shape[1] + 1))
+        columns = {**found.columns, "original_rank": ranks, "original_score": found.columns["score"]}
+        if self.score is None:
+            orders = [self._spread(vector, hits, chunks) for vector, hits in zip(vectors, found, strict=True)]
+            return replace(found, columns=columns).at(laid_out(orders, -1))
+        chunks.read(found.codes[found.codes >= 0].tolist())
+        # Texts as they were embedded: judged without the context by which it was found, a chunk would be sorted out.
+        texts = [[chunk.indexed_text for chunk in hits.chunks] for hits in found]
+        scores = laid_out([self.score(*each) if each[1] else () for each in zip(queries, texts, strict=True)], np.nan)
+        if self.settings.threshold_scale == "rerank":
+            check_scale(scores[found.codes >= 0])
+        columns |= {"rerank": scores, "score": scores}
+        facts = [replace(of, scale="rerank") for of in found.facts]
+        return replace(found, columns=columns, facts=facts).at(in_order(found.codes, scores, chunks))
+
+    def _spread(self, vector: Sequence[float], hits: Hits, chunks: ChunkTable) -> list[int]:
+        """Return the order of mmr."""
+        if not len(hits):
+            return []
+        stored = vectors_of(self.client, self.settings, chunks.given(hits.codes.astype(np.int32)))
+        relevance = np.clip(unit(stored) @ unit([vector])[0], 0, 1)
+        return mmr_order(relevance, stored, self.settings.mmr_lambda)
 
 
-Order = tuple[Sequence[int], Sequence[float]]
-"""Places in the pool, best first, of which a missing one is dropped; and their scores, if the reranker gives any.
-
-Scores become the final ones, and equal ones are ordered by chunk id. Without any, the order stays as it is, and
-candidates keep the scores of the search.
-"""
-NO_ORDER: Order = ((), ())
-Rerank = Callable[[RerankInput], Order]
-"""Reorders a pool that is not empty. Raises RerankError on failure."""
-Scored = Sequence[tuple[int, float | None]]
-"""What a cross-encoder says: places in its order, each with its score, None where it gives only the order."""
-
-
-def make_reranker(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank | None:
+def make_reranker(settings: RetrieverConfig, client: "QdrantClient", env: Mapping[str, str]) -> Reranker | None:
     """Make the reranker that the settings name; None where nothing is reranked after the search.
 
     Raises:
         MissingKeyError: Its provider needs a key that `env` lacks.
         ConfigError: A package is not installed, or the user's class cannot be loaded.
     """
-    make = {"cross-encoder": cross_encoder, "mmr": mmr}.get(settings.rerank)
-    return make(settings, env) if make else None
+    if settings.rerank == "none":
+        return None
+    return Reranker(settings, client, cross_encoder(settings, env) if settings.reranks_by_model else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Reranking:
-    """Puts candidates into a reranker's order.
-
-    Attributes:
-        rerank: The reranker.
-        settings: Those that it was made by.
-        client: An open client, for the stored vectors.
-        chunks: The chunks of the candidates.
-    """
-
-    rerank: Rerank
-    settings: RetrieverConfig
-    client: "QdrantClient"
-    chunks: ChunkTable
-
-    def of(self, found: Candidates, queries: Sequence[str], vectors: Sequence[Sequence[float]]) -> Candidates:
-        """Return the candidates of each query in the reranker's order; each keeps its rank and score from before.
-
-        Raises:
-            RerankError: It failed, or gave scores that the threshold cannot read.
-            StoreError: The stored vectors cannot be read.
-        """
-        settings = self.settings
-        if settings.reranks_by_model:
-            self.chunks.read(found.codes[found.codes >= 0].tolist())
-        given = [
-            self.rerank(self._pool(query, vector, hits)) if len(hits) else NO_ORDER
-            for query, vector, hits in zip(queries, vectors, found, strict=True)
-        ]
-        places = laid_out([order for order, _ in given], -1)
-        moved = found.at(places)
-        columns = {**moved.columns, "original_score": moved.columns["score"]}
-        columns["original_rank"] = np.where(places < 0, np.nan, places + 1.0)
-        moved = replace(moved, columns=columns)
-        if not settings.reranks_by_model:
-            return moved
-        final = columns["rerank"] = laid_out([scores or [np.nan] * len(order) for order, scores in given], np.nan)
-        if settings.threshold_scale == "rerank":
-            check_scale(final[places >= 0], settings.rerank)
-        is_scored = ~np.isnan(final)
-        columns["score"] = np.where(is_scored, final, columns["score"])
-        facts = [
-            replace(of, scale=settings.score_scale) if row.any() else of
-            for of, row in zip(found.facts, is_scored, strict=True)
-        ]
-        # An order without scores stays as it is.
-        by = np.where(is_scored, final, np.where(places < 0, np.nan, -np.arange(places.shape[1])))
-        return replace(moved, facts=facts).at(in_order(moved.codes, by, self.chunks))
-
-    def _pool(self, query: str, vector: Sequence[float], hits: Hits) -> RerankInput:
-        stored = np.empty((0, 0))
-        if self.settings.rerank == "mmr":
-            stored = vectors_of(self.client, self.settings, self.chunks.given(hits.codes.astype(np.int32)))
-        texts = [chunk.indexed_text for chunk in hits.chunks] if self.settings.reranks_by_model else ()
-        return RerankInput(query=query, vector=vector, texts=texts, stored=stored)
-
-
-def check_scale(scores: Floats, name: str) -> None:
-    """Make sure that a threshold between 0 and 1 can be held against the scores of the reranker `name`.
+def check_scale(scores: Floats) -> None:
+    """Make sure that a threshold between 0 and 1 can be held against the scores of a cross-encoder.
 
     Raises:
-        RerankError: It gives none, or some outside of 0 to 1, as a model does that returns logits.
+        RerankError: Some are outside of 0 to 1, as of a model that returns logits.
     """
-    unfit = scores[~((scores >= 0) & (scores <= 1))]
+    unfit = scores[(scores < 0) | (scores > 1)]
     if len(unfit):
-        gives = "no scores" if np.isnan(unfit[0]) else f"a score of {unfit[0]:g}, not within 0 and 1"
-        remedy = "use threshold_on: each with threshold_signal: cosine"
-        raise RerankError(f"the {name} gives {gives}, which the threshold would read; {remedy}")
-
-
-def mmr(settings: RetrieverConfig, _: Mapping[str, str]) -> Rerank:
-    """Make the reranker by maximal marginal relevance; candidates keep their scores."""
-
-    def rerank(pool: RerankInput) -> Order:
-        relevance = np.clip(unit(pool.stored) @ unit([pool.vector])[0], 0, 1)
-        return mmr_order(relevance, pool.stored, settings.mmr_lambda), ()
-
-    return rerank
+        remedy = "which the threshold would read; use threshold_on: each with threshold_signal: cosine"
+        raise RerankError(f"the cross-encoder gives a score of {unfit[0]:g}, not within 0 and 1, {remedy}")
 
 
 def mmr_order(relevance: Floats, vectors: NDArray[Any], lambda_: float) -> list[int]:
@@ -178,8 +136,8 @@ def mmr_order(relevance: Floats, vectors: NDArray[Any], lambda_: float) -> list[
     return order
 
 
-def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
-    """Make the reranker that asks the cross-encoder of the settings.
+def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Score:
+    """Make the cross-encoder of the settings.
 
     Raises:
         MissingKeyError: Cohere needs a key that `env` lacks.
@@ -187,51 +145,43 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Rerank:
     """
     config = settings.cross_encoder
     key = provider_key(config, env, "rerank by mmr, or not at all (rerank: none)")
-    model, hosted = MAKERS[config.provider](config, key), config.declared.hosted is True
+    model = MAKERS[config.provider](config, key)
     call: Any = getattr(model, "score", None) or getattr(model, "predict", None)
     if isinstance(model, BaseDocumentCompressor):
-        # One that is asked for all texts must return them; a user's may leave some out.
-        ask, whole = partial(_compressed, model), hosted
+        ask: Score = partial(_compressed, model)
     elif call:
-        ask, whole = partial(_scored, call), True
+        # As LangChain's cross-encoders have it, or sentence-transformers.
+        def ask(query: str, texts: Sequence[str]) -> Sequence[float]:
+            return [float(score) for score in call([(query, text) for text in texts])]
     else:
         expected = "a LangChain document compressor or an object with score(pairs)"
         raise ConfigError(f"cross_encoder {config.model}: expected {expected}, got {type(model).__name__}")
 
-    def rerank(pool: RerankInput) -> Order:
-        asked = partial(_checked, ask, config.model, pool, whole=whole)
-        said = net.attempt(asked, name="rerank", retried=hosted)
-        scores = [score for _, score in said if score is not None]
-        return [place for place, _ in said], scores if len(scores) == len(said) else ()
+    def score(query: str, texts: Sequence[str]) -> Sequence[float]:
+        asked = partial(_checked, ask, config.model, query, texts)
+        return net.attempt(asked, name="rerank", retried=config.declared.hosted is True)
 
-    return rerank
+    return score
 
 
-def _checked(ask: Callable[[str, Sequence[str]], Scored], name: str, pool: RerankInput, *, whole: bool) -> Scored:
-    count = len(pool.texts)
+def _checked(ask: Score, name: str, query: str, texts: Sequence[str]) -> Sequence[float]:
     try:
-        said = ask(pool.query, pool.texts)
+        scores = ask(query, texts)
     except Exception as error:  # every provider has its own tree; the type and status are kept in the message
         reason = net.cause(error, "cross_encoder")
-        raise marked(RerankError(f"{name} failed to rerank {count} texts: {reason}"), error) from error
-    places = {place for place, score in said if 0 <= place < count and isfinite(score or 0)}
-    if len(places) != len(said) or (whole and len(said) != count):
-        each = "each" if whole else "some"
-        raise RerankError(f"{name}: expected {each} of {count} texts once with a finite score, got {said[:5]}")
-    return said
+        raise marked(RerankError(f"{name} failed to rerank {len(texts)} texts: {reason}"), error) from error
+    if len(scores) != len(texts) or not all(map(isfinite, scores)):
+        each = f"a finite score for each of {len(texts)} texts (a document compressor sets relevance_score)"
+        raise RerankError(f"{name}: expected {each}, got {scores[:5]}")
+    return scores
 
 
-def _compressed(compressor: BaseDocumentCompressor, query: str, texts: Sequence[str]) -> Scored:
-    """Rerank by a LangChain document compressor: by its order, and its `relevance_score` where it sets one."""
+def _compressed(compressor: BaseDocumentCompressor, query: str, texts: Sequence[str]) -> Sequence[float]:
+    """Return the `relevance_score` that a LangChain document compressor sets for each text, NaN where it sets none."""
     documents = [Document(page_content=text, metadata={PLACE: place}) for place, text in enumerate(texts)]
-    said = [document.metadata for document in compressor.compress_documents(documents, query)]
-    return [(int(of[PLACE]), None if (s := of.get("relevance_score")) is None else float(s)) for of in said]
-
-
-def _scored(call: Callable[[Any], Any], query: str, texts: Sequence[str]) -> Scored:
-    """Rerank by `score(pairs)`, as LangChain's cross-encoders have it, or `predict(pairs)` of sentence-transformers."""
-    scores = enumerate(map(float, call([(query, text) for text in texts])))
-    return sorted(scores, key=lambda pair: -pair[1])
+    returned = [document.metadata for document in compressor.compress_documents(documents, query)]
+    scores = {of[PLACE]: float(of.get("relevance_score", nan)) for of in returned}
+    return [scores.get(place, nan) for place in range(len(texts))] if len(returned) == len(texts) else []
 
 
 def _of_cohere(config: CrossEncoderConfig, key: str | None) -> BaseDocumentCompressor:
