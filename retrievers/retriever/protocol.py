@@ -11,8 +11,8 @@ from retrievers.errors import RetrievalError, StoreError
 from retrievers.records import Chunk, RetrievalSession
 from retrievers.search.candidates import Candidates
 from retrievers.search.selection import failed
-from retrievers.store.chunks import scroll, spread
-from retrievers.store.collection import CollectionInfo, read_info
+from retrievers.store.chunks import records, scroll
+from retrievers.store.collection import SAMPLE, CollectionInfo, read_info
 from retrievers.store.opening import client_errors
 
 if TYPE_CHECKING:
@@ -125,7 +125,10 @@ class Retriever(ABC):
             return scroll(listing.client, listing.config, where, listing.info)
 
     def describe(self) -> "tuple[CollectionInfo, dict[str, Record]] | None":
-        """Return the collection's own description now, and points of it by id (see `spread`); None where unknown.
+        """Return the collection's own description now, and its first points by id, at most 256; None where unknown.
+
+        They have their vectors where the collection is not ours: vectors that `retrievers index` made follow from the
+        texts and the recorded model.
 
         Raises:
             StoreError: The store failed.
@@ -134,7 +137,9 @@ class Retriever(ABC):
             return None
         with self._reading() as listing:
             info = read_info(listing.client, listing.config)
-            return info, spread(listing.client, listing.config, info)
+            vectors = not info.manifest and bool(info.dimension) and ([info.vector_name] if info.vector_name else True)
+            points = records(listing.client, listing.config, count=SAMPLE, with_vectors=vectors)
+            return info, {str(point.id): point for point in points}
 
     def __enter__(self) -> Self:
         return self

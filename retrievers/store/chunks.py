@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 Codes = NDArray[np.int32]
 # Points of a page, which servers in strict mode give.
 SCROLL_PAGE = 256
-# Places of a collection from which points are sampled, and points from each.
-PARTS, SPREAD = 8, 32
 TEXT, IDENTIFIER, TEXTS = "text", "text or a whole number", "a list of texts"
 PATH = "text or a list of texts"
 COUNT, NUMBER = "a whole number from 0", "a number"
@@ -254,7 +252,6 @@ def records(
     *,
     among: "models.Filter | None" = None,
     count: int | None = None,
-    offset: Any = None,
     with_vectors: Any = False,
 ) -> "Iterator[models.Record]":
     """Read points with their payloads, page by page, in the store's order.
@@ -264,13 +261,12 @@ def records(
         config: Names the collection.
         among: Condition on every point.
         count: Number of at most; all when left out.
-        offset: Id from which on they are read; the first when left out.
         with_vectors: Read their vectors too, or those of these names.
 
     Raises:
         StoreError: The store failed.
     """
-    left = math.inf if count is None else count
+    left, offset = math.inf if count is None else count, None
     while left > 0:
         size = int(min(SCROLL_PAGE, left))
         with store_errors(config.store, config.collection):
@@ -279,25 +275,6 @@ def records(
             )
         yield from points
         left = 0 if offset is None else left - len(points)
-
-
-def spread(client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo) -> "dict[str, models.Record]":
-    """Read points from all over a collection, by id, at most 256; with the searched vectors where it is not ours.
-
-    Vectors that `retrievers index` made follow from the texts and the recorded model.
-
-    Raises:
-        StoreError: The store failed.
-    """
-    vectors = not info.manifest and bool(info.dimension) and ([info.vector_name] if info.vector_name else True)
-    is_numbered = any(isinstance(record.id, int) for record in records(client, config, count=1))
-    whole = info.points if is_numbered else 2**128
-    starts = [part * whole // PARTS for part in range(PARTS)]
-    return {
-        str(record.id): record
-        for start in (starts if is_numbered else [str(UUID(int=start)) for start in starts])
-        for record in records(client, config, count=SPREAD, offset=start, with_vectors=vectors)
-    }
 
 
 def scroll(

@@ -239,7 +239,7 @@ def test_a_collection_that_is_gone_does_not_lose_the_run(world: Experiment, serv
     assert len(compared) > 5 and all(one["undecided"] and not one["passed"] for one in compared)
 
 
-def test_a_collection_made_elsewhere_is_known_by_texts_and_vectors_from_all_over_it(server: Changing) -> None:
+def test_a_collection_made_elsewhere_is_known_by_texts_and_vectors_of_its_first_points(server: Changing) -> None:
     vectors = np.random.default_rng(0).normal(size=(600, 5))
 
     def write(numbers: range, sign: float) -> None:
@@ -254,7 +254,7 @@ def test_a_collection_made_elsewhere_is_known_by_texts_and_vectors_from_all_over
     retriever, _ = adopt_given(store, RetrieverConfig(trust_embedding=True), None, {})
     first = facts.collection_facts(retriever)
     assert facts.collection_facts(retriever) == first
-    write(range(300, 600), -1)
+    write(range(200, 600), -1)
     changed = facts.collection_facts(retriever)
     assert first and changed and facts.differences(first, changed) == "content of 256 sampled points"
 
