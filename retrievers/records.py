@@ -177,7 +177,7 @@ class RetrievalSession:
         filtered_out: Number of candidates that the threshold removed.
         below_threshold: The best of those, at most three; they are not part of the result.
         status: `success`, `error` or `timeout`; `error` then says what happened.
-        cache: Source of query vector and result: `hit`, `miss` or `off` of the cache, for `embedding` and `result`.
+        kept: True if the result is one of an earlier search (see `QdrantRetriever`).
     """
 
     session_id: str
@@ -192,7 +192,7 @@ class RetrievalSession:
     embedding: Mapping[str, Any] = field(default_factory=dict)
     timings: StageTimings = field(default_factory=StageTimings)
     confidence: Confidence | None = None
-    cache: Mapping[str, str] = field(default_factory=dict)
+    kept: bool = False
     warnings: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
 

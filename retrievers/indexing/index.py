@@ -5,9 +5,7 @@ collection is built whole from the chunks. On a server what is new or changed is
 the manifest says `indexing`, which readers refuse; it says `complete` when the last change is in.
 """
 
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +15,6 @@ from numpy.typing import NDArray
 
 from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
-from retrievers.embedding.models import open_embedding_cache
 from retrievers.errors import CollectionNotFoundError, ConfigError, StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.pages import Corpus
@@ -102,7 +99,7 @@ def index_corpus(
         raise StoreError(f"{lost}: are these its pages? name another collection, or allow it with --replace")
     if is_embedded(client):
         check_room(client.path, config.collection, sum(len(c.indexed_text.encode()) + POINT_BYTES for c in chunks))
-    vectors |= _embed([c.indexed_text for c in chunks if c.indexed_text not in vectors], config, embeddings, progress)
+    vectors |= _embed([c.indexed_text for c in chunks if c.indexed_text not in vectors], embeddings, progress)
     manifest = {
         "embedding": {**config.embedding.identity, "dimension": len(vectors[chunks[0].indexed_text])},
         # The points that stay on a server were weighed by the recorded length.
@@ -162,22 +159,13 @@ def _stored(
     return chunks, vectors
 
 
-def _embed(
-    given: Sequence[str], config: RetrieverConfig, embeddings: Embeddings, progress: Progress
-) -> dict[str, Vector]:
-    """Return the vector of each text, embedded once; those of a hosted model are kept in the user's file of vectors."""
-    texts, model = list(dict.fromkeys(given)), config.embedding
-    cache = open_embedding_cache(os.environ, hosted=model.declared.hosted is True)
-    vectors: dict[str, Vector] = {}
-    with closing(cache) if cache else nullcontext():
-        for batch in parts(texts, EMBED_BATCH):
-            kept = cache.get(model, "search_document", batch) if cache else {}
-            missing = [text for text in batch if text not in kept]
-            fresh = dict(zip(missing, embeddings.embed_documents(missing), strict=True)) if missing else {}
-            if cache:
-                cache.put(model, "search_document", fresh)
-            vectors |= {text: np.asarray(vector, np.float32) for text, vector in (kept | fresh).items()}
-            progress("embedding", len(vectors), len(texts))
+def _embed(given: Sequence[str], embeddings: Embeddings, progress: Progress) -> dict[str, Vector]:
+    """Return the vector of each text, embedded once."""
+    texts, vectors = list(dict.fromkeys(given)), dict[str, Vector]()
+    for batch in parts(texts, EMBED_BATCH):
+        embedded = embeddings.embed_documents([*batch])
+        vectors |= {text: np.asarray(vector, np.float32) for text, vector in zip(batch, embedded, strict=True)}
+        progress("embedding", len(vectors), len(texts))
     return vectors
 
 

@@ -87,7 +87,7 @@ class Retriever(ABC):
         Args:
             queries: Questions.
             depth: Another depth than the configured one.
-            use_cache: Use kept query vectors.
+            use_cache: Use query vectors that are kept in memory.
             chunks: The `chunks` that an earlier call's candidates have, so that none is read again.
 
         Raises:

@@ -23,10 +23,8 @@ from retrievers.config.layers import build, environment, file_layer
 from retrievers.embedding.bm25 import spell_out
 from retrievers.embedding.models import (
     CheckedEmbeddings,
-    EmbeddingCache,
     checked,
     make_embeddings,
-    open_embedding_cache,
 )
 from retrievers.errors import CollectionChangedError, ConfigError, EmbeddingError
 from retrievers.net import working_time
@@ -44,8 +42,8 @@ from retrievers.store.collection import describe
 from retrievers.store.embedded import is_embedded
 from retrievers.store.opening import client_errors, expect_exact_search, open_client
 
-# Results that are kept in memory.
-RESULTS = 256
+# Results, and vectors of queries by hosted models, that are kept in memory.
+RESULTS, VECTORS = 256, 1_024
 # How often a search begins again, as the collection was written to between two of its requests.
 TRIES = 3
 
@@ -70,7 +68,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
     _terms: QueryTerms = PrivateAttr()
     _among: Any = PrivateAttr()
     _rerank: Reranker | None = PrivateAttr()
-    _vectors: EmbeddingCache | None = PrivateAttr(default=None)
+    _vectors: LRUCache[str, list[float]] = PrivateAttr(default_factory=lambda: LRUCache(VECTORS))
     _results: LRUCache[Hashable, RetrievalSession] = PrivateAttr(default_factory=lambda: LRUCache(RESULTS))
     _lock: Any = PrivateAttr(default_factory=Lock)
 
@@ -103,7 +101,6 @@ class QdrantRetriever(Retriever, BaseRetriever):
             retriever = cls._made(client, settings, model, env)
             if index is not None:
                 check_index(index, retriever.info.name, retriever.info.index)
-            retriever._vectors = open_embedding_cache(env, hosted=settings.embedding.declared.hosted is True)
         retriever._owned = True
         return retriever
 
@@ -162,7 +159,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         trusted = settings.model_copy(update={"trust_embedding": True})  # it was checked when this one was opened
         own = self.vector_store if settings.python else None
         other = type(self)._made(self.client, trusted, self._embeddings, self._env, store=own)
-        other._vectors = self._vectors
+        other._vectors, other._lock = self._vectors, self._lock
         return other
 
     @classmethod
@@ -228,8 +225,6 @@ class QdrantRetriever(Retriever, BaseRetriever):
         """Let go of the store; an embedded one can then be opened by another process."""
         if self._owned:
             self.client.close()
-            if self._vectors:
-                self._vectors.close()
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         return [_document(hit) for hit in self._session(query, True).chunks]
@@ -246,11 +241,9 @@ class QdrantRetriever(Retriever, BaseRetriever):
             kept = self._results.get(key)
         if kept is not None:
             timings = StageTimings(total_ms=(time.perf_counter() - start) * 1000)
-            cache = {"embedding": "off", "result": "hit"}
-            return replace(kept, session_id=uuid.uuid4().hex, timings=timings, cache=cache)
+            return replace(kept, session_id=uuid.uuid4().hex, timings=timings, kept=True)
         [hits] = self._found([query], settings.candidates, use_cache, few=settings.group_by is None)
         session = answered(hits, settings, self._told)
-        session = replace(session, cache={**session.cache, "result": "miss" if keeps else "off"})
         if keeps:
             with self._lock:
                 self._results[key] = session
@@ -263,7 +256,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         for query in queries:
             check_query(query)
         start, settings = working_time(), self.settings
-        vectors, cached = self._embedded(queries, self._vectors if use_cache else None)
+        vectors = self._embedded(queries, use_cache)
         if vectors and self.info.distance == "dot":  # of vectors of length 1 it is the cosine
             vectors = unit(vectors).tolist()
         encoded = [encode(vector, self._terms.of(query)) for query, vector in zip(queries, vectors, strict=True)]
@@ -293,33 +286,32 @@ class QdrantRetriever(Retriever, BaseRetriever):
             total_ms=(end - start) * share,
         )
         facts = [
-            replace(of, text=text, cache={"embedding": state}, timings=timings, retrieved_at=datetime.now(UTC))
-            for of, text, state in zip(found.facts, queries, cached, strict=True)
+            replace(of, text=text, timings=timings, retrieved_at=datetime.now(UTC))
+            for of, text in zip(found.facts, queries, strict=True)
         ]
         return replace(found, facts=facts)
 
-    def _embedded(self, queries: Sequence[str], kept: EmbeddingCache | None) -> tuple[list[list[float]], list[str]]:
-        """Embed queries, abbreviations spelt out; return their vectors, and for each `hit`, `miss` or `off`.
-
-        Args:
-            queries: Queries.
-            kept: The file of vectors that were bought before; None to use none.
+    def _embedded(self, queries: Sequence[str], use_cache: bool) -> list[list[float]]:
+        """Embed queries, abbreviations spelt out; a hosted model is asked once for each that is kept.
 
         Raises:
             EmbeddingError: The model failed, or made a vector of another length than the collection's.
         """
-        model, texts = self.settings.embedding, [spell_out(query, self.settings.abbreviations) for query in queries]
-        known = kept.get(model, "search_query", {*texts}) if kept else {}
+        settings, known = self.settings, dict[str, list[float]]()
+        texts = [spell_out(query, settings.abbreviations) for query in queries]
+        keeps = use_cache and settings.python is None and settings.embedding.declared.hosted
+        with self._lock:
+            known |= {text: self._vectors[text] for text in texts if keeps and text in self._vectors}
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         fresh = dict(zip(missing, self._embeddings.embed_queries(missing), strict=True))
-        for vector in (known | fresh).values():
+        for vector in fresh.values():
             if len(vector) != self.info.dimension:
                 holds = f"collection {self.info.name!r} holds vectors of {self.info.dimension} dimensions"
                 raise EmbeddingError(f"{holds}, but {self.embedding_label} made one of {len(vector)}")
-        if kept:
-            kept.put(model, "search_query", fresh)
-        states = ["off" if kept is None else "hit" if text in known else "miss" for text in texts]
-        return [(known | fresh)[text] for text in texts], states
+        if keeps:
+            with self._lock:
+                self._vectors.update(fresh)
+        return [(known | fresh)[text] for text in texts]
 
     @property
     def _told(self) -> dict[str, Any]:

@@ -56,7 +56,6 @@ class SearchFacts:
         text: The query.
         scale: The scale of the final scores.
         timings: Times of the stages.
-        cache: Source of the query vector (see `RetrievalSession.cache`).
         retrieved_at: Time of the search.
         no_cosine: Reason why the candidates carry no cosine; empty where they do.
         incomplete: Reason why a search to the same depth may find more; empty where it cannot.
@@ -67,7 +66,6 @@ class SearchFacts:
     text: str = ""
     scale: ScoreScale = "cosine"
     timings: StageTimings = field(default_factory=StageTimings)
-    cache: Mapping[str, str] = field(default_factory=dict)
     retrieved_at: datetime | None = None
     no_cosine: str = ""
     incomplete: str = ""

@@ -104,7 +104,6 @@ def answered(hits: Hits, settings: RetrieverConfig, told: Mapping[str, Any]) -> 
         candidates_found=len(hits),
         filtered_out=len(below),
         timings=facts.timings,
-        cache=facts.cache,
         confidence=confident,
         warnings=tuple(said),
         suggestions=(_suggestion(best_below),) if confident and not chunks else (),

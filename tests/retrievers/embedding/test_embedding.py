@@ -3,12 +3,8 @@
 import json
 import math
 import os
-import sqlite3
-import struct
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -16,7 +12,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
 from pydantic import ValidationError
@@ -26,7 +22,7 @@ from qdrant_edge import Bm25, Bm25Config
 from retrievers.config import EmbeddingConfig
 from retrievers.embedding import models, tokens
 from retrievers.embedding.bm25 import B, Bm25Encoder, K, expand, spell_out
-from retrievers.embedding.models import CheckedEmbeddings, EmbeddingCache, StaticEmbeddings
+from retrievers.embedding.models import CheckedEmbeddings, StaticEmbeddings
 from retrievers.embedding.tokens import count_tokens, token_parts, tokenizer
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
 from tests.support import cohere_server, openai_embedding_server
@@ -176,68 +172,6 @@ def test_a_missing_package_and_an_unknown_provider_are_told() -> None:
         make(model="huggingface:mini")
     with pytest.raises(ValidationError, match="expected PROVIDER:NAME of wordllama, cohere, openai, huggingface, pyth"):
         EmbeddingConfig(model="bedrock:titan")
-
-
-# Vectors on disk, bit for bit, each under its own key
-
-HOSTED, TEXT = EmbeddingConfig(model=MODELS["cohere"]), "what is a topic"
-OTHERS: list[tuple[EmbeddingConfig, models.Kind, str]] = [
-    (EmbeddingConfig(model="python:m:f"), "search_query", TEXT),
-    (EmbeddingConfig(model="cohere:embed-multilingual-v3.0"), "search_query", TEXT),
-    (EmbeddingConfig(model=MODELS["cohere"], query_prefix="q: "), "search_query", TEXT),
-    (EmbeddingConfig(model=MODELS["cohere"], base_url="http://here"), "search_query", TEXT),
-    (EmbeddingConfig(model=MODELS["cohere"], options={"truncate": "START"}), "search_query", TEXT),
-    (HOSTED, "search_document", TEXT),
-    (HOSTED, "search_query", "What is a topic"),
-    (HOSTED, "search_query", "what is a topic "),
-    (HOSTED, "search_query", "'; DROP TABLE vectors; -- \ud800"),
-]
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=40))
-def test_a_vector_comes_back_bit_for_bit_for_its_own_model_type_and_text(tmp_path: Path, vector: list[float]) -> None:
-    with closing(EmbeddingCache(tmp_path / "new" / "v.sqlite")) as cache:
-        cache.put(HOSTED, "search_query", {TEXT: vector})
-        for number, (model, kind, text) in enumerate(OTHERS):
-            cache.put(model, kind, {text: [float(number)]})
-    with closing(EmbeddingCache(tmp_path / "new" / "v.sqlite")) as again:
-        found = again.get(HOSTED, "search_query", [TEXT, "never put"])
-        assert found.keys() == {TEXT}
-        assert struct.pack(f"{len(vector)}d", *found[TEXT]) == struct.pack(f"{len(vector)}d", *vector)
-        for number, (model, kind, text) in enumerate(OTHERS):
-            assert again.get(model, kind, [text]) == {text: [float(number)]}
-    assert all(b"what is a topic" not in file.read_bytes() for file in (tmp_path / "new").iterdir())
-
-
-def test_threads_share_a_cache(tmp_path: Path) -> None:
-    vectors = [{str(number): [float(number)]} for number in range(200)]
-    with closing(EmbeddingCache(tmp_path / "v.sqlite")) as cache, ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda one: cache.put(HOSTED, "search_query", one), vectors))
-        assert list(pool.map(lambda one: cache.get(HOSTED, "search_query", one), vectors)) == vectors
-
-
-def test_a_file_of_another_kind_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "text").write_bytes(b"no database" * 100)
-    with closing(sqlite3.connect(tmp_path / "other")) as database:
-        database.execute("CREATE TABLE vectors (id INTEGER, payload BLOB)")
-    for name in ("text", "other", "."):
-        file = tmp_path / name
-        before = file.read_bytes() if file.is_file() else None
-        with pytest.raises(ConfigError, match=r"the file of kept vectors .* cannot be used"):
-            EmbeddingCache(file)
-        assert (file.read_bytes() if file.is_file() else None) == before
-
-
-def test_hosted_vectors_alone_are_kept_and_faults_pass(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    env = {"XDG_CACHE_HOME": str(tmp_path)}
-    assert models.open_embedding_cache(env, hosted=False) is None and not [*tmp_path.iterdir()]
-    opened = models.open_embedding_cache(env, hosted=True)
-    assert opened is not None and (tmp_path / "retrieval-evals" / "vectors.sqlite").is_file()
-    opened.close()
-    opened.put(HOSTED, "search_query", {TEXT: [1.0]})
-    assert opened.get(HOSTED, "search_query", [TEXT]) == {}
-    assert "the file of kept vectors failed and is passed by" in caplog.text
 
 
 # Term weights against the formula, synonyms, abbreviations, and queries that hold no term
