@@ -68,11 +68,11 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "Checked
     return checked(inner, config)
 
 
-def checked(embeddings: Embeddings, config: EmbeddingConfig) -> "CheckedEmbeddings":
-    """Embeddings with typed errors, under the configured names."""
+def checked(embeddings: Embeddings, config: EmbeddingConfig | None = None) -> "CheckedEmbeddings":
+    """Return embeddings with typed errors, under the configured name, or that of their class."""
     if isinstance(embeddings, CheckedEmbeddings):
         return embeddings
-    return CheckedEmbeddings(embeddings, config.model, config)
+    return CheckedEmbeddings(embeddings, config.model if config else type(embeddings).__name__, config)
 
 
 class CheckedEmbeddings(Embeddings):

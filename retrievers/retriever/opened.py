@@ -12,11 +12,12 @@ from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from retrievers.config import FOREIGN_SETTINGS, IndexSettings, RetrieverConfig
 from retrievers.config.layers import environment, given_settings
 from retrievers.config.settings import call_factory
+from retrievers.embedding.models import checked
 from retrievers.errors import ConfigError
 from retrievers.retriever.protocol import Retriever, closed_on_error
 from retrievers.store.checks import COSINES
 from retrievers.store.collection import read_info
-from retrievers.store.opening import open_client
+from retrievers.store.opening import expect_exact_search, open_client
 
 # Settings of a search that a collection may record: none of them names an address, a file or code.
 RECORDED = (
@@ -104,10 +105,12 @@ def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, own
     with closed_on_error(store.client if owned else None):
         if settings.names_collection:
             raise ConfigError(f"collection: python {settings.python!r} reads {store.collection_name!r}; leave it out")
-        listing = listed(store.client, settings_over(store, settings))
+        own = settings_over(store, settings)
+        listing = listed(store.client, own)
         plain = type(store).similarity_search_with_score is QdrantVectorStore.similarity_search_with_score
         if target is store and plain and store.embeddings is not None and listing.info.distance in COSINES:
-            return QdrantRetriever.over(store, settings, env, owned=owned)
+            expect_exact_search()
+            return QdrantRetriever.over(store.client, checked(store.embeddings), own, env, store=store, owned=owned)
         asked = store.as_retriever(search_kwargs={"k": settings.candidates}) if target is store else target
         return _foreign(asked, settings, env, listing, label=type(target).__name__, owned=owned)
 

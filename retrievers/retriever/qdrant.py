@@ -21,11 +21,7 @@ from pydantic import ConfigDict, PrivateAttr, SkipValidation
 from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, file_layer
 from retrievers.embedding.bm25 import spell_out
-from retrievers.embedding.models import (
-    CheckedEmbeddings,
-    checked,
-    make_embeddings,
-)
+from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
 from retrievers.errors import CollectionChangedError, ConfigError, EmbeddingError
 from retrievers.net import working_time
 from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
@@ -40,7 +36,7 @@ from retrievers.store.checks import check_collection, check_index
 from retrievers.store.chunks import ChunkTable, all_metadata, unit
 from retrievers.store.collection import describe
 from retrievers.store.embedded import is_embedded
-from retrievers.store.opening import client_errors, expect_exact_search, open_client
+from retrievers.store.opening import client_errors, open_client
 
 # Results, and vectors of queries by hosted models, that are kept in memory.
 RESULTS, VECTORS = 256, 1_024
@@ -98,56 +94,47 @@ class QdrantRetriever(Retriever, BaseRetriever):
         model = checked(embeddings, settings.embedding) if embeddings else make_embeddings(settings.embedding, env)
         client = open_client(settings.store, env)
         with closed_on_error(client):
-            retriever = cls._made(client, settings, model, env)
+            retriever = cls.over(client, model, settings, env, owned=True)
             if index is not None:
                 check_index(index, retriever.info.name, retriever.info.index)
-        retriever._owned = True
         return retriever
 
     @classmethod
     def over(
-        cls, store: QdrantVectorStore, settings: RetrieverConfig, env: Mapping[str, str], *, owned: bool = False
+        cls,
+        client: Any,
+        model: CheckedEmbeddings,
+        settings: RetrieverConfig,
+        env: Mapping[str, str],
+        *,
+        store: QdrantVectorStore | None = None,
+        owned: bool = False,
     ) -> Self:
-        """Search a `QdrantVectorStore` that exists: its client, collection, payload keys, vectors and embeddings.
+        """Search a collection of an open client, after checking that it goes with the settings.
 
         Args:
-            store: The store, with a model of meaning. Its mode is searched unless the settings name another.
-            settings: All that the store does not settle.
+            client: The client.
+            model: The model of meaning.
+            settings: Those of the search, and of the collection.
             env: Environment that holds the API key of a reranker.
-            owned: Close the store's client with the retriever.
+            store: A `QdrantVectorStore` of the caller's, by whose settings these are completed; else one is made.
+            owned: Close the client with the retriever.
 
         Raises:
             RetrievalError: Typed, with what to do.
         """
-        model: Any = store.embeddings
-        if not isinstance(model, CheckedEmbeddings):
-            model = CheckedEmbeddings(model, type(model).__name__)
-        expect_exact_search()
-        retriever = cls._made(store.client, settings, model, env, store=store)
-        retriever._owned = owned
-        return retriever
-
-    @classmethod
-    def _made(
-        cls, client: Any, settings: RetrieverConfig, model: Any, env: Mapping[str, str], *, store: Any = None
-    ) -> Self:
-        """Check the collection, and put the parts together over a store, ours if none is given."""
-        settings = settings_over(store, settings) if store else settings
         terms = QueryTerms(settings, store)
         rerank = make_reranker(settings, client, env)
         with client_errors(settings.collection):
             info = describe(client, settings)
-            if settings.python is None:  # of a store of the user's own it is no setting
+            if store is None:
                 settings = settings.model_copy(update={"vector_name": info.vector_name})
             check_collection(client, settings, model, info)
             among = compile_filters(client, settings)
         retriever = cls(settings=settings, vector_store=store or make_store(settings, client, model, terms))
         retriever._listing = Listing(client=client, config=settings, info=info)
-        retriever._embeddings = model
-        retriever._terms = terms
-        retriever._among = among
-        retriever._rerank = rerank
-        retriever._env = env
+        retriever._embeddings, retriever._terms, retriever._among = model, terms, among
+        retriever._rerank, retriever._env, retriever._owned = rerank, env, owned
         return retriever
 
     def with_settings(self, settings: RetrieverConfig) -> Self:
@@ -156,9 +143,10 @@ class QdrantRetriever(Retriever, BaseRetriever):
         Raises:
             RetrievalError: They do not fit the collection.
         """
-        trusted = settings.model_copy(update={"trust_embedding": True})  # it was checked when this one was opened
         own = self.vector_store if settings.python else None
-        other = type(self)._made(self.client, trusted, self._embeddings, self._env, store=own)
+        completed = settings_over(own, settings) if own else settings
+        trusted = completed.model_copy(update={"trust_embedding": True})  # it was checked when this one was opened
+        other = self.over(self.client, self._embeddings, trusted, self._env, store=own)
         other._vectors, other._lock = self._vectors, self._lock
         return other
 
