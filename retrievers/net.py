@@ -17,7 +17,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -235,15 +235,12 @@ def exchange(client: httpx.Client, request: httpx.Request, *, timeout_s: float, 
     """
     request.extensions["timeout"] = httpx.Timeout(timeout_s).as_dict()
     ends, content = time.perf_counter() + timeout_s, bytearray()
-    response = client.send(request, stream=True)
-    try:
+    with closing(client.send(request, stream=True)) as response:
         for part in response.iter_bytes():
             content += part
             if len(content) > most_bytes:
                 raise TooLargeError(f"an answer of more than {most_bytes:,} bytes")
             if time.perf_counter() > ends:
                 raise httpx.ReadTimeout("the answer does not end", request=request)
-    finally:
-        response.close()
     headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in ENCODED]
     return httpx.Response(response.status_code, headers=headers, content=bytes(content), request=request)

@@ -13,7 +13,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, cached_property
-from math import isfinite, nan
+from math import isnan, nan
 from threading import Thread
 from typing import Any, ClassVar, Self
 
@@ -33,6 +33,7 @@ from retrievers.store.collection import read_info
 from retrievers.store.opening import client_errors
 
 UNSCORED = "the retriever gives no scores"
+UNPAIRED = "documents or texts (pairs with a similarity are read under a threshold)"
 # Where langchain-qdrant puts the id of the point.
 POINT_KEY = "_id"
 
@@ -62,22 +63,19 @@ class ForeignRetriever(Retriever):
             asynchronous alone.
         listing: The collection it reads from, where that is known. If the settings name it, everything that is
             returned must be found in it.
-        label: Its name; that of the function or class when left out.
+        label: Its name.
         scored: It returns pairs of a document and its similarity, at most 1.
         owned: Close it and the listing's client with this retriever.
     """
 
     settings: RetrieverConfig
     target: BaseRetriever | Callable[[str], Any]
-    _listing: Listing | None = None
-    label: str = ""
+    _listing: Listing | None
+    label: str
     scored: bool = False
     owned: bool = True
     batch_size: ClassVar[int] = 1
     embedding_label: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        self.label = self.label or getattr(self.target, "__qualname__", type(self.target).__name__)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -190,20 +188,19 @@ class ForeignRetriever(Retriever):
         Raises:
             ForeignRetrieverError: It holds something else, or a chunk that the named collection does not hold.
         """
-        items = "(document, similarity of at most 1)" if self.scored else "documents or texts"
+        items = "(document, similarity of at most 1)" if self.scored else UNPAIRED
         if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
             raise ForeignRetrieverError(f"returned {_shown(answer)}; expected a list of {items}")
         pairs = list[tuple[Chunk, float]]()
         for rank, item in enumerate(answer, 1):
-            is_pair = isinstance(item, tuple) and len(item) == 2
-            document, given = item if is_pair and self.scored else (item, nan)
+            is_pair = self.scored and isinstance(item, tuple) and len(item) == 2
+            document, given = item if is_pair else (item, nan)
             document = Document(page_content=document) if isinstance(document, str) else document
-            score = _similarity(given) if self.scored else nan
+            score = _similarity(given)
             is_text = isinstance(document, Document) and str(document.page_content or "").strip()
-            if not is_text or (self.scored and not isfinite(score)):
+            if not is_text or (self.scored and isnan(score)):
                 got = f"similarity {given!r}" if is_text and is_pair else _shown(item)
-                hint = "" if self.scored or not is_pair else "; pairs are read where a threshold is set or swept"
-                raise ForeignRetrieverError(f"returned {got} at place {rank}; expected a list of {items}{hint}")
+                raise ForeignRetrieverError(f"returned {got} at place {rank}; expected a list of {items}")
             chunk = chunk_of(document, self.settings.metadata)
             pairs.append((self._identified(chunk) if self.settings.names_collection else chunk, score))
         return pairs

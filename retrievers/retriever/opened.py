@@ -176,10 +176,9 @@ def _foreign(
     scored = settings.threshold is not None
     if scored and isinstance(target, BaseRetriever):
         raise ConfigError(f"threshold {settings.threshold:g}: {name} gives no scores; leave it out")
-    if scored and not 0 <= settings.least <= 1:
-        raise ConfigError(f"threshold {settings.threshold:g}: {name} gives similarities; expected a number from 0 to 1")
     if listing is None and settings.names_collection:
         client = open_client(settings.store, env)
         with closed_on_error(client):
             listing = listed(client, settings)
-    return ForeignRetriever(settings, target, listing, label=label, scored=scored, owned=owned)
+    label = label or getattr(target, "__qualname__", type(target).__name__)
+    return ForeignRetriever(settings, target, listing, label, scored=scored, owned=owned)

@@ -1,6 +1,5 @@
 """The properties of a collection, and a proposal which payload keys hold which fields."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -123,15 +122,6 @@ def by_name(vectors: Any) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PayloadKey:
-    """A payload key as it occurs in the sample: its types with counts, and an example value."""
-
-    key: str
-    types: Mapping[str, int]
-    example: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Proposal:
     """A `metadata` setting for the collection, and the fields for which no key was found."""
 
@@ -142,15 +132,13 @@ class Proposal:
     missing: tuple[str, ...]
 
 
-def payload_keys(payloads: Sequence[Mapping[str, Any]]) -> list[PayloadKey]:
-    """Return every key of the payloads, nested ones with dots, with types and an example."""
-    types: dict[str, Counter[str]] = {}
-    examples: dict[str, str] = {}
+def values_by_key(payloads: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the values of every key of the payloads, nested ones with dots, by key in alphabetical order."""
+    values: dict[str, list[Any]] = {}
     for payload in payloads:
         for key, value in flatten(payload):
-            types.setdefault(key, Counter())[type(value).__name__] += 1
-            examples.setdefault(key, " ".join(str(value).split())[:60])
-    return [PayloadKey(key=key, types=dict(types[key]), example=examples[key]) for key in sorted(types)]
+            values.setdefault(key, []).append(value)
+    return dict(sorted(values.items()))
 
 
 def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:

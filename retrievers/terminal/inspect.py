@@ -22,7 +22,7 @@ from retrievers.records import ALIASES, Chunk
 from retrievers.retriever.opened import open_retriever
 from retrievers.store.checks import distance_fault, model_fault
 from retrievers.store.chunks import possible_keys, records, to_chunk
-from retrievers.store.collection import SAMPLE, CollectionInfo, Proposal, by_name, describe, payload_keys, propose
+from retrievers.store.collection import SAMPLE, CollectionInfo, Proposal, by_name, describe, propose, values_by_key
 from retrievers.store.opening import open_client, placed, store_errors
 
 # Words of a tiny text, and the share of the texts from which tiny ones are a fault.
@@ -72,9 +72,13 @@ class Inspection:
 
     def _of_payload(self) -> list[str]:
         """Render payload keys, and the settings that are proposed for them and for the vector."""
-        keys, proposal = payload_keys(self.payloads), self.proposal
-        width = max((len(key.key) for key in keys), default=0)
-        types = [", ".join(f"{kind} × {count}" for kind, count in key.types.items()) for key in keys]
+        values, proposal = values_by_key(self.payloads), self.proposal
+        width = max(map(len, values), default=0)
+        keys = list[str]()
+        for key, found in values.items():
+            kinds = Counter(type(value).__name__ for value in found).items()
+            counted = ", ".join(f"{kind} × {count}" for kind, count in kinds)
+            keys.append(f"  {key:<{width}}  {counted:<12}  {' '.join(str(found[0]).split())[:60]}")
         metadata: dict[str, Any] = {"text_key": proposal.text_key or "?", "nested_under": proposal.nested_under}
         metadata |= {"map": dict(proposal.map)} if proposal.map else {}
         named: dict[str, Any] = {"vector_name": self.config.vector_name} if self.config.vector_name else {}
@@ -82,7 +86,7 @@ class Inspection:
         named |= {"keyword": keyword} if keyword else {}
         return [
             "Payload keys (of some points):",
-            *(f"  {key.key:<{width}}  {kinds:<12}  {key.example}" for key, kinds in zip(keys, types, strict=True)),
+            *keys,
             "",
             "Proposed setting for your experiment file (check it against the examples above):",
             yaml.safe_dump({"retriever": named | {"metadata": metadata}}, sort_keys=False).rstrip(),

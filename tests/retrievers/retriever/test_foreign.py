@@ -39,7 +39,7 @@ def open_named(name: str, **values: Any) -> Retriever:
 
 
 def around(call: Callable[[str], Any], **values: Any) -> ForeignRetriever:
-    return ForeignRetriever(settings("plain", **values), Calling(call=call))
+    return ForeignRetriever(settings("plain", **values), Calling(call=call), None, "Calling")
 
 
 def of_function(function: Any, **values: Any) -> Retriever:
@@ -130,7 +130,7 @@ def test_a_function_that_returns_something_else_than_pairs_is_told(snapshot: Sna
             assert refusal(ForeignRetrieverError, retriever.candidates, ["q"]).partition(") ")[2] == snapshot
     with of_function(lambda query: [(DOCS[0], 0.5)]) as retriever:
         said = refusal(ForeignRetrieverError, retriever.candidates, ["q"])
-    assert said.endswith("list of documents or texts; pairs are read where a threshold is set or swept")
+    assert said.endswith("documents or texts (pairs with a similarity are read under a threshold)")
 
 
 def test_an_unusable_query_is_not_asked() -> None:

@@ -19,8 +19,7 @@ from retrievers.errors import ConfigError
 from retrievers.records import ALIASES, METADATA_FIELDS, Chunk, RetrievedChunk
 from retrievers.search.query import compile_filters
 from retrievers.store.chunks import scroll, to_chunk, to_metadata, vectors_of
-from retrievers.store.collection import OUR_OWN, SAMPLE, propose
-from retrievers.store.collection import payload_keys as keys_of
+from retrievers.store.collection import OUR_OWN, SAMPLE, propose, values_by_key
 from tests.support.collections import embedded, fill, settings
 from tests.support.command import refusal
 
@@ -344,8 +343,8 @@ def test_keys_are_counted_by_type_with_the_first_example(snapshot: SnapshotAsser
         {"text": "d", "meta": {"n": "one"}, "tags": ["a"]},
         {"text": "x" * 99, "long": "y" * 61},
     ]
-    assert keys_of(payloads) == snapshot
-    assert (keys_of([{}]), propose([{}]).text_key, propose([{}]).map) == ([], None, {})
+    assert values_by_key(payloads) == snapshot
+    assert (values_by_key([{}]), propose([{}]).text_key, propose([{}]).map) == ({}, None, {})
 
 
 @pytest.mark.parametrize(
