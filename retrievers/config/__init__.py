@@ -1,55 +1,24 @@
 """The settings of retrieval: frozen, checked in full before anything runs."""
 
-from retrievers.config.indexing import IndexSettings
-from retrievers.config.models import (
-    EmbeddingConfig,
-)
-from retrievers.config.retriever import (
-    FOREIGN_SETTINGS,
-    MAX_QUERY_CHARACTERS,
-    MAX_QUERY_WORDS,
-    Fusion,
-    MetadataConfig,
-    Mode,
-    RerankerName,
-    RetrieverConfig,
-    StoreConfig,
-    ThresholdOn,
-    ThresholdSignal,
-)
-from retrievers.config.settings import (
-    TABLE,
-    Settings,
-    VariableName,
-    address,
-    dump,
-    faults_of,
-    host,
-    page_base,
-    section,
-)
-
-__all__ = [
-    "FOREIGN_SETTINGS",
-    "MAX_QUERY_CHARACTERS",
-    "MAX_QUERY_WORDS",
-    "TABLE",
-    "EmbeddingConfig",
-    "Fusion",
-    "IndexSettings",
-    "MetadataConfig",
-    "Mode",
-    "RerankerName",
-    "RetrieverConfig",
-    "Settings",
-    "StoreConfig",
-    "ThresholdOn",
-    "ThresholdSignal",
-    "VariableName",
-    "address",
-    "dump",
-    "faults_of",
-    "host",
-    "page_base",
-    "section",
-]
+from retrievers.config.indexing import IndexSettings as IndexSettings
+from retrievers.config.models import EmbeddingConfig as EmbeddingConfig
+from retrievers.config.retriever import FOREIGN_SETTINGS as FOREIGN_SETTINGS
+from retrievers.config.retriever import MAX_QUERY_CHARACTERS as MAX_QUERY_CHARACTERS
+from retrievers.config.retriever import MAX_QUERY_WORDS as MAX_QUERY_WORDS
+from retrievers.config.retriever import Fusion as Fusion
+from retrievers.config.retriever import MetadataConfig as MetadataConfig
+from retrievers.config.retriever import Mode as Mode
+from retrievers.config.retriever import RerankerName as RerankerName
+from retrievers.config.retriever import RetrieverConfig as RetrieverConfig
+from retrievers.config.retriever import StoreConfig as StoreConfig
+from retrievers.config.retriever import ThresholdOn as ThresholdOn
+from retrievers.config.retriever import ThresholdSignal as ThresholdSignal
+from retrievers.config.settings import TABLE as TABLE
+from retrievers.config.settings import Settings as Settings
+from retrievers.config.settings import VariableName as VariableName
+from retrievers.config.settings import address as address
+from retrievers.config.settings import dump as dump
+from retrievers.config.settings import faults_of as faults_of
+from retrievers.config.settings import host as host
+from retrievers.config.settings import page_base as page_base
+from retrievers.config.settings import section as section
