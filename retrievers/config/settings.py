@@ -4,7 +4,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -125,9 +124,6 @@ def call_factory(target: str, setting: str) -> Any:
         ConfigError: It cannot be imported or called, or raises.
     """
     factory = load_factory(target, setting)
-    if needed := _required(factory):
-        expected = "expected a function that takes no argument and returns the object"
-        raise ConfigError(f"{setting} {target!r}: {expected}; this one needs {', '.join(needed)}")
     try:
         return factory()
     except (Exception, SystemExit) as error:  # the user's own code may raise anything, and leave with code 0
@@ -154,12 +150,3 @@ def load_factory(target: str, setting: str) -> Callable[[], Any]:
         raise ConfigError(f"{setting} {target!r}: expected a function or class of {name}, found none{near}")
     call: Callable[[], Any] = factory
     return call
-
-
-def _required(factory: Callable[..., Any]) -> list[str]:
-    try:
-        parameters = signature(factory).parameters.values()
-    except (TypeError, ValueError):  # a builtin may have none
-        return []
-    optional = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-    return [one.name for one in parameters if one.default is one.empty and one.kind not in optional]

@@ -80,7 +80,7 @@ def argument(read: Callable[[str], Value]) -> Callable[[str], Value]:
     return parsed
 
 
-path_argument = argument(user_path)
+path_argument = user_path
 """Parse the path of a file or folder."""
 
 
