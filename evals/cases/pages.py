@@ -14,7 +14,7 @@ from retrievers.indexing.chunking import SECTION_SEPARATOR
 from retrievers.indexing.markdown import Page, PageError, page_address, parse_page
 from retrievers.indexing.pages import html_page, page_path, read_corpus
 from retrievers.records import Chunk
-from retrievers.text.charsets import charset
+from retrievers.text.charsets import decoded_html
 
 MOST_REDIRECTS = 4
 # Seconds that the answer of a page of a site may take, and its largest size.
@@ -177,7 +177,7 @@ def _fetched(url: str, config: SourcesConfig) -> Found:
             return None
         if not answer.is_success:
             raise PageError(f"answered {answer.status_code} {answer.reason_phrase}")
-        text = answer.content.decode(charset(answer.charset_encoding), "replace")
+        text = decoded_html(answer.content, answer.charset_encoding)
         is_html = "html" in answer.headers.get("content-type", "")
         page = html_page(text, url) if is_html else parse_page(text, page_path(url), url)
         return SourcePage(page, OF_A_SITE)

@@ -4,20 +4,11 @@ import codecs
 import re
 
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+# A declaration among the bytes of an HTML page where browsers look for it.
 DECLARATION = re.compile(rb"""<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*["']?\s*([\w:.-]{1,40})""", re.I)
-# Bytes of an HTML page among which browsers look for its declaration.
 DECLARED_WITHIN = 1_024
-
-
-def charset(name: str | None) -> str:
-    """Return the codec of a character set; UTF-8 for one that is unknown, or no character set of pages."""
-    try:
-        codec = codecs.lookup(name or "utf-8").name
-        b"\xc3x".decode(codec, "replace")
-    except (LookupError, UnicodeError):  # unknown, or one of Python's codecs of bytes
-        return "utf-8"
-    # What pages call Latin-1 is read by browsers as its superset.
-    return {"iso8859-1": "cp1252", "ascii": "cp1252"}.get(codec, codec)
+# What pages call Latin-1 or ASCII is read by browsers as Windows-1252.
+SUPERSET = {"iso8859-1": "cp1252", "ascii": "cp1252"}
 
 
 def decoded(data: bytes) -> str:
@@ -26,25 +17,26 @@ def decoded(data: bytes) -> str:
     Raises:
         UnicodeDecodeError: It is not of that encoding.
     """
-    return data.decode(_marked(data) or "utf-8")
+    mark = next((mark for mark in MARKS if data.startswith(mark)), b"")
+    return data.decode(MARKS.get(mark, "utf-8"))
 
 
-def decoded_html(data: bytes) -> str:
-    """Decode a page of HTML: by its byte order mark, else by what it declares, else as UTF-8 or Windows-1252.
+def decoded_html(data: bytes, declared: str | None = None) -> str:
+    """Decode a page: as a file, or else as the server or the page declares, or as Windows-1252.
 
     Bytes that are none of the declared character set become U+FFFD, as in browsers.
+
+    Args:
+        data: The page.
+        declared: The character set that a server named, if any.
     """
-    if mark := _marked(data):
-        return data.decode(mark, "replace")
-    if declared := DECLARATION.search(data[:DECLARED_WITHIN]):
-        codec = charset(declared[1].decode("ascii", "replace"))
-        # A declaration that can be read as ASCII is not in UTF-16.
-        return data.decode("utf-8" if codec.startswith("utf-16") else codec, "replace")
     try:
-        return data.decode()
+        return decoded(data)
     except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
-
-
-def _marked(data: bytes) -> str | None:
-    return next((codec for mark, codec in MARKS.items() if data.startswith(mark)), None)
+        inside = DECLARATION.search(data[:DECLARED_WITHIN])
+        name = declared or (inside[1].decode("ascii") if inside else "cp1252")
+    try:
+        codec = codecs.lookup(name).name
+        return data.decode(SUPERSET.get(codec, codec), "replace")
+    except (LookupError, UnicodeError):  # unknown, or one of Python's codecs of bytes
+        return data.decode("utf-8", "replace")

@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from retrievers.config.layers import api_key, environment
 from retrievers.errors import ConfigError, IndexingError, StoreError, nearest
 from retrievers.text import shown
-from retrievers.text.charsets import charset, decoded_html
+from retrievers.text.charsets import decoded_html
 from retrievers.text.language import Languages, differing, names
 
 KEY = "planted-key/1+2=3"
@@ -118,7 +118,9 @@ def test_html_is_read_as_browsers_read_it() -> None:
     ):
         assert decoded_html(data).endswith("<p>Größe")
     assert decoded_html('<meta charset="utf-8">ö'.encode("latin-1")).endswith("\ufffd"), "a wrong declaration shows"
-    assert [charset(name) for name in ("latin1", "nope", None)] == ["cp1252", "utf-8", "utf-8"]
+    for declared, text in (("latin1", "ö"), ("nope", "\ufffd"), ("hex", "\ufffd"), (None, "ö")):
+        assert decoded_html("ö".encode("latin-1"), declared) == text
+    assert decoded_html("ö".encode(), "latin1") == "ö", "what can be read as UTF-8 is nothing else"
 
 
 # Languages
