@@ -125,11 +125,11 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
 
 def _look(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str], model: "Maker") -> None:
     """Look at the collection; print what was seen, write the experiment that is asked for, and say what comes next."""
-    from retrievers.terminal.inspect import look, write_experiment
+    from retrievers.terminal.inspect import inspection_text, look, write_experiment
 
     seen, file = look(config, env, model), namespace.write
     if namespace.command == "inspect":
-        print_out(seen.text())
+        print_out(inspection_text(seen))
     if not file:
         return
     write_experiment(file, seen, env, model())

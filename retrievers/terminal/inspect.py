@@ -6,7 +6,7 @@ Ten checks say a fault with its remedy in a line, or nothing.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
@@ -34,81 +34,32 @@ TOLERATED = 0.3
 # How a finding begins that is neither a fault nor sound.
 UNCHECKED = "not checked"
 Maker = Callable[[], Embeddings]
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient, models
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """Findings of a look at a collection.
+    """Facts of a collection, which the checks read.
 
     Attributes:
-        config: The settings. Where they name no vector, and the collection has one alone under a name, with that name;
-            with payload keys and a sparse vector as `Reading` has them.
+        config: The settings, completed where they name none: by the payload keys that are proposed, by the only dense
+            vector, and by the only sparse vector if it is of BM25.
+        model: Makes the embedding model, or returns it.
         info: Properties of the collection.
-        payloads: Payloads of some chunks, which the checks read, too.
-        health: The names of the checks, each with the fault and its remedy, or why it was not made; empty for neither.
+        stored: Its properties in the client's terms.
+        points: Some of its points, with payloads and vectors.
+        chunks: The chunks in them.
+        proposal: The `metadata` setting that is proposed, with what the settings map.
     """
 
     config: RetrieverConfig
+    model: Maker
     info: CollectionInfo
-    payloads: Sequence[Mapping[str, Any]]
-    health: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def proposal(self) -> Proposal:
-        """The `metadata` setting that is proposed, with what the settings map."""
-        found, given = propose(self.payloads), self.config.metadata.map
-        missing = tuple(name for name in found.missing if name not in given)
-        return replace(found, map={**found.map, **given}, missing=missing)
-
-    def text(self) -> str:
-        """Render what was seen for the terminal."""
-        lines = [*_of_collection(self.info), "", *self._of_payload()]
-        if self.health:
-            lines += ["", f"Checked on {len(self.payloads):,} points:"]
-        for name, fault in self.health.items():
-            mark = "ok" if not fault else "–" if fault.startswith(UNCHECKED) else "FAULT"
-            lines.append(f"  {mark:<6}{name}{fault and ': '}{fault}")
-        return "\n".join(lines)
-
-    def _of_payload(self) -> list[str]:
-        """Render payload keys, and the settings that are proposed for them and for the vector."""
-        values, proposal = values_by_key(self.payloads), self.proposal
-        width = max(map(len, values), default=0)
-        keys = list[str]()
-        for key, found in values.items():
-            kinds = Counter(type(value).__name__ for value in found).items()
-            counted = ", ".join(f"{kind} × {count}" for kind, count in kinds)
-            keys.append(f"  {key:<{width}}  {counted:<12}  {' '.join(str(found[0]).split())[:60]}")
-        metadata: dict[str, Any] = {"text_key": proposal.text_key or "?", "nested_under": proposal.nested_under}
-        metadata |= {"map": dict(proposal.map)} if proposal.map else {}
-        named: dict[str, Any] = {"vector_name": self.config.vector_name} if self.config.vector_name else {}
-        keyword = self.config.keyword.model_dump(include={"vector_name"}, exclude_defaults=True)
-        named |= {"keyword": keyword} if keyword else {}
-        return [
-            "Payload keys (of some points):",
-            *keys,
-            "",
-            "Proposed setting for your experiment file (check it against the examples above):",
-            yaml.safe_dump({"retriever": named | {"metadata": metadata}}, sort_keys=False).rstrip(),
-            "",
-            f"Found under their own names: {', '.join(proposal.same_name) or 'none'}",
-            f"Not found: {', '.join(proposal.missing) or 'none'}",
-        ]
-
-
-def _of_collection(info: CollectionInfo) -> list[str]:
-    """Render a collection: size, vectors, recorded model and settings of indexing."""
-    recorded = info.manifest.get("embedding")
-    vectors = ", ".join(f"{name or '(unnamed)'}: {size}" for name, size in info.vectors.items())
-    return [
-        f"Collection   {info.name}",
-        f"Points       {info.points:,}",
-        f"Vectors      {vectors}; distance {info.distance}",
-        f"Sparse       {', '.join(info.sparse_vectors) or 'none'}",
-        f"Embedded by  {'{provider}:{model}'.format(**recorded) if recorded else 'none recorded'}",
-        f"Index        {', '.join(f'{k} {str(v).lower()}' for k, v in info.index.items()) or 'none recorded'}",
-        f"State        {info.manifest.get('state', 'not made by retrievers index')}",
-    ]
+    stored: "models.CollectionInfo"
+    points: "Sequence[models.Record | models.ScoredPoint]"
+    chunks: Sequence[Chunk]
+    proposal: Proposal
 
 
 def look(config: RetrieverConfig, env: Mapping[str, str], model: Maker) -> Inspection:
@@ -124,9 +75,34 @@ def look(config: RetrieverConfig, env: Mapping[str, str], model: Maker) -> Inspe
     """
     with closing(open_client(config.store, env)) as client:
         info = describe(client, config)
-        reading = read(client, config.model_copy(update={"vector_name": info.vector_name}), model, info)
-    payloads = [point.payload or {} for point in reading.points]
-    return Inspection(config=reading.config, info=info, payloads=payloads, health=audit(reading))
+        with store_errors(config.store, info.name):
+            stored = client.get_collection(info.name)
+            points = _points(client, config, info)
+    proposal, metadata = propose([point.payload or {} for point in points]), config.metadata
+    missing = tuple(name for name in proposal.missing if name not in metadata.map)
+    proposal = replace(proposal, map={**proposal.map, **metadata.map}, missing=missing)
+    if proposal.text_key and metadata.model_fields_set <= {"required", "map"}:
+        keys = {"text_key": proposal.text_key, "nested_under": proposal.nested_under, "map": proposal.map}
+        metadata = metadata.model_copy(update=keys)
+    config = config.model_copy(update={"vector_name": info.vector_name, "metadata": metadata})
+    chunks = [to_chunk(point.id, point.payload, metadata) for point in points]
+    if name := _only_terms(config, info, [by_name(point.vector) for point in points], chunks):
+        config = config.model_copy(update={"keyword": config.keyword.model_copy(update={"vector_name": name})})
+    return Inspection(
+        config=config, model=model, info=info, stored=stored, points=points, chunks=chunks, proposal=proposal
+    )
+
+
+def _points(
+    client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo
+) -> "Sequence[models.Record | models.ScoredPoint]":
+    """Read points: drawn by chance where a server can, as the first are often of a few pages."""
+    from qdrant_client import models
+
+    if config.store.url and info.points > SAMPLE:
+        drawn = models.SampleQuery(sample=models.Sample.RANDOM)
+        return client.query_points(info.name, query=drawn, limit=SAMPLE, with_payload=True, with_vectors=True).points
+    return [*records(client, config, count=SAMPLE, with_vectors=True)]
 
 
 def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str], embeddings: Embeddings) -> None:
@@ -146,7 +122,8 @@ def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str], embed
     keyword = config.keyword.vector_name
     has_terms = keyword in seen.info.sparse_vectors and keyword not in seen.info.without_idf
     if has_terms and "mode" not in config.model_fields_set:
-        changes |= {"mode": "hybrid"}
+        # Weighted sums are of scores from 0 to 1.
+        changes |= {"mode": "hybrid"} | ({"fusion": "rrf"} if seen.info.distance != "cosine" else {})
     open_retriever(config.model_copy(update=changes), env=env, embeddings=embeddings).close()
     changes["store"] = placed(config.store, file)
     retriever = config.model_copy(update=changes).model_dump(mode="json", exclude_defaults=True)
@@ -158,67 +135,67 @@ def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str], embed
         raise ConfigError(f"{file}: cannot be written ({error.strerror}); name another file with --write") from error
 
 
-if TYPE_CHECKING:
-    from qdrant_client import QdrantClient, models
+# As text
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """Facts of a collection that the checks read.
+def inspection_text(seen: Inspection) -> str:
+    """Render a collection for the terminal: what it is made of, the settings that are proposed, and its faults."""
+    info, proposal = seen.info, seen.proposal
+    recorded = info.manifest.get("embedding")
+    vectors = ", ".join(f"{name or '(unnamed)'}: {size}" for name, size in info.vectors.items())
+    values = values_by_key([point.payload or {} for point in seen.points])
+    width = max(map(len, values), default=0)
+    keys = list[str]()
+    for key, of_key in values.items():
+        kinds = Counter(type(value).__name__ for value in of_key).items()
+        counted = ", ".join(f"{kind} × {count}" for kind, count in kinds)
+        keys.append(f"  {key:<{width}}  {counted:<12}  {' '.join(str(of_key[0]).split())[:60]}")
+    lines = [
+        f"Collection   {info.name}",
+        f"Points       {info.points:,}",
+        f"Vectors      {vectors}; distance {info.distance}",
+        f"Sparse       {', '.join(info.sparse_vectors) or 'none'}",
+        f"Embedded by  {'{provider}:{model}'.format(**recorded) if recorded else 'none recorded'}",
+        f"Index        {', '.join(f'{k} {str(v).lower()}' for k, v in info.index.items()) or 'none recorded'}",
+        f"State        {info.manifest.get('state', 'not made by retrievers index')}",
+        "",
+        "Payload keys (of some points):",
+        *keys,
+        "",
+        "Proposed setting for your experiment file (check it against the examples above):",
+        yaml.safe_dump({"retriever": _proposed(seen)}, sort_keys=False).rstrip(),
+        "",
+        f"Found under their own names: {', '.join(proposal.same_name) or 'none'}",
+        f"Not found: {', '.join(proposal.missing) or 'none'}",
+        "",
+        f"Checked on {len(seen.points):,} points:",
+    ]
+    for name, fault in audit(seen).items():
+        mark = "ok" if not fault else "–" if fault.startswith(UNCHECKED) else "FAULT"
+        lines.append(f"  {mark:<6}{name}{fault and ': '}{fault}")
+    return "\n".join(lines)
 
-    Attributes:
-        config: Settings of the retriever that is to search it, completed by what is proposed: the payload keys, and
-            the only sparse vector if it is of BM25, each where the settings name none.
-        model: Makes the embedding model, or returns it.
-        info: Its properties.
-        stored: Its properties in the client's terms.
-        points: Some of them, with payloads and vectors.
-        chunks: The chunks in them.
-    """
 
-    config: RetrieverConfig
-    model: Maker
-    info: CollectionInfo
-    stored: "models.CollectionInfo"
-    points: "Sequence[models.Record | models.ScoredPoint]"
-    chunks: Sequence[Chunk]
+def _proposed(seen: Inspection) -> dict[str, Any]:
+    """Return the settings that are proposed for the vectors and the payload."""
+    config, proposal = seen.config, seen.proposal
+    keyword = config.keyword.model_dump(include={"vector_name"}, exclude_defaults=True)
+    metadata: dict[str, Any] = {"text_key": proposal.text_key or "?", "nested_under": proposal.nested_under}
+    metadata |= {"map": dict(proposal.map)} if proposal.map else {}
+    named = {"vector_name": config.vector_name, "keyword": keyword, "metadata": metadata}
+    return {name: value for name, value in named.items() if value}
 
 
-def audit(reading: Reading) -> dict[str, str]:
+# The audit
+
+
+def audit(seen: Inspection) -> dict[str, str]:
     """Return the faults of a collection by the name of the check, empty for none, or that it was not checked."""
-    if not reading.points:
-        return {"points": f"collection {reading.info.name!r} holds none; python -m retrievers index DIR"}
-    fault = distance_fault(reading.info, reading.points)
+    if not seen.points:
+        return {"points": f"collection {seen.info.name!r} holds none; python -m retrievers index DIR"}
+    fault = distance_fault(seen.info, seen.points)
     unsearched = {"distance": f"it {fault}"} if fault else {}
-    return unsearched | {name: check(reading) for name, check in CHECKS.items()}
-
-
-def read(client: "QdrantClient", config: RetrieverConfig, model: Maker, info: CollectionInfo) -> Reading:
-    """Read points of a collection: drawn by chance where a server can, as the first are often of a few pages.
-
-    Raises:
-        StoreError: The store failed.
-    """
-    from qdrant_client import models
-
-    points: Sequence[models.Record | models.ScoredPoint]
-    with store_errors(config.store, info.name):
-        stored = client.get_collection(info.name)
-        if config.store.url and info.points > SAMPLE:
-            drawn = models.SampleQuery(sample=models.Sample.RANDOM)
-            answer = client.query_points(info.name, query=drawn, limit=SAMPLE, with_payload=True, with_vectors=True)
-            points = answer.points
-        else:
-            points = [*records(client, config, count=SAMPLE, with_vectors=True)]
-    proposal = propose([point.payload or {} for point in points])
-    if proposal.text_key and config.metadata.model_fields_set <= {"required", "map"}:
-        proposed = {"text_key": proposal.text_key, "nested_under": proposal.nested_under}
-        mapped = proposed | {"map": {**proposal.map, **config.metadata.map}}
-        config = config.model_copy(update={"metadata": config.metadata.model_copy(update=mapped)})
-    chunks = [to_chunk(point.id, point.payload, config.metadata) for point in points]
-    if name := _only_terms(config, info, [by_name(point.vector) for point in points], chunks):
-        config = config.model_copy(update={"keyword": config.keyword.model_copy(update={"vector_name": name})})
-    return Reading(config=config, model=model, info=info, stored=stored, points=points, chunks=chunks)
+    return unsearched | {name: check(seen) for name, check in CHECKS.items()}
 
 
 def _only_terms(
@@ -242,46 +219,46 @@ def _only_terms(
     return name if keyword.scale != "bm25" or 2 * shared > either else ""
 
 
-def _same_model(read: Reading) -> str:
+def _same_model(seen: Inspection) -> str:
     """Say that the collection holds vectors of another model than the configured one."""
-    config = read.config
+    config = seen.config
     try:
-        fault = model_fault(config, read.info, read.model, read.points)
+        fault = model_fault(config, seen.info, seen.model, seen.points)
     except RetrievalError as error:
         return f"no text could be embedded again, so that it is not known: {error}"
-    if fault and "embedding" not in config.model_fields_set and "embedding" not in read.info.manifest:
+    if fault and "embedding" not in config.model_fields_set and "embedding" not in seen.info.manifest:
         return f"{UNCHECKED}: not the packaged model embedded it; name which (--embedding.model PROVIDER:NAME)"
     return fault and f"it {fault}"
 
 
-def _without_bm25(read: Reading) -> str:
+def _without_bm25(seen: Inspection) -> str:
     """Say that there is no sparse vector of BM25 to be checked."""
-    keyword, sparse = read.config.keyword, read.info.sparse_vectors
+    keyword, sparse = seen.config.keyword, seen.info.sparse_vectors
     if keyword.scale == "bm25" and keyword.vector_name in sparse:
         return ""
     has = f"; name keyword.vector_name and keyword.encoder, of {', '.join(map(repr, sparse))}" if sparse else ""
     return f"{UNCHECKED}: there is no sparse vector of BM25 named {keyword.vector_name!r}{has}"
 
 
-def _idf(read: Reading) -> str:
+def _idf(seen: Inspection) -> str:
     """Say that the terms of BM25 are not weighed by how rare they are."""
-    if missing := _without_bm25(read):
+    if missing := _without_bm25(seen):
         return missing
-    name = read.config.keyword.vector_name
-    lacks = name in read.info.without_idf
+    name = seen.config.keyword.vector_name
+    lacks = name in seen.info.without_idf
     return f"sparse vector {name!r} has no IDF modifier; set it by client.update_collection" if lacks else ""
 
 
-def _average_length(read: Reading) -> str:
+def _average_length(seen: Inspection) -> str:
     """Say that BM25 weights were made for texts of another average length.
 
     A weight v of a term that stands once gives the average A in use: v = (k + 1) / (1 + k · (1 − b + b · length / A)).
     """
-    if missing := _without_bm25(read):
+    if missing := _without_bm25(seen):
         return missing
-    encoder = Bm25Encoder(read.config.keyword.language)
-    lengths = [encoder.length(chunk.indexed_text) for chunk in read.chunks]
-    terms = [by_name(point.vector).get(read.config.keyword.vector_name) for point in read.points]
+    encoder = Bm25Encoder(seen.config.keyword.language)
+    lengths = [encoder.length(chunk.indexed_text) for chunk in seen.chunks]
+    terms = [by_name(point.vector).get(seen.config.keyword.vector_name) for point in seen.points]
     smallest = [min(getattr(vector, "values", ()), default=0.0) for vector in terms]
     parts = [(n, (K + 1) / v - 1 - K * (1 - B)) for n, v in zip(lengths, smallest, strict=True) if n and v > 0]
     # Short of 0 by rounding, or weights of another kind than BM25: no average gives them.
@@ -292,77 +269,77 @@ def _average_length(read: Reading) -> str:
     return f"weights were made for {assumed:.0f} terms a chunk, chunks have {actual:.0f}; make them with that avg_len"
 
 
-def _optimiser(read: Reading) -> str:
+def _optimiser(seen: Inspection) -> str:
     """Say that the optimiser failed, is at work, or waits."""
-    optimiser = read.stored.optimizer_status
+    optimiser = seen.stored.optimizer_status
     words = "" if isinstance(optimiser, str) else getattr(optimiser, "error", "no reason given")
     return {
         "red": f"it failed ({words}); see the log of the server, and free its disk or memory",
         "yellow": "it is at work, so that recall and latency change; measure when the status is green",
         "grey": "it waits for the next write, and the index lacks what was written last; write a point again",
-    }.get("red" if words else read.stored.status, "")
+    }.get("red" if words else seen.stored.status, "")
 
 
-def _hnsw(read: Reading) -> str:
+def _hnsw(seen: Inspection) -> str:
     """Say that a collection large enough for an index has none."""
-    kilobytes = read.info.points * read.info.dimension * 4 / 1024
-    config = read.stored.config
+    kilobytes = seen.info.points * seen.info.dimension * 4 / 1024
+    config = seen.stored.config
     is_off = 0 in (config.hnsw_config.m, config.optimizer_config.indexing_threshold)
-    if kilobytes <= UNINDEXED_KB or not read.config.store.url or not is_off:
+    if kilobytes <= UNINDEXED_KB or not seen.config.store.url or not is_off:
         return ""
     remedy = "raise what is 0 of hnsw_config.m and indexing_threshold"
     return f"no index of {kilobytes:,.0f} KB of vectors, so that every search reads them all; {remedy}"
 
 
-def _quantisation(read: Reading) -> str:
+def _quantisation(seen: Inspection) -> str:
     """Say that quantised scores are not rescored."""
-    vectors = read.stored.config.params.vectors
-    vector: Any = vectors.get(read.config.vector_name) if isinstance(vectors, dict) else vectors
-    settings = getattr(vector, "quantization_config", None) or read.stored.config.quantization_config
+    vectors = seen.stored.config.params.vectors
+    vector: Any = vectors.get(seen.config.vector_name) if isinstance(vectors, dict) else vectors
+    settings = getattr(vector, "quantization_config", None) or seen.stored.config.quantization_config
     kind = next(iter(settings.model_dump(exclude_none=True)), "unknown") if settings else ""
-    rescored = (read.config.search_params or {}).get("quantization", {}).get("rescore")
+    rescored = (seen.config.search_params or {}).get("quantization", {}).get("rescore")
     # The server rescores binary ones by itself: their scores order nothing.
     if not kind or rescored or (kind in ("binary", "turbo") and rescored is None):
         return ""
     return f"{kind} scores are not rescored; set search_params: {{quantization: {{rescore: true, oversampling: 2}}}}"
 
 
-def _empty(read: Reading) -> str:
+def _empty(seen: Inspection) -> str:
     """Say that chunks have no text."""
-    empty = sum(not chunk.text.strip() for chunk in read.chunks)
-    key = read.config.metadata.text_key
-    return f"{empty} of {len(read.chunks)} chunks have no text under {key!r}; set metadata.text_key" if empty else ""
+    empty = sum(not chunk.text.strip() for chunk in seen.chunks)
+    key = seen.config.metadata.text_key
+    return f"{empty} of {len(seen.chunks)} chunks have no text under {key!r}; set metadata.text_key" if empty else ""
 
 
-def _tiny(read: Reading) -> str:
+def _tiny(seen: Inspection) -> str:
     """Say that many chunks hold a few words, which are near to many queries and answer none."""
-    tiny = [chunk.text for chunk in read.chunks if 0 < len(chunk.text.split()) < TINY_WORDS]
-    if len(tiny) <= MANY_TINY * len(read.chunks):
+    tiny = [chunk.text for chunk in seen.chunks if 0 < len(chunk.text.split()) < TINY_WORDS]
+    if len(tiny) <= MANY_TINY * len(seen.chunks):
         return ""
-    message = f"{len(tiny)} of {len(read.chunks)} chunks have fewer than {TINY_WORDS} words, such as {tiny[0][:40]!r}"
+    message = f"{len(tiny)} of {len(seen.chunks)} chunks have fewer than {TINY_WORDS} words, such as {tiny[0][:40]!r}"
     return f"{message}; join them to their neighbours (index.merge_small)"
 
 
-def _duplicates(read: Reading) -> str:
+def _duplicates(seen: Inspection) -> str:
     """Say that texts are stored more than once, and take the places of others in a result."""
-    counts = Counter(text for chunk in read.chunks if (text := " ".join(chunk.text.split())))
+    counts = Counter(text for chunk in seen.chunks if (text := " ".join(chunk.text.split())))
     again = counts.total() - len(counts)
     often = "".join(f"{text[:50]!r} ({count} times)" for text, count in counts.most_common(1))
-    return f"{again} of {len(read.chunks)} texts repeat another, such as {often}; keep one of each" if again else ""
+    return f"{again} of {len(seen.chunks)} texts repeat another, such as {often}; keep one of each" if again else ""
 
 
-def _filter_index(read: Reading) -> str:
+def _filter_index(seen: Inspection) -> str:
     """Say that a field which the settings filter or group by has no payload index."""
-    filters, group_by = read.config.filters, read.config.group_by
+    filters, group_by = seen.config.filters, seen.config.group_by
     tree = to_filter(filters) if filters and not is_qdrants(filters) else None
     used = {*(condition.key for condition in (conditions(tree) if tree else ())), *filter(None, [group_by])}
-    keys = {name: possible_keys(name, read.config.metadata) for name in used}
-    lacking = {name: each[0] for name, each in keys.items() if read.info.indexed.keys().isdisjoint(each)}
+    keys = {name: possible_keys(name, seen.config.metadata) for name in used}
+    lacking = {name: own[0] for name, own in keys.items() if seen.info.indexed.keys().isdisjoint(own)}
     bare = ", ".join(sorted({name if "." in name else key for name, key in lacking.items()}))
-    return f"none on {bare}, so that every payload is read; make one" if bare and read.config.store.url else ""
+    return f"none on {bare}, so that every payload is read; make one" if bare and seen.config.store.url else ""
 
 
-CHECKS: Mapping[str, Callable[[Reading], str]] = {
+CHECKS: Mapping[str, Callable[[Inspection], str]] = {
     "embedding model": _same_model,
     "IDF of BM25": _idf,
     "average length of BM25": _average_length,
