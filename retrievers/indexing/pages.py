@@ -232,8 +232,8 @@ BREAKING = frozenset(
     {*HEADINGS, "p", "li", "ul", "ol", "pre", "div", "section", "article", "table", "tr", "br", "dt", "dd"}
     | {"body", "main", "aside", "blockquote", "figure", "figcaption", "hr", "dl", "form", "header", "footer", "nav"}
 )
-# A line of text as a browser breaks it in a wide window: text, level (1 to 6 for a heading, else 0), True in `main`.
-Line = tuple[str, int, bool]
+# A line of text as a browser breaks it in a wide window, and its level: 1 to 6 for a heading, else 0.
+Line = tuple[str, int]
 
 
 def html_page(html: str, source_url: str) -> Page:
@@ -245,17 +245,19 @@ def html_page(html: str, source_url: str) -> Page:
     from lxml import etree
 
     parser = etree.HTMLParser(huge_tree=True, encoding="utf-8", remove_comments=True, remove_pis=True)
-    root = etree.fromstring(html.encode("utf-8", "replace"), parser) if html.strip() else None
-    lines = [*_shown(root)] if root is not None else []
-    lines = [line for line in lines if line[2]] or lines
-    titles = [text for text, level, _ in lines if level == 1]
-    if root is not None and not titles:
-        titles = root.xpath("//title[not(ancestor::svg)]/text()")
+    # Of a comment alone there would be no root.
+    root = etree.fromstring(b"<html>" + html.encode("utf-8", "replace"), parser)
+    titles = root.xpath("/descendant::title[not(ancestor::svg)]/text()")
+    for element in [element for element in root.iter() if _is_skipped(element)]:
+        element.clear(keep_tail=True)
+    main = next((element for element in root.iter() if "main" in (element.tag, element.get("role"))), root)
+    lines = [*_shown(main)] or [*_shown(root)]
+    titles = [text for text, level in lines if level == 1] or titles
     return Page(
         file_path=page_path(source_url),
         source_url=source_url,
         title=next((" ".join(title.split()) for title in titles if title.strip()), ""),
-        text="\n".join(text for text, _, _ in lines),
+        text="\n".join(text for text, _ in lines),
         sections=tuple(_under_headings(lines)),
         origins=(),
     )
@@ -279,50 +281,44 @@ def page_path(source_url: str) -> str:
     return urlsplit(source_url).path.strip("/") or "index"
 
 
+def _is_skipped(element: Any) -> bool:
+    """Return True for an element that is no text of the page, such as a menu."""
+    if element.tag in ("header", "footer"):  # that of an article holds its title, that of a site its menu
+        return next(element.iterancestors("article", "main"), None) is None
+    return element.tag in SKIPPED or element.get("role") in ROLES or "hidden" in element.attrib
+
+
 def _shown(root: Any) -> Iterator[Line]:
-    """Yield the lines that a page shows."""
+    """Yield the lines that an element shows."""
     from lxml import etree
 
-    words, places = list[str](), [frozenset[str]()]
+    words, around = list[str](), list[str]()
     for event, element in etree.iterwalk(root, events=("start", "end")):
         if element.tag in BREAKING:
-            yield from _lines("".join(words), places[-1])
+            yield from _lines("".join(words), around)
             words.clear()
-        if event == "start":
-            places.append(_marks(element.tag, element.attrib, places[-1]))
-            words += [" "] if element.tag in ("td", "th") else []  # the cells of a row are one line
-        else:
-            places.pop()
+            around.append(element.tag) if event == "start" else around.pop()
+        words += [" "] if element.tag in ("td", "th") else []  # the cells of a row are one line
         text = element.text if event == "start" else element.tail
-        words += [text] if text and "skipped" not in places[-1] else []
-    yield from _lines("".join(words), places[-1])
+        words += [text] if text and (event == "start" or element is not root) else []
 
 
-def _marks(tag: str, attributes: Mapping[str, str], around: frozenset[str]) -> frozenset[str]:
-    """Return what holds for the text inside of an element: `skipped`, and the elements of a meaning that it is in."""
-    role, marks = attributes.get("role"), {tag} & {"pre", "article", "main", *HEADINGS}
-    # The header of an article holds its title, that of a site its menu.
-    frame = tag in ("header", "footer") and not around & {"article", "main"}
-    if frame or tag in SKIPPED or role in ROLES or "hidden" in attributes:
-        marks.add("skipped")
-    return around | marks | ({"main"} if role == "main" else set())
-
-
-def _lines(text: str, marks: frozenset[str]) -> Iterator[Line]:
-    level = max((int(tag[1]) for tag in HEADINGS if tag in marks), default=0)
-    for line in text.split("\n") if "pre" in marks else [" ".join(text.split())]:
+def _lines(text: str, around: Sequence[str]) -> Iterator[Line]:
+    """Yield the lines of a text between the edges of blocks; `around` are the blocks that it stands in."""
+    level = max((int(tag[1]) for tag in around if tag in HEADINGS), default=0)
+    for line in text.split("\n") if "pre" in around else [" ".join(text.split())]:
         # Docusaurus ends headings with U+200B, Sphinx with a pilcrow.
         shown = line.replace("\u200b", "").rstrip("¶ " if level else None)
         if shown:
-            yield shown, level, "main" in marks
+            yield shown, level
 
 
 def _under_headings(lines: Sequence[Line]) -> Iterator[PageSection]:
     """Yield each heading with the lines below it, up to the next heading."""
-    starts = [number for number, (_, level, _) in enumerate(lines) if level or not number]
+    starts = [number for number, (_, level) in enumerate(lines) if level or not number]
     path: list[tuple[int, str]] = []
     for start, end in pairwise([*starts, len(lines)]):
-        heading, level, _ = lines[start]
+        heading, level = lines[start]
         path = [*((n, text) for n, text in path if n < level), (level, heading)] if level else path
-        block = Block(text="\n".join(text for text, _, _ in lines[start:end]), start_line=start + 1, end_line=end)
+        block = Block(text="\n".join(text for text, _ in lines[start:end]), start_line=start + 1, end_line=end)
         yield PageSection(path=tuple(text for _, text in path), runs=((block,),))
