@@ -300,8 +300,8 @@ def _csv_rows(file: Path) -> Iterator[Row]:
 
 def _dataset_rows(source: str | Path, revision: str | None = None, split: str | None = None) -> Iterator[Row]:
     try:
-        for row in table_rows(Path(source), {"revision": revision, "subset": None, "split": split}):
-            yield row.place, row.values
+        for place, (_, cells) in table_rows(Path(source), {"revision": revision, "subset": None, "split": split}):
+            yield place, cells
     except (IndexingError, OSError) as error:
         raise DatasetError(str(error)) from error
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from retrievers.config.files import load_json
 from retrievers.errors import IndexingError, nearest
@@ -32,18 +32,9 @@ MOST_FAULTS = 50
 SAVED = ("state.json", "dataset_dict.json")
 
 
-class Row(NamedTuple):
-    """A row: its values by column, or the fault of one that cannot be read.
-
-    Attributes:
-        place: File or name of the dataset, and the number, for messages.
-        number: Line of the file on which it starts, from 1; of Parquet and of datasets the number of the row.
-    """
-
-    place: str
-    number: int
-    values: Mapping[str, Any]
-    fault: str = ""
+# The number of a row and its values by column, or the fault of one that cannot be read. The number is that of the line
+# on which it starts, from 1; of Parquet and of datasets that of the row.
+Row = tuple[int, "Mapping[str, Any] | ValueError"]
 
 
 def read_rows(source: Path, named: Mapping[str, str], hub: Mapping[str, str | None]) -> Corpus:
@@ -58,16 +49,17 @@ def read_rows(source: Path, named: Mapping[str, str], hub: Mapping[str, str | No
         IndexingError: A column is missing, an id is used twice, or rows cannot be read; each with its line.
     """
     documents, places, empty, faults = list[Page](), dict[str, str](), list[str](), list[str]()
-    columns, digest = named, hashlib.sha256()
-    for row in rows_of(source, hub):
-        if not row.fault and not places:
-            columns = choose(named, list(row.values), str(source))
+    columns, digest = dict[str, str](), hashlib.sha256()
+    for place, (number, values) in rows_of(source, hub):
         try:
-            document = _document(row, columns)
-            if (first := places.setdefault(document["id"], row.place)) != row.place:
+            if isinstance(values, ValueError):
+                raise values
+            columns = columns or choose(named, list(values), str(source))
+            document = _document(number, values, columns)
+            if (first := places.setdefault(document["id"], place)) != place:
                 raise ValueError(f"id {quoted(document['id'])} is used already at {first}")
         except ValueError as error:
-            faults.append(f"{row.place}: {error}")
+            faults.append(f"{place}: {error}")
             if len(faults) == MOST_FAULTS:
                 break
             continue
@@ -75,7 +67,7 @@ def read_rows(source: Path, named: Mapping[str, str], hub: Mapping[str, str | No
             digest.update(repr(sorted(document.items())).encode())
             documents.append(_page(document))
         else:
-            empty.append(row.place)
+            empty.append(place)
     if faults:
         raise IndexingError(f"{source}: rows cannot be indexed, nothing was changed:", faults)
     if not documents:
@@ -106,8 +98,8 @@ def table_files(source: Path) -> list[Path]:
     return sorted(file for file in named if file.suffix.lower() in READERS and file.is_file())
 
 
-def rows_of(source: Path, hub: Mapping[str, str | None]) -> Iterator[Row]:
-    """Yield the rows of a file, of a folder, or of a dataset of the hub (`hub:OWNER/NAME`), in their order.
+def rows_of(source: Path, hub: Mapping[str, str | None]) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a file, of a folder, or of a dataset of the hub (`hub:OWNER/NAME`), each after its place.
 
     Args:
         source: The dataset.
@@ -120,8 +112,8 @@ def rows_of(source: Path, hub: Mapping[str, str | None]) -> Iterator[Row]:
         read = partial(_dataset_rows, hub=hub) if _is_dataset(file) else READERS[file.suffix.lower()]
         number = 0
         try:
-            for number, values, fault in read(file):
-                yield Row(f"{file}:{number}", number, values, fault)
+            for number, values in read(file):
+                yield f"{file}:{number}", (number, values)
         except Exception as error:  # each library has its own
             said = f"{type(error).__name__}: {error}"
             raise IndexingError(f"{file}: cannot be read behind row or line {number}: {said}") from error
@@ -145,43 +137,41 @@ def choose(named: Mapping[str, str], present: Sequence[str], source: str) -> dic
     return columns
 
 
-# Readers of a file: number, values and fault of each row
-
-Read = Iterator[tuple[int, Mapping[str, Any], str]]
+# Readers
 
 
-def _json_rows(file: Path) -> Read:
+def _json_rows(file: Path) -> Iterator[Row]:
     with file.open("rb") as opened:
         for number, line in enumerate(iter(lambda: opened.readline(MOST_ROW_BYTES), b""), 1):
             if line.strip():
                 try:
                     values = load_json(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-                    fault = "" if isinstance(values, dict) else f"expected an object by columns, got {quoted(values)}"
+                    no_object = ValueError(f"expected an object by columns, got {quoted(values)}")
+                    yield number, values if isinstance(values, dict) else no_object
                 except ValueError as error:  # not UTF-8 is one too
-                    values, fault = {}, str(error)
-                yield number, values, fault
+                    yield number, error
 
 
-def _csv_rows(file: Path, delimiter: str = ",") -> Read:
+def _csv_rows(file: Path, delimiter: str = ",") -> Iterator[Row]:
     csv.field_size_limit(MOST_ROW_BYTES)
     with file.open(encoding="utf-8-sig", newline="") as opened:
         reader = csv.DictReader(opened, delimiter=delimiter, strict=True)
         for values in reader:
             if None in values or None in values.values():  # fields that are too many, or are missing
-                yield reader.line_num, values, f"expected {len(reader.fieldnames or ())} fields, as in the header"
+                yield reader.line_num, ValueError(f"expected {len(reader.fieldnames or ())} fields, as in the header")
             else:
                 line_breaks = sum(value.count("\n") for value in values.values())
-                yield reader.line_num - line_breaks, values, ""
+                yield reader.line_num - line_breaks, values
 
 
-def _parquet_rows(file: Path) -> Read:
+def _parquet_rows(file: Path) -> Iterator[Row]:
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(file) as table:
         yield from _numbered(table.iter_batches(batch_size=BATCH))
 
 
-def _dataset_rows(source: Path, hub: Mapping[str, str | None]) -> Read:
+def _dataset_rows(source: Path, hub: Mapping[str, str | None]) -> Iterator[Row]:
     # It would tell of its use, and count the download.
     quiet = {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1", "HF_UPDATE_DOWNLOAD_COUNTS": "0"}
     os.environ.update(quiet | os.environ)
@@ -198,16 +188,15 @@ def _dataset_rows(source: Path, hub: Mapping[str, str | None]) -> Read:
     yield from _numbered(rows.with_format("arrow").iter(BATCH))
 
 
-def _numbered(tables: Iterator[Any]) -> Read:
-    rows = (row for table in tables for row in table.to_pylist())
-    return ((number, values, "") for number, values in enumerate(rows, 1))
+def _numbered(tables: Iterator[Any]) -> Iterator[Row]:
+    return enumerate((row for table in tables for row in table.to_pylist()), 1)
 
 
 def _is_dataset(source: Path) -> bool:
     return str(source).startswith(HUB) or any((source / name).is_file() for name in SAVED)
 
 
-READERS: Mapping[str, Callable[[Path], Read]] = {
+READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
     ".jsonl": _json_rows,
     ".ndjson": _json_rows,
     ".csv": _csv_rows,
@@ -219,23 +208,21 @@ READERS: Mapping[str, Callable[[Path], Read]] = {
 # Documents
 
 
-def _document(row: Row, columns: Mapping[str, str]) -> dict[str, str]:
-    """Return id, title, text and address of a row; a title without text is the text.
+def _document(number: int, row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, str]:
+    """Return id, title, text and address of a row; a title without text is the text, the number of the row its id.
 
     Raises:
-        ValueError: The row has a fault, or a value of another kind.
+        ValueError: It has a value of another kind.
     """
-    if row.fault:
-        raise ValueError(row.fault)
-    values = {part: row.values.get(column) for part, column in columns.items()}
-    number = values.pop("id", row.number)
-    if isinstance(number, bool) or not isinstance(number, str | int) or not str(number).strip():
-        raise ValueError(f"expected an id under {columns['id']!r}, got {quoted(number)}")
+    values = {part: row.get(column) for part, column in columns.items()}
+    document_id = values.pop("id", number)
+    if isinstance(document_id, bool) or not isinstance(document_id, str | int) or not str(document_id).strip():
+        raise ValueError(f"expected an id under {columns['id']!r}, got {quoted(document_id)}")
     for part, value in values.items():
         if not isinstance(value, str | None):
             raise ValueError(f"expected text under {columns[part]!r}, got {quoted(value)}")
     texts = {part: (values.get(part) or "").strip() for part in ("text", "title", "url")}
-    return {"id": str(number), **texts, "text": texts["text"] or texts["title"]}
+    return {"id": str(document_id), **texts, "text": texts["text"] or texts["title"]}
 
 
 def _page(document: Mapping[str, str]) -> Page:

@@ -212,8 +212,8 @@ BEIR: list[Any] = [
 ]
 
 
-def read(source: Path) -> list[tuple[int, dict[str, Any]]]:
-    return [(row.number, dict(row.values)) for row in rows_of(source, NO_HUB)]
+def read(source: Path) -> list[tuple[int, Any]]:
+    return [row for _, row in rows_of(source, NO_HUB)]
 
 
 def corpus(folder: Path, rows: Sequence[Any], **columns: str) -> Corpus:
