@@ -1,6 +1,5 @@
-"""A dataset as a corpus: rows of JSON Lines, CSV, Parquet and Hugging Face datasets, each a document."""
+"""A dataset as a corpus: rows of JSON Lines, Parquet and Hugging Face datasets, each a document."""
 
-import csv
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -152,18 +151,6 @@ def _json_rows(file: Path) -> Iterator[Row]:
                     yield number, error
 
 
-def _csv_rows(file: Path, delimiter: str = ",") -> Iterator[Row]:
-    csv.field_size_limit(MOST_ROW_BYTES)
-    with file.open(encoding="utf-8-sig", newline="") as opened:
-        reader = csv.DictReader(opened, delimiter=delimiter, strict=True)
-        for values in reader:
-            if None in values or None in values.values():  # fields that are too many, or are missing
-                yield reader.line_num, ValueError(f"expected {len(reader.fieldnames or ())} fields, as in the header")
-            else:
-                line_breaks = sum(value.count("\n") for value in values.values())
-                yield reader.line_num - line_breaks, values
-
-
 def _parquet_rows(file: Path) -> Iterator[Row]:
     import pyarrow.parquet
 
@@ -199,8 +186,6 @@ def _is_dataset(source: Path) -> bool:
 READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
     ".jsonl": _json_rows,
     ".ndjson": _json_rows,
-    ".csv": _csv_rows,
-    ".tsv": partial(_csv_rows, delimiter="\t"),
     ".parquet": _parquet_rows,
 }
 

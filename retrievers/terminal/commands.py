@@ -176,7 +176,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _add_sources(index: argparse.ArgumentParser) -> None:
-    dataset = "a dataset: .jsonl, .csv, .tsv, .parquet, a folder (BEIR's too), a saved one, or hub:OWNER/NAME"
+    dataset = "a dataset: .jsonl, .parquet, a folder (BEIR's too), a saved one, or hub:OWNER/NAME"
     about = f"folder of .md, .mdx, .html, .txt and .pdf files; or {dataset}"
     index.add_argument("folder", type=path_argument, metavar="SOURCE", help=about)
     rows = index.add_argument_group("of a dataset")

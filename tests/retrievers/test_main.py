@@ -93,12 +93,12 @@ OTHERS = {
     "inspect a missing store": ["inspect"],
     "search with one's own": ["search", "forward kinematics of an arm", *PLAIN, "--top-k", "2"],
     "inspect one's own": ["inspect", *PLAIN],
-    "index by a missing column": ["index", "c.csv", "--text-column", "bdy"],
+    "index by a missing column": ["index", "c.jsonl", "--text-column", "bdy"],
     "index a moving dataset": ["index", "hub:some/data"],
     "index nothing": ["index", "nowhere"],
     "index broken pages alone": ["index", "broken", "--skip-broken"],
     "index a picture": ["index", "image.png"],
-    "index over a file": ["index", "c.csv", "--write", "c.csv"],
+    "index over a file": ["index", "c.jsonl", "--write", "c.jsonl"],
 }
 
 
@@ -122,9 +122,9 @@ def test_the_screen_of_a_search(
 def test_the_screen_of_a_command(
     arguments: list[str], tmp_path: Path, capsys: Captured, snapshot: SnapshotAssertion
 ) -> None:
-    made = write_pages(tmp_path, {"c.csv": "id,body\n1,x\n", "pages/a.md": "A.", "broken/b.md": "", "image.png": ""})
+    made = write_pages(tmp_path, {"c.jsonl": '{"body": "x"}', "pages/a.md": "A.", "broken/b.md": "", "image.png": ""})
     assert screen(arguments, capsys) == snapshot
-    assert sorted(entry.name for entry in made.iterdir()) == ["broken", "c.csv", "image.png", "pages"]
+    assert sorted(entry.name for entry in made.iterdir()) == ["broken", "c.jsonl", "image.png", "pages"]
 
 
 # The package

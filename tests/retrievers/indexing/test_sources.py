@@ -229,17 +229,14 @@ def cut(rows: Corpus, **named: Any) -> list[Chunk]:
 def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
     lines = "\ufeff" + "\n\n".join(json.dumps(row, ensure_ascii=False) for row in ROWS)
     (tmp_path / "a.jsonl").write_text(lines, encoding="utf-8")
-    (tmp_path / "a.csv").write_bytes(b'\xef\xbb\xbf_id,text\r\n1,Gr\xc3\xb6\xc3\x9fe\r\n2,"two\nlines"\r\n\r\n3,\r\n')
-    (tmp_path / "a.tsv").write_text('_id\ttext\n1\tGröße\n2\t"two\nlines"\n\n3\t""\n', encoding="utf-8")
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a[1].parquet")
     Dataset.from_list(ROWS).save_to_disk(str(tmp_path / "saved"))
     assert read(tmp_path / "a.jsonl") == list(zip([1, 3, 5], ROWS, strict=True))
-    assert read(tmp_path / "a.csv") == read(tmp_path / "a.tsv") == list(zip([2, 3, 6], ROWS, strict=True))
     assert read(tmp_path / "a[1].parquet") == read(tmp_path / "saved") == list(zip([1, 2, 3], ROWS, strict=True))
 
 
 def test_a_folder_is_read_in_the_order_of_its_files_and_beirs_corpus_alone(tmp_path: Path) -> None:
-    write_pages(tmp_path, {"b.jsonl": '{"text": "b"}', "a/x.csv": "text\na\n", "_c.jsonl": "{}", "image.png": ""})
+    write_pages(tmp_path, {"b.jsonl": '{"text": "b"}', "a/x.jsonl": '{"text": "a"}', "_c.jsonl": "{}", "image.png": ""})
     assert [values["text"] for _, values in read(tmp_path)] == ["a", "b"]
     write_pages(tmp_path, {"corpus.jsonl": '{"text": "c"}'})
     assert [values["text"] for _, values in read(tmp_path)] == ["c"]
@@ -247,7 +244,7 @@ def test_a_folder_is_read_in_the_order_of_its_files_and_beirs_corpus_alone(tmp_p
 
 def test_a_folder_of_pages_is_no_table_nor_is_a_pipe(tmp_path: Path) -> None:
     for number, (names, table) in enumerate(
-        [("a.md b.jsonl", False), ("a.md corpus.jsonl", True), ("a.csv", True), ("a.html", False), ("", False)]
+        [("a.md b.jsonl", False), ("a.md corpus.jsonl", True), ("a.jsonl", True), ("a.csv", False), ("", False)]
     ):
         files = dict.fromkeys([".keep", *names.split()], "x")
         assert is_table(write_pages(tmp_path / str(number), files)) is table
@@ -259,10 +256,6 @@ FAULTS = {
     "no JSON.jsonl": b'{"text": "x"',
     "no object.jsonl": b'["text"]',
     "Latin.jsonl": b'{"text": "a"}\n{"text": "\xff"}',
-    "too few fields.csv": b"text,b\n1,2\n1\n",
-    "too many fields.csv": b"text\n1,2\n",
-    "open quote.csv": b'text\n"x',
-    "Latin.csv": b"text\nx\nGr\xf6\n",
     "no.parquet": b"no",
     "empty.jsonl": b"",
     "without text.jsonl": b'{"text": " "}',
