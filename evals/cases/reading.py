@@ -300,7 +300,7 @@ def _csv_rows(file: Path) -> Iterator[Row]:
 
 def _dataset_rows(source: str | Path, revision: str | None = None, split: str | None = None) -> Iterator[Row]:
     try:
-        for place, (_, cells) in table_rows(Path(source), {"revision": revision, "subset": None, "split": split}):
+        for place, (_, cells) in table_rows(Path(source), revision, split):
             yield place, cells
     except (IndexingError, OSError) as error:
         raise DatasetError(str(error)) from error

@@ -4,7 +4,6 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +35,19 @@ SAVED = ("state.json", "dataset_dict.json")
 Row = tuple[int, "Mapping[str, Any] | ValueError"]
 
 
-def read_rows(source: Path, named: Mapping[str, str], hub: Mapping[str, str | None]) -> Corpus:
+def read_rows(source: Path, named: Mapping[str, str]) -> Corpus:
     """Read the documents of a dataset.
 
     Args:
-        source: The dataset (see `rows_of`).
+        source: A file of JSON Lines or Parquet, or a folder of them.
         named: The columns of the `text`, `title`, `url` and `id` of a document, those that have no usual name.
-        hub: As for `rows_of`.
 
     Raises:
         IndexingError: A column is missing, an id is used twice, or rows cannot be read; each with its line.
     """
     documents, places, empty, faults = list[Page](), dict[str, str](), list[str](), list[str]()
     columns, digest = dict[str, str](), hashlib.sha256()
-    for place, (number, values) in rows_of(source, hub):
+    for place, (number, values) in rows_of(source):
         try:
             if isinstance(values, ValueError):
                 raise values
@@ -89,29 +87,29 @@ def is_table(source: Path) -> bool:
 
 def table_files(source: Path) -> list[Path]:
     """Return what a dataset is read from: itself, BEIR's `corpus.jsonl`, or all tables of a folder, in order."""
-    if _is_dataset(source):
-        return [source]
     if (source / BEIR).is_file():
         return [source / BEIR]
     named = [source] if source.is_file() else [file for file in source.rglob("*") if file.name[0] not in "._"]
     return sorted(file for file in named if file.suffix.lower() in READERS and file.is_file())
 
 
-def rows_of(source: Path, hub: Mapping[str, str | None]) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a file, of a folder, or of a dataset of the hub (`hub:OWNER/NAME`), each after its place.
+def rows_of(source: Path, revision: str | None = None, split: str | None = None) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a file, of a folder, or of a Hugging Face dataset, in their order, each after its place.
 
     Args:
-        source: The dataset.
-        hub: `revision`, `subset` and `split` of a dataset of the hub or of one that was saved to disk.
+        source: The file or folder, which `Dataset.save_to_disk` may have written; or `hub:OWNER/NAME`.
+        revision: Commit of a dataset of the hub.
+        split: Split of a dataset of the hub.
 
     Raises:
         IndexingError: It cannot be read.
     """
-    for file in table_files(source):
-        read = partial(_dataset_rows, hub=hub) if _is_dataset(file) else READERS[file.suffix.lower()]
+    is_dataset = str(source).startswith(HUB) or (source / SAVED[0]).is_file()
+    for file in [source] if is_dataset else table_files(source):
         number = 0
         try:
-            for number, values in read(file):
+            rows = _dataset_rows(str(source), revision, split) if is_dataset else READERS[file.suffix.lower()](file)
+            for number, values in rows:
                 yield f"{file}:{number}", (number, values)
         except Exception as error:  # each library has its own
             said = f"{type(error).__name__}: {error}"
@@ -158,29 +156,22 @@ def _parquet_rows(file: Path) -> Iterator[Row]:
         yield from _numbered(table.iter_batches(batch_size=BATCH))
 
 
-def _dataset_rows(source: Path, hub: Mapping[str, str | None]) -> Iterator[Row]:
+def _dataset_rows(source: str, revision: str | None, split: str | None) -> Iterator[Row]:
     # It would tell of its use, and count the download.
     quiet = {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1", "HF_UPDATE_DOWNLOAD_COUNTS": "0"}
     os.environ.update(quiet | os.environ)
-    from datasets import DatasetDict, load_dataset, load_from_disk
+    from datasets import load_dataset, load_from_disk
 
-    split = hub["split"] or "train"
-    if str(source).startswith(HUB):
-        name, revision = str(source).removeprefix(HUB), hub["revision"]
-        rows = load_dataset(name, hub["subset"], revision=revision, split=split, streaming=True)
+    if source.startswith(HUB):
+        rows = load_dataset(source.removeprefix(HUB), revision=revision, split=split, streaming=True)
     else:
-        saved = load_from_disk(str(source))
-        rows = saved[split] if isinstance(saved, DatasetDict) else saved
+        rows = load_from_disk(source)
     # Nothing is decoded: a column of images may name addresses.
     yield from _numbered(rows.with_format("arrow").iter(BATCH))
 
 
 def _numbered(tables: Iterator[Any]) -> Iterator[Row]:
     return enumerate((row for table in tables for row in table.to_pylist()), 1)
-
-
-def _is_dataset(source: Path) -> bool:
-    return str(source).startswith(HUB) or any((source / name).is_file() for name in SAVED)
 
 
 READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {

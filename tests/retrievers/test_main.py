@@ -94,7 +94,6 @@ OTHERS = {
     "search with one's own": ["search", "forward kinematics of an arm", *PLAIN, "--top-k", "2"],
     "inspect one's own": ["inspect", *PLAIN],
     "index by a missing column": ["index", "c.jsonl", "--text-column", "bdy"],
-    "index a moving dataset": ["index", "hub:some/data"],
     "index nothing": ["index", "nowhere"],
     "index broken pages alone": ["index", "broken", "--skip-broken"],
     "index a picture": ["index", "image.png"],
@@ -219,17 +218,10 @@ def test_a_dataset_is_indexed_by_its_columns_and_brought_up_to_date(
     assert shown(search, capsys).startswith(" 1  1.000  3")
 
 
-def test_a_dataset_of_the_hub_is_streamed(tmp_path: Path, capsys: Captured) -> None:
-    # A folder in the hub's place: the library reads both in the same way.
-    write_pages(tmp_path / "data", {"train.jsonl": '{"id": "a", "text": "Arms."}\n{"id": "b", "text": "Wheels."}\n'})
-    streamed = ["index", f"hub:{tmp_path / 'data'}", "--revision", "main", "--collection", "h", *MODEL]
-    assert shown(streamed, capsys).startswith("2 documents, 2 chunks in collection 'h'")
-
-
 def test_a_collection_is_called_by_its_source(tmp_path: Path) -> None:
     write_pages(tmp_path, {"scifact/corpus.jsonl": ""})
     named = {"my site/Docs": "my_site", "a.b (v2)": "a_b_v2_", "/docs": "docs"}
-    for source, name in {**named, "scifact/corpus.jsonl": "scifact", "hub:BeIR/nq": "nq"}.items():
+    for source, name in {**named, "scifact/corpus.jsonl": "scifact"}.items():
         assert default_collection(Path(source)) == name
 
 

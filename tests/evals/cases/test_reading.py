@@ -200,8 +200,7 @@ def test_nothing_in_a_dataset_is_opened(tmp_path: Path) -> None:
         server.requests.clear()  # of who made it
         rows = rows_of(tmp_path / "saved.parquet", DatasetConfig(), {"query": "query"})
         assert [cells["query"] for _, cells in rows] == ["x"]
-        hub = {"revision": None, "subset": None, "split": None}
-        [(_, (_, cells))] = table_rows(tmp_path / "saved", hub)
+        [(_, (_, cells))] = table_rows(tmp_path / "saved")
         assert isinstance(cells, dict) and cells["query"] == "x"
         configs = f"configs: [{{config_name: default, data_files: '{server.url}/rows.jsonl'}}]"
         (tmp_path / "saved" / "README.md").write_text(f"---\n{configs}\n---\n")

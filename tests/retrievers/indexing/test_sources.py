@@ -203,7 +203,6 @@ def test_without_the_reader_of_pdf_its_extra_is_named(monkeypatch: pytest.Monkey
 # Datasets
 
 ROWS = [{"_id": "1", "text": "Größe"}, {"_id": "2", "text": "two\nlines"}, {"_id": "3", "text": ""}]
-NO_HUB: dict[str, str | None] = {"revision": None, "subset": None, "split": None}
 BEIR: list[Any] = [
     {"_id": "d1", "title": "Arms", "text": "An arm has seven joints. Each has an encoder.", "metadata": {}},
     {"_id": "d2", "title": "", "text": "An arm has seven joints. Each has an encoder."},
@@ -213,13 +212,13 @@ BEIR: list[Any] = [
 
 
 def read(source: Path) -> list[tuple[int, Any]]:
-    return [row for _, row in rows_of(source, NO_HUB)]
+    return [row for _, row in rows_of(source)]
 
 
 def corpus(folder: Path, rows: Sequence[Any], **columns: str) -> Corpus:
     file = folder / "corpus.jsonl"
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return read_rows(file, columns, NO_HUB)
+    return read_rows(file, columns)
 
 
 def cut(rows: Corpus, **named: Any) -> list[Chunk]:
@@ -265,7 +264,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_what_cannot_be_read_says_why_and_where(tmp_path: Path, name: str, snapshot: SnapshotAssertion) -> None:
     (tmp_path / name).write_bytes(FAULTS[name])
-    assert refusal(IndexingError, read_rows, tmp_path / name, {}, NO_HUB).replace(f"{tmp_path}/", "") == snapshot
+    assert refusal(IndexingError, read_rows, tmp_path / name, {}).replace(f"{tmp_path}/", "") == snapshot
 
 
 def test_a_saved_dataset_and_a_column_that_cannot_be_read_are_named(tmp_path: Path) -> None:
@@ -324,7 +323,7 @@ def test_every_fault_is_named_with_its_line_at_once(tmp_path: Path, snapshot: Sn
 def test_a_long_line_is_cut_in_a_few_times_its_memory(tmp_path: Path) -> None:
     text = "word " * 40_000
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}))
-    corpus = read_rows(tmp_path / "a.jsonl", {}, NO_HUB)
+    corpus = read_rows(tmp_path / "a.jsonl", {})
     settings = IndexSettings(max_tokens=256).over(corpus.defaults({"max_tokens": 256}))
     next(corpus.cut(settings))  # the tokeniser is loaded
     tracemalloc.start()
