@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from retrievers.config.files import load_json
-from retrievers.errors import IndexingError, nearest
+from retrievers.errors import IndexingError
 from retrievers.indexing.markdown import Page
 from retrievers.indexing.pages import KINDS, Corpus, text_page
 from retrievers.text.shown import quoted
@@ -35,15 +35,11 @@ SAVED = ("state.json", "dataset_dict.json")
 Row = tuple[int, "Mapping[str, Any] | ValueError"]
 
 
-def read_rows(source: Path, named: Mapping[str, str]) -> Corpus:
-    """Read the documents of a dataset.
-
-    Args:
-        source: A file of JSON Lines or Parquet, or a folder of them.
-        named: The columns of the `text`, `title`, `url` and `id` of a document, those that have no usual name.
+def read_rows(source: Path) -> Corpus:
+    """Read the documents of a dataset: a file of JSON Lines or Parquet, or a folder of them.
 
     Raises:
-        IndexingError: A column is missing, an id is used twice, or rows cannot be read; each with its line.
+        IndexingError: No column holds the text, an id is used twice, or rows cannot be read; each with its line.
     """
     documents, places, empty, faults = list[Page](), dict[str, str](), list[str](), list[str]()
     columns, digest = dict[str, str](), hashlib.sha256()
@@ -51,7 +47,7 @@ def read_rows(source: Path, named: Mapping[str, str]) -> Corpus:
         try:
             if isinstance(values, ValueError):
                 raise values
-            columns = columns or choose(named, list(values), str(source))
+            columns = columns or columns_of(list(values), str(source))
             document = _document(number, values, columns)
             if (first := places.setdefault(document["id"], place)) != place:
                 raise ValueError(f"id {quoted(document['id'])} is used already at {first}")
@@ -116,21 +112,18 @@ def rows_of(source: Path, revision: str | None = None, split: str | None = None)
             raise IndexingError(f"{file}: cannot be read behind row or line {number}: {said}") from error
 
 
-def choose(named: Mapping[str, str], present: Sequence[str], source: str) -> dict[str, str]:
-    """Return the columns of a dataset: those that are named, else the first of the usual names.
+def columns_of(present: Sequence[str], source: str) -> dict[str, str]:
+    """Return the columns of a dataset that hold the parts of a document: the first of the usual names of each.
 
     Raises:
-        IndexingError: It has no such column, or none that could hold the text.
+        IndexingError: None could hold the text.
     """
-    there = f"it has {', '.join(map(repr, present)) or 'none'}"
-    for part, column in named.items():
-        if column not in present:
-            raise IndexingError(f"{source}: no column {column!r} (--{part}-column); {there}{nearest(column, present)}")
     lower = {name.lower(): name for name in reversed(present)}
     # The likeliest name comes last, and so is the one that stays.
-    usual = {part: lower[name] for part, names in USUAL.items() for name in reversed(names) if name in lower}
-    if "text" not in (columns := usual | dict(named)):
-        raise IndexingError(f"{source}: no column that is called as a text usually is; {there}: name it: --text-column")
+    columns = {part: lower[name] for part, names in USUAL.items() for name in reversed(names) if name in lower}
+    if "text" not in columns:
+        there = f"expected a column {' or '.join(USUAL['text'])}, found {', '.join(map(repr, present)) or 'none'}"
+        raise IndexingError(f"{source}: {there}; rename the one that holds the text")
     return columns
 
 

@@ -141,12 +141,10 @@ def _look(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str,
 def _corpus(namespace: argparse.Namespace) -> "Corpus":
     """Return the pages of a folder, or the rows of a dataset."""
     from retrievers.indexing.pages import read_corpus
-    from retrievers.indexing.rows import USUAL, is_table, read_rows
+    from retrievers.indexing.rows import is_table, read_rows
 
-    columns = {part: name for part in USUAL if (name := getattr(namespace, f"{part}_column"))}
-    if is_table(namespace.folder):
-        return read_rows(namespace.folder, columns)
-    return read_corpus(namespace.folder, namespace.base_url)
+    folder: Path = namespace.folder
+    return read_rows(folder) if is_table(folder) else read_corpus(folder, namespace.base_url)
 
 
 # Flags
@@ -175,9 +173,6 @@ def parser(prog: str) -> argparse.ArgumentParser:
 def _add_sources(index: argparse.ArgumentParser) -> None:
     about = "folder of .md, .mdx, .html, .txt and .pdf files; or a dataset: .jsonl, .parquet, a folder (BEIR's too)"
     index.add_argument("folder", type=path_argument, metavar="SOURCE", help=about)
-    rows = index.add_argument_group("of a dataset")
-    for part in ("text", "title", "url", "id"):
-        rows.add_argument(f"--{part}-column", metavar="NAME", help=f"column of a document's {part}")
     start = "what page addresses begin with (default: /docs)"
     index.add_argument("--base-url", type=argument(page_base), default="/docs", help=start)
     index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")

@@ -93,7 +93,8 @@ OTHERS = {
     "inspect a missing store": ["inspect"],
     "search with one's own": ["search", "forward kinematics of an arm", *PLAIN, "--top-k", "2"],
     "inspect one's own": ["inspect", *PLAIN],
-    "index by a missing column": ["index", "c.jsonl", "--text-column", "bdy"],
+    "index by a column of another name": ["index", "c.jsonl", "--text-column", "body"],
+    "index without a text": ["index", "c.jsonl"],
     "index nothing": ["index", "nowhere"],
     "index broken pages alone": ["index", "broken", "--skip-broken"],
     "index a picture": ["index", "image.png"],
@@ -121,7 +122,7 @@ def test_the_screen_of_a_search(
 def test_the_screen_of_a_command(
     arguments: list[str], tmp_path: Path, capsys: Captured, snapshot: SnapshotAssertion
 ) -> None:
-    made = write_pages(tmp_path, {"c.jsonl": '{"body": "x"}', "pages/a.md": "A.", "broken/b.md": "", "image.png": ""})
+    made = write_pages(tmp_path, {"c.jsonl": '{"key": "x"}', "pages/a.md": "A.", "broken/b.md": "", "image.png": ""})
     assert screen(arguments, capsys) == snapshot
     assert sorted(entry.name for entry in made.iterdir()) == ["broken", "c.jsonl", "image.png", "pages"]
 
@@ -197,13 +198,13 @@ def test_pages_are_indexed_by_the_flags_by_a_patient_command(tmp_path: Path, cap
     assert max(one["chunk_token_count"] for one in about) <= recorded["max_tokens"] == 16
 
 
-def test_a_dataset_is_indexed_by_its_columns_and_brought_up_to_date(
+def test_a_dataset_is_indexed_and_brought_up_to_date(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [{"key": str(number), "note": f"Note {number}."} for number in range(5)]
+    rows = [{"id": str(number), "text": f"Note {number}."} for number in range(5)]
     file = tmp_path / "notes.jsonl"
-    file.write_text("\n".join(map(json.dumps, [*rows, {"key": "9", "note": ""}])), encoding="utf-8")
-    index = ["index", "notes.jsonl", "--id-column", "key", "--text-column", "note", *MODEL]
+    file.write_text("\n".join(map(json.dumps, [*rows, {"id": "9", "text": ""}])), encoding="utf-8")
+    index = ["index", "notes.jsonl", *MODEL]
     model = Mock(side_effect=HashEmbeddings)
     monkeypatch.setattr("tests.support.indexing.make_embeddings", model)
     done = call(main, [*index, "--write", "notes.yaml"], capsys)
@@ -211,7 +212,7 @@ def test_a_dataset_is_indexed_by_its_columns_and_brought_up_to_date(
     assert done.out.startswith("5 documents, 5 chunks in collection 'notes' at .qdrant: 5 new or changed")
     assert "Written: notes.yaml. Next: python -m evals.golden init --config notes.yaml --out golden.jsonl" in done.out
     assert "note: 1 rows without text were left out, from notes.jsonl:6 on" in done.err
-    rows[3]["note"] = "Another note."  # under the same id, and so in the same point
+    rows[3]["text"] = "Another note."  # under the same id, and so in the same point
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     assert "5 chunks in collection 'notes' at .qdrant: 1 new or changed, 0 removed" in shown(index, capsys)
     search = ["search", "Another note.", "--collection", "notes", *MODEL, "--threshold", "0.9"]

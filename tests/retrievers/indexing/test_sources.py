@@ -24,7 +24,7 @@ from retrievers.errors import IndexingError
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.markdown import Page, PageError
 from retrievers.indexing.pages import Corpus, html_file, html_page, pdf_page, read_corpus, text_page
-from retrievers.indexing.rows import choose, is_table, read_rows, rows_of
+from retrievers.indexing.rows import columns_of, is_table, read_rows, rows_of
 from retrievers.records import Chunk
 from tests.support.command import refusal
 from tests.support.indexing import pdf, write_pages
@@ -215,10 +215,10 @@ def read(source: Path) -> list[tuple[int, Any]]:
     return [row for _, row in rows_of(source)]
 
 
-def corpus(folder: Path, rows: Sequence[Any], **columns: str) -> Corpus:
+def corpus(folder: Path, rows: Sequence[Any]) -> Corpus:
     file = folder / "corpus.jsonl"
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return read_rows(file, columns)
+    return read_rows(file)
 
 
 def cut(rows: Corpus, **named: Any) -> list[Chunk]:
@@ -264,7 +264,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_what_cannot_be_read_says_why_and_where(tmp_path: Path, name: str, snapshot: SnapshotAssertion) -> None:
     (tmp_path / name).write_bytes(FAULTS[name])
-    assert refusal(IndexingError, read_rows, tmp_path / name, {}).replace(f"{tmp_path}/", "") == snapshot
+    assert refusal(IndexingError, read_rows, tmp_path / name).replace(f"{tmp_path}/", "") == snapshot
 
 
 def test_a_saved_dataset_and_a_column_that_cannot_be_read_are_named(tmp_path: Path) -> None:
@@ -277,16 +277,12 @@ def test_a_saved_dataset_and_a_column_that_cannot_be_read_are_named(tmp_path: Pa
         read(tmp_path / "a.parquet")
 
 
-def test_columns_are_those_named_else_those_with_usual_names() -> None:
-    assert choose({}, ["_id", "title", "text", "metadata"], "c") == {"id": "_id", "title": "title", "text": "text"}
-    assert choose({}, ["docno", "Body", "LINK"], "c") == {"id": "docno", "text": "Body", "url": "LINK"}
-    assert choose({}, ["id", "content", "body", "_id"], "c") == {"id": "_id", "text": "content"}
-    named = {"text": "note", "id": "key"}
-    assert choose(named, ["text", "note", "key", "id"], "c") == named
-    with pytest.raises(IndexingError, match=r"c\.csv: no column 'txt' \(--text-column\); it has 'text'; did you mean"):
-        choose({"text": "txt"}, ["text"], "c.csv")
-    with pytest.raises(IndexingError, match="it has 'a', 'b': name it: --text-column"):
-        choose({}, ["a", "b"], "c.csv")
+def test_columns_are_those_with_usual_names() -> None:
+    assert columns_of(["_id", "title", "text", "metadata"], "c") == {"id": "_id", "title": "title", "text": "text"}
+    assert columns_of(["docno", "Body", "LINK"], "c") == {"id": "docno", "text": "Body", "url": "LINK"}
+    assert columns_of(["id", "content", "body", "_id"], "c") == {"id": "_id", "text": "content"}
+    with pytest.raises(IndexingError, match=r"c\.jsonl: expected a column text or .*, found 'a', 'b'; rename the one"):
+        columns_of(["a", "b"], "c.jsonl")
 
 
 # Documents
@@ -323,7 +319,7 @@ def test_every_fault_is_named_with_its_line_at_once(tmp_path: Path, snapshot: Sn
 def test_a_long_line_is_cut_in_a_few_times_its_memory(tmp_path: Path) -> None:
     text = "word " * 40_000
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}))
-    corpus = read_rows(tmp_path / "a.jsonl", {})
+    corpus = read_rows(tmp_path / "a.jsonl")
     settings = IndexSettings(max_tokens=256).over(corpus.defaults({"max_tokens": 256}))
     next(corpus.cut(settings))  # the tokeniser is loaded
     tracemalloc.start()
