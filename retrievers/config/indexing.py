@@ -6,13 +6,12 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from retrievers.config.settings import Settings
-from retrievers.errors import ConfigError
 
 Context = Literal["none", "title", "path"]
 Splitter = Literal["sections", "whole"]
 # The settings of a new collection where none are named, and those of one that was made before they were recorded.
 DEFAULTS: Mapping[str, Any] = {
-    "context": "none", "splitter": "sections", "max_tokens": 256, "overlap": 0, "merge_small": False,
+    "context": "none", "splitter": "sections", "max_tokens": 256, "merge_small": False,
 }  # fmt: skip
 
 
@@ -25,8 +24,6 @@ class IndexSettings(Settings):
             collection gets `path` where its pages have headings, the title where it is of rows, else nothing.
         splitter: How text is cut: whole blocks, section by section (sections); or not at all (whole).
         max_tokens: Token budget of a chunk, its context included.
-        overlap: Tokens at the end of a chunk that the next chunk of the same section repeats, at most: whole sentences
-            or lines where they fit.
         merge_small: True to put neighbouring sections of one parent into one chunk while they fit into the budget.
     """
 
@@ -37,7 +34,6 @@ class IndexSettings(Settings):
         None, description="how text is cut: sections (by headings), or whole (not at all)"
     )
     max_tokens: int | None = Field(None, ge=16, le=4096, description="token budget of a chunk with its context (256)")
-    overlap: int | None = Field(None, ge=0, description="most tokens that a chunk repeats of the one before (0)")
     merge_small: bool | None = Field(None, description="small neighbouring sections of a parent make one chunk (false)")
 
     @property
@@ -46,16 +42,9 @@ class IndexSettings(Settings):
         return {name: value for name in IndexSettings.model_fields if (value := getattr(self, name)) is not None}
 
     def over(self, recorded: Mapping[str, Any]) -> Self:
-        """Complete the settings: given values first, then those that the collection records, then the defaults.
-
-        Raises:
-            ConfigError: The overlap is not smaller than `max_tokens`.
-        """
+        """Complete the settings: given values first, then those that the collection records, then the defaults."""
         filled = {**DEFAULTS, **recorded, **self.named}
-        if filled["overlap"] >= filled["max_tokens"]:
-            most = f"less than index.max_tokens, which is {filled['max_tokens']}"
-            raise ConfigError(f"index.overlap: expected {most}, got {filled['overlap']}")
-        return self.model_copy(update=filled)
+        return self.model_copy(update={name: filled[name] for name in DEFAULTS})
 
 
 def recorded_settings(manifest: Mapping[str, Any]) -> dict[str, Any]:

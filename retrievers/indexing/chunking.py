@@ -51,7 +51,6 @@ def chunk_page(
     *,
     context: Context = "none",
     splitter: Splitter = "sections",
-    overlap: int = 0,
     merge_small: bool = False,
 ) -> tuple[Chunk, ...]:
     """Cut a page into chunks, section by section.
@@ -65,7 +64,6 @@ def chunk_page(
         count_tokens: Counts the tokens of a text.
         context: Context that the chunks get.
         splitter: `whole` makes one chunk of a page, whose id is the page's address.
-        overlap: Tokens at the end of a chunk that the next one of the section repeats, at most.
         merge_small: Put neighbouring sections of one parent into one chunk while they fit; it stands at the first.
     """
     # The same piece is counted several times while groups are tried.
@@ -82,12 +80,11 @@ def chunk_page(
         passages = [Passage(path=section.path, sections=(section,), runs=section.runs) for section in page.sections]
         if merge_small:
             passages = _merged(passages, page.text.split("\n"), fits_under)
-        in_overlap = _budget(overlap, count_tokens) if overlap else None
         pieces = [
             replace(passage, runs=(group,))
             for passage in passages
             for run in passage.runs
-            for group in _packed(run, fits_under(passage.path), max_tokens, in_overlap)
+            for group in _packed(run, fits_under(passage.path), max_tokens)
             if not CLOSING.fullmatch(join_blocks(group))
         ]
     counts, facts, chunks = Counter[str](), page.facts, list[Chunk]()
@@ -173,43 +170,29 @@ def _merged(passages: Iterable[Passage], lines: Sequence[str], fits_under: Calla
 # Packing
 
 
-def _packed(run: Sequence[Block], fits: Fits, most: int, in_overlap: Fits | None) -> Iterator[list[Block]]:
-    """Group the pieces of contiguous blocks, each group as large as fits, beginning with the end of the one before.
+def _packed(run: Sequence[Block], fits: Fits, most: int) -> Iterator[list[Block]]:
+    """Group the pieces of contiguous blocks, each group as large as fits.
 
     Args:
         run: The blocks.
         fits: Check of a group's text against the budget.
         most: Pieces that a group may have at most, as each has a token.
-        in_overlap: Check of a repeated end against its own budget; nothing is repeated without.
     """
     pieces = [piece for block in run for piece in _split(block, fits)]
-    start, repeated = 0, list[Block]()
+    start = 0
     while start < len(pieces):
-        while repeated and not fits(join_blocks([*repeated, pieces[start]])):
-            repeated = repeated[1:]
-        group = _largest(repeated, pieces[start : start + most], fits)
+        group = _largest(pieces[start : start + most], fits)
         yield group
-        start += len(group) - len(repeated)
-        repeated = _tail(group, in_overlap) if in_overlap else []
+        start += len(group)
 
 
-def _largest(before: Sequence[Block], pieces: Sequence[Block], fits: Fits) -> list[Block]:
-    """Return blocks with as many of the pieces behind them as fit, at least one."""
+def _largest(pieces: Sequence[Block], fits: Fits) -> list[Block]:
+    """Return the first pieces, as many as fit, at least one."""
 
     def is_too_long(count: int) -> bool:
-        return not fits(join_blocks([*before, *pieces[:count]]))
+        return not fits(join_blocks(pieces[:count]))
 
-    return [*before, *pieces[: 1 + bisect_left(range(2, len(pieces) + 1), True, key=is_too_long)]]
-
-
-def _tail(group: Sequence[Block], fits: Fits) -> list[Block]:
-    """Return the last lines, sentences or words of a group that fit."""
-    tail = list[Block]()
-    for piece in (piece for block in reversed(group) for piece in reversed([*_split(block, fits)])):
-        if not fits(join_blocks([piece, *tail])):
-            break
-        tail.insert(0, piece)
-    return tail
+    return [*pieces[: 1 + bisect_left(range(2, len(pieces) + 1), True, key=is_too_long)]]
 
 
 def _split(block: Block, fits: Fits) -> Iterator[Block]:

@@ -73,8 +73,7 @@ class Corpus:
         Documents stay whole, unless settings that cut them are named, and have their titles, as in BEIR.
         """
         if self.unit == "documents":
-            cut = "max_tokens" in named or "overlap" in named
-            return {"context": "title"} | ({} if cut else {"splitter": "whole"})
+            return {"context": "title"} | ({} if "max_tokens" in named else {"splitter": "whole"})
         return {"context": "path"} if any(section.path for page in self.pages for section in page.sections) else {}
 
     def cut(self, settings: IndexSettings) -> Iterator[Chunk]:

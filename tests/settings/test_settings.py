@@ -76,11 +76,10 @@ def test_a_second_judge_takes_over_what_fits_its_provider() -> None:
 
 
 def test_the_settings_of_indexing_are_the_collections_where_none_are_named() -> None:
-    recorded = {"context": "title", "splitter": "sections", "max_tokens": 128, "overlap": 8, "merge_small": True}
+    recorded = {"context": "title", "splitter": "sections", "max_tokens": 128, "merge_small": True}
     assert IndexSettings(max_tokens=64).over({}).named == {**DEFAULTS, "max_tokens": 64}
     assert IndexSettings(context="path").over(recorded).named == {**recorded, "context": "path"}
-    with pytest.raises(ConfigError, match=r"less than index.max_tokens, which is 32, got 100"):
-        IndexSettings(overlap=100).over({**DEFAULTS, "max_tokens": 32})
+    assert IndexSettings().over({**recorded, "overlap": 8}).named == recorded, "of an earlier version"
     assert recorded_settings({}) == {}
     assert recorded_settings({"embedding": {}, "index": {"max_tokens": 64}}) == {**DEFAULTS, "max_tokens": 64}
 

@@ -171,8 +171,8 @@ def test_settings_that_are_not_named_are_the_recorded_ones_and_others_make_all_a
         index.refuses(rf"was indexed with index\.{name} .*, not {value!r}; .*--replace", **change)
     assert index(context="path", replace=True)[0] == CHUNKS
     assert len(index.embeddings.embedded) == 2, "the other texts have been embedded before"
-    assert (index(overlap=1, replace=True)[0], index.embeddings.embedded) == (CHUNKS, []), "the vectors are taken over"
-    assert manifest(index.client)["index"] == {**DEFAULTS, "context": "path", "max_tokens": 64, "overlap": 1}
+    assert (index(max_tokens=128, replace=True)[0], index.embeddings.embedded) == (CHUNKS, []), "vectors are taken over"
+    assert manifest(index.client)["index"] == {**DEFAULTS, "context": "path", "max_tokens": 128}
 
 
 @embedded
