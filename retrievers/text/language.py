@@ -1,7 +1,7 @@
 """The language of a query beside that of texts, by py3langid: nothing is downloaded."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -18,8 +18,6 @@ LEAST_MARGIN = 7.0
 LEAST_WORDS, LATIN = 8, 0x250
 # Characters of each text, of all of them, and the least that tell a language.
 OF_EACH, OF_ALL, LEAST_CHARACTERS = 200, 600, 120
-# Share of a query's words in the texts: of queries in another language, with names and terms, at most two thirds.
-SHARED = 0.75
 WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -41,8 +39,6 @@ def differing(query: str, texts: Sequence[str]) -> Languages | None:
 
     Of fewer than eight words in Latin letters nobody can.
 
-    A query most of whose words occur in the texts is in their language, whatever it looks like.
-
     Args:
         query: The query.
         texts: What was found for it, the best first.
@@ -56,15 +52,8 @@ def differing(query: str, texts: Sequence[str]) -> Languages | None:
     asked, of_chunks = int(np.argmax(of_query)), int(np.argmax(of_texts))
     if of_query[asked] - of_query[of_chunks] < LEAST_MARGIN:
         return None
-    words = _words([query])
-    if len(words & _words(texts)) > SHARED * len(words):
-        return None
     codes = _identifier().nb_classes
     return Languages(names()[codes[asked]], names()[codes[of_chunks]])
-
-
-def _words(texts: Iterable[str]) -> set[str]:
-    return {word for text in texts for word in WORD.findall(text.lower())}
 
 
 def _likelihoods(text: str) -> NDArray[np.float32]:

@@ -155,8 +155,6 @@ def test_the_language_is_that_of_what_was_found(handbook: Path) -> None:
     assert differing(BUS, GERMAN) is None
     found = differing("How do I keep a robot from tipping over when it is pushed?", GERMAN)
     assert found == Languages("English", "German")
-    # A query most of whose words were found is in that language.
-    assert differing(BUS, [*ENGLISH, "Was ist ein Bus, und wozu brauche ich: ein Zitat."]) is None
     assert [differing(BUS, few) for few in ([], [""], ["def f(): pass"])] == [None] * 3
     assert len({*names().values()}) == len(names())
     lines = [line for name in ("golden", "spec") for line in (handbook / f"{name}.jsonl").read_text().splitlines()]
