@@ -28,7 +28,6 @@ from retrievers.terminal.command import (
 from retrievers.text.shown import json_text
 
 if TYPE_CHECKING:
-    from retrievers.indexing.pages import Corpus
     from retrievers.terminal.inspect import Maker
 
 GENERIC_FOLDERS = {"docs", "doc", "content", "pages", "corpus", "data", "train", ""}
@@ -98,11 +97,15 @@ def _search(namespace: argparse.Namespace, layers: Sequence[Layer], env: dict[st
 
 def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str], model: "Maker") -> None:
     from retrievers.indexing.index import index_corpus
+    from retrievers.indexing.pages import read_corpus
+    from retrievers.indexing.rows import is_table, read_rows
     from retrievers.net import patient
     from retrievers.store.opening import location, open_client
 
     settings = build(IndexSettings, [flag_layer(namespace, IndexSettings)])
-    corpus = _corpus(namespace).readable(skip_broken=namespace.skip_broken)
+    folder: Path = namespace.folder
+    corpus = read_rows(folder) if is_table(folder) else read_corpus(folder, namespace.base_url)
+    corpus = corpus.readable(skip_broken=namespace.skip_broken)
     embeddings = model()
     with (
         closing(open_client(config.store, env, create=True)) as client,
@@ -138,15 +141,6 @@ def _look(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str,
         print_out(f"Written: {file}. Next: {init}, then fill in its queries and: python -m evals.run --config {file}")
 
 
-def _corpus(namespace: argparse.Namespace) -> "Corpus":
-    """Return the pages of a folder, or the rows of a dataset."""
-    from retrievers.indexing.pages import read_corpus
-    from retrievers.indexing.rows import is_table, read_rows
-
-    folder: Path = namespace.folder
-    return read_rows(folder) if is_table(folder) else read_corpus(folder, namespace.base_url)
-
-
 # Flags
 
 
@@ -159,7 +153,12 @@ def parser(prog: str) -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="look at a collection, propose a map of its payload, audit it")
     search.add_argument("query", metavar="QUERY", help="what to look for")
     search.add_argument("--json", action="store_true", help="print the whole session as JSON")
-    _add_sources(index)
+    about = "folder of .md, .mdx, .html, .txt and .pdf files; or a dataset: .jsonl, .parquet, a folder (BEIR's too)"
+    index.add_argument("folder", type=path_argument, metavar="SOURCE", help=about)
+    start = "what page addresses begin with (default: /docs)"
+    index.add_argument("--base-url", type=argument(page_base), default="/docs", help=start)
+    index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
+    index.add_argument("--replace", action="store_true", help="allow more than half of the stored chunks to be removed")
     for command in (index, inspect):
         command.add_argument("--write", type=path_argument, metavar="FILE", help="write an experiment for evals.run")
     add_flags(index, IndexSettings)
@@ -168,12 +167,3 @@ def parser(prog: str) -> argparse.ArgumentParser:
         add_logging_flags(command, quiet="print the result and errors alone: no progress, no warnings of the log")
         add_flags(command, RetrieverConfig)
     return arguments
-
-
-def _add_sources(index: argparse.ArgumentParser) -> None:
-    about = "folder of .md, .mdx, .html, .txt and .pdf files; or a dataset: .jsonl, .parquet, a folder (BEIR's too)"
-    index.add_argument("folder", type=path_argument, metavar="SOURCE", help=about)
-    start = "what page addresses begin with (default: /docs)"
-    index.add_argument("--base-url", type=argument(page_base), default="/docs", help=start)
-    index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
-    index.add_argument("--replace", action="store_true", help="allow more than half of the stored chunks to be removed")
