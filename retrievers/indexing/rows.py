@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,6 @@ from retrievers.indexing.markdown import Page
 from retrievers.indexing.pages import KINDS, Corpus, text_page
 from retrievers.text.shown import quoted
 
-# Names that are looked for, the likeliest first: BEIR's, TREC's, LangChain's, and those of datasets on the hub.
-USUAL: Mapping[str, Sequence[str]] = {
-    "text": ("text", "contents", "content", "page_content", "body", "passage", "passage_text", "document", "abstract"),
-    "title": ("title", "headline", "name"),
-    "url": ("url", "source_url", "link", "source"),
-    "id": ("_id", "id", "doc_id", "docid", "docno", "document_id", "source_document_id", "pid", "corpus-id"),
-}
 HUB = "hub:"
 BEIR = "corpus.jsonl"
 # Bytes of one row; a longer line is no row.
@@ -36,19 +29,20 @@ Row = tuple[int, "Mapping[str, Any] | ValueError"]
 
 
 def read_rows(source: Path) -> Corpus:
-    """Read the documents of a dataset: a file of JSON Lines or Parquet, or a folder of them.
+    """Read the documents of a dataset: a file of JSON Lines or Parquet, or a folder of them, with the columns of BEIR.
+
+    These are `text`, and `_id` (or `id`), `title` and `url` where there are such.
 
     Raises:
-        IndexingError: No column holds the text, an id is used twice, or rows cannot be read; each with its line.
+        IndexingError: No row has text, an id is used twice, or rows cannot be read; each with its line.
     """
     documents, places, empty, faults = list[Page](), dict[str, str](), list[str](), list[str]()
-    columns, digest = dict[str, str](), hashlib.sha256()
+    digest = hashlib.sha256()
     for place, (number, values) in rows_of(source):
         try:
             if isinstance(values, ValueError):
                 raise values
-            columns = columns or columns_of(list(values), str(source))
-            document = _document(number, values, columns)
+            document = _document(number, values)
             if (first := places.setdefault(document["id"], place)) != place:
                 raise ValueError(f"id {quoted(document['id'])} is used already at {first}")
         except ValueError as error:
@@ -64,7 +58,7 @@ def read_rows(source: Path) -> Corpus:
     if faults:
         raise IndexingError(f"{source}: rows cannot be indexed, nothing was changed:", faults)
     if not documents:
-        raise IndexingError(f"{source}: holds no row with text; nothing was changed")
+        raise IndexingError(f"{source}: holds no row with text in a column 'text'; nothing was changed")
     return Corpus(
         folder=source,
         pages=tuple(documents),
@@ -110,21 +104,6 @@ def rows_of(source: Path, revision: str | None = None, split: str | None = None)
         except Exception as error:  # each library has its own
             said = f"{type(error).__name__}: {error}"
             raise IndexingError(f"{file}: cannot be read behind row or line {number}: {said}") from error
-
-
-def columns_of(present: Sequence[str], source: str) -> dict[str, str]:
-    """Return the columns of a dataset that hold the parts of a document: the first of the usual names of each.
-
-    Raises:
-        IndexingError: None could hold the text.
-    """
-    lower = {name.lower(): name for name in reversed(present)}
-    # The likeliest name comes last, and so is the one that stays.
-    columns = {part: lower[name] for part, names in USUAL.items() for name in reversed(names) if name in lower}
-    if "text" not in columns:
-        there = f"expected a column {' or '.join(USUAL['text'])}, found {', '.join(map(repr, present)) or 'none'}"
-        raise IndexingError(f"{source}: {there}; rename the one that holds the text")
-    return columns
 
 
 # Readers
@@ -177,21 +156,21 @@ READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
 # Documents
 
 
-def _document(number: int, row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, str]:
+def _document(number: int, row: Mapping[str, Any]) -> dict[str, str]:
     """Return id, title, text and address of a row; a title without text is the text, the number of the row its id.
 
     Raises:
         ValueError: It has a value of another kind.
     """
-    values = {part: row.get(column) for part, column in columns.items()}
-    document_id = values.pop("id", number)
+    document_id = row.get("_id", row.get("id", number))
     if isinstance(document_id, bool) or not isinstance(document_id, str | int) or not str(document_id).strip():
-        raise ValueError(f"expected an id under {columns['id']!r}, got {quoted(document_id)}")
-    for part, value in values.items():
-        if not isinstance(value, str | None):
-            raise ValueError(f"expected text under {columns[part]!r}, got {quoted(value)}")
-    texts = {part: (values.get(part) or "").strip() for part in ("text", "title", "url")}
-    return {"id": str(document_id), **texts, "text": texts["text"] or texts["title"]}
+        raise ValueError(f"expected an id under '_id', got {quoted(document_id)}")
+    texts = {name: row.get(name) or "" for name in ("text", "title", "url")}
+    for name, value in texts.items():
+        if not isinstance(value, str):
+            raise ValueError(f"expected text under {name!r}, got {quoted(value)}")
+    text, title, url = (value.strip() for value in texts.values())
+    return {"id": str(document_id), "text": text or title, "title": title, "url": url}
 
 
 def _page(document: Mapping[str, str]) -> Page:

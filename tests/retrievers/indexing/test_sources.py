@@ -24,7 +24,7 @@ from retrievers.errors import IndexingError
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.markdown import Page, PageError
 from retrievers.indexing.pages import Corpus, html_file, html_page, pdf_page, read_corpus, text_page
-from retrievers.indexing.rows import columns_of, is_table, read_rows, rows_of
+from retrievers.indexing.rows import is_table, read_rows, rows_of
 from retrievers.records import Chunk
 from tests.support.command import refusal
 from tests.support.indexing import pdf, write_pages
@@ -275,14 +275,6 @@ def test_a_saved_dataset_and_a_column_that_cannot_be_read_are_named(tmp_path: Pa
     pq.write_table(pa.table({"text": text}), tmp_path / "a.parquet")
     with pytest.raises(IndexingError, match=r"a\.parquet: cannot be read behind row or line 0: .*invalid start byte"):
         read(tmp_path / "a.parquet")
-
-
-def test_columns_are_those_with_usual_names() -> None:
-    assert columns_of(["_id", "title", "text", "metadata"], "c") == {"id": "_id", "title": "title", "text": "text"}
-    assert columns_of(["docno", "Body", "LINK"], "c") == {"id": "docno", "text": "Body", "url": "LINK"}
-    assert columns_of(["id", "content", "body", "_id"], "c") == {"id": "_id", "text": "content"}
-    with pytest.raises(IndexingError, match=r"c\.jsonl: expected a column text or .*, found 'a', 'b'; rename the one"):
-        columns_of(["a", "b"], "c.jsonl")
 
 
 # Documents
