@@ -10,7 +10,7 @@ from typing import Any
 from retrievers.config.files import load_json
 from retrievers.errors import IndexingError
 from retrievers.indexing.markdown import Page
-from retrievers.indexing.pages import KINDS, Corpus, text_page
+from retrievers.indexing.pages import Corpus, text_page
 from retrievers.text.shown import quoted
 
 HUB = "hub:"
@@ -29,7 +29,7 @@ Row = tuple[int, "Mapping[str, Any] | ValueError"]
 
 
 def read_rows(source: Path) -> Corpus:
-    """Read the documents of a dataset: a file of JSON Lines or Parquet, or a folder of them, with the columns of BEIR.
+    """Read the documents of a dataset, a file of JSON Lines or Parquet with the columns of BEIR.
 
     These are `text`, and `_id` (or `id`), `title` and `url` where there are such.
 
@@ -68,42 +68,32 @@ def read_rows(source: Path) -> Corpus:
     )
 
 
-def is_table(source: Path) -> bool:
-    """Return True for a dataset, in place of a folder of pages."""
-    files = table_files(source)
-    pages = any(file.suffix.lower() in KINDS for file in source.rglob("*"))
-    return bool(files) and (files[0] in (source, source / BEIR) or not pages)
-
-
-def table_files(source: Path) -> list[Path]:
-    """Return what a dataset is read from: itself, BEIR's `corpus.jsonl`, or all tables of a folder, in order."""
-    if (source / BEIR).is_file():
-        return [source / BEIR]
-    named = [source] if source.is_file() else [file for file in source.rglob("*") if file.name[0] not in "._"]
-    return sorted(file for file in named if file.suffix.lower() in READERS and file.is_file())
+def table_of(source: Path) -> Path | None:
+    """Return the file of a dataset: itself, or `corpus.jsonl` of a BEIR folder; None for a folder of pages."""
+    file = source / BEIR if source.is_dir() else source
+    return file if file.is_file() and file.suffix.lower() in READERS else None
 
 
 def rows_of(source: Path, revision: str | None = None, split: str | None = None) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a file, of a folder, or of a Hugging Face dataset, in their order, each after its place.
+    """Yield the rows of a file, or of a Hugging Face dataset, in their order, each after its place.
 
     Args:
-        source: The file or folder, which `Dataset.save_to_disk` may have written; or `hub:OWNER/NAME`.
+        source: The file; or the folder that `Dataset.save_to_disk` wrote; or `hub:OWNER/NAME`.
         revision: Commit of a dataset of the hub.
         split: Split of a dataset of the hub.
 
     Raises:
         IndexingError: It cannot be read.
     """
-    is_dataset = str(source).startswith(HUB) or (source / SAVED[0]).is_file()
-    for file in [source] if is_dataset else table_files(source):
-        number = 0
-        try:
-            rows = _dataset_rows(str(source), revision, split) if is_dataset else READERS[file.suffix.lower()](file)
-            for number, values in rows:
-                yield f"{file}:{number}", (number, values)
-        except Exception as error:  # each library has its own
-            said = f"{type(error).__name__}: {error}"
-            raise IndexingError(f"{file}: cannot be read behind row or line {number}: {said}") from error
+    is_dataset = str(source).startswith(HUB) or source.is_dir()
+    number = 0
+    try:
+        rows = _dataset_rows(str(source), revision, split) if is_dataset else READERS[source.suffix.lower()](source)
+        for number, values in rows:
+            yield f"{source}:{number}", (number, values)
+    except Exception as error:  # each library has its own
+        said = f"{type(error).__name__}: {error}"
+        raise IndexingError(f"{source}: cannot be read behind row or line {number}: {said}") from error
 
 
 # Readers

@@ -98,13 +98,13 @@ def _search(namespace: argparse.Namespace, layers: Sequence[Layer], env: dict[st
 def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str], model: "Maker") -> None:
     from retrievers.indexing.index import index_corpus
     from retrievers.indexing.pages import read_corpus
-    from retrievers.indexing.rows import is_table, read_rows
+    from retrievers.indexing.rows import read_rows, table_of
     from retrievers.net import patient
     from retrievers.store.opening import location, open_client
 
     settings = build(IndexSettings, [flag_layer(namespace, IndexSettings)])
-    folder: Path = namespace.folder
-    corpus = read_rows(folder) if is_table(folder) else read_corpus(folder, namespace.base_url)
+    table = table_of(namespace.folder)
+    corpus = read_rows(table) if table else read_corpus(namespace.folder, namespace.base_url)
     corpus = corpus.readable(skip_broken=namespace.skip_broken)
     embeddings = model()
     with (
@@ -153,7 +153,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="look at a collection, propose a map of its payload, audit it")
     search.add_argument("query", metavar="QUERY", help="what to look for")
     search.add_argument("--json", action="store_true", help="print the whole session as JSON")
-    about = "folder of .md, .mdx, .html, .txt and .pdf files; or a dataset: .jsonl, .parquet, a folder (BEIR's too)"
+    about = "folder of .md, .mdx, .html, .txt and .pdf files; or a dataset: .jsonl, .parquet, a folder of BEIR"
     index.add_argument("folder", type=path_argument, metavar="SOURCE", help=about)
     start = "what page addresses begin with (default: /docs)"
     index.add_argument("--base-url", type=argument(page_base), default="/docs", help=start)

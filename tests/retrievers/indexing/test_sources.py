@@ -24,7 +24,7 @@ from retrievers.errors import IndexingError
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.markdown import Page, PageError
 from retrievers.indexing.pages import Corpus, html_file, html_page, pdf_page, read_corpus, text_page
-from retrievers.indexing.rows import is_table, read_rows, rows_of
+from retrievers.indexing.rows import read_rows, rows_of, table_of
 from retrievers.records import Chunk
 from tests.support.command import refusal
 from tests.support.indexing import pdf, write_pages
@@ -234,21 +234,14 @@ def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
     assert read(tmp_path / "a[1].parquet") == read(tmp_path / "saved") == list(zip([1, 2, 3], ROWS, strict=True))
 
 
-def test_a_folder_is_read_in_the_order_of_its_files_and_beirs_corpus_alone(tmp_path: Path) -> None:
-    write_pages(tmp_path, {"b.jsonl": '{"text": "b"}', "a/x.jsonl": '{"text": "a"}', "_c.jsonl": "{}", "image.png": ""})
-    assert [values["text"] for _, values in read(tmp_path)] == ["a", "b"]
-    write_pages(tmp_path, {"corpus.jsonl": '{"text": "c"}'})
-    assert [values["text"] for _, values in read(tmp_path)] == ["c"]
-
-
-def test_a_folder_of_pages_is_no_table_nor_is_a_pipe(tmp_path: Path) -> None:
-    for number, (names, table) in enumerate(
-        [("a.md b.jsonl", False), ("a.md corpus.jsonl", True), ("a.jsonl", True), ("a.csv", False), ("", False)]
-    ):
-        files = dict.fromkeys([".keep", *names.split()], "x")
-        assert is_table(write_pages(tmp_path / str(number), files)) is table
-    os.mkfifo(tmp_path / "corpus.jsonl")
-    assert not is_table(tmp_path / "corpus.jsonl")
+def test_a_dataset_is_a_file_or_a_folder_of_beir(tmp_path: Path) -> None:
+    write_pages(
+        tmp_path, {"a/corpus.jsonl": "", "a/a.md": "A.", "b/b.jsonl": "", "b.jsonl": "", "c.csv": "", "d.md": ""}
+    )
+    for name, table in (("a", "a/corpus.jsonl"), ("b.jsonl", "b.jsonl"), ("b", ""), ("c.csv", ""), ("d.md", "")):
+        assert table_of(tmp_path / name) == (tmp_path / table if table else None)
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    assert table_of(tmp_path / "pipe.jsonl") is None
 
 
 FAULTS = {
