@@ -279,7 +279,7 @@ def written(
         return done
 
     names = list(counts)
-    return sorted(judge.run(rounds()), key=lambda draft: (names.index(draft.type_name), draft.id))
+    return sorted(judge.run(rounds), key=lambda draft: (names.index(draft.type_name), draft.id))
 
 
 async def _write(draft: Draft, asker: Asker, passages: Passages) -> Draft:

@@ -7,9 +7,9 @@ import asyncio
 import logging
 import random
 import re
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import portalocker
 from pydantic import BaseModel
@@ -64,9 +64,8 @@ BASE_S = 0.5
 CAP_S = 8.0
 # Time in which a server lets no call through because of their rate, after which judging ends.
 PATIENCE_S = 180.0
-# Time between two looks whether another process still buys verdicts of the model; after so many looks a line says so.
+# Time between two looks whether another process still buys verdicts of the model.
 POLL_S = 0.2
-LOOKS = 25
 # Tokens of English text and of a usual answer, for the pace and for plans, which need no exact count.
 CHARACTERS_PER_TOKEN = 4
 USUAL_ANSWER = 150
@@ -151,10 +150,7 @@ class Engine:
         # True once key, model and address were accepted.
         self._proved = account.usage.tokens_out > 0
         self._failures_in_a_row = 0
-        # Held during the first call, and while another process buys verdicts of the model.
         self._first_call = asyncio.Lock()
-        self._waiting = asyncio.Lock()
-        self._buying: portalocker.Lock | None = None
 
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
         """Return the verdict on a prompt, bought at most once.
@@ -172,14 +168,17 @@ class Engine:
             raise UnansweredError(outcome)
         return schema.model_validate_json(outcome)
 
-    async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do work that asks; whatever ends it, the calls in flight are waited for, as they are paid for.
+    async def run(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        """Do work that asks, while no other process buys verdicts of the model: what one buys, the other finds stored.
+
+        Whatever ends it, the calls in flight are waited for, as they are paid for.
 
         Raises:
             JudgeError: Nothing can be judged.
         """
+        buying = await self._turn()
         try:
-            return await work
+            return await work()
         except asyncio.CancelledError:
             if count := self.account.in_flight:
                 log.warning(INTERRUPTED, self._config.timeout_s, count)
@@ -188,18 +187,23 @@ class Engine:
         finally:
             if unfinished := [task for task in self._outcomes.values() if not task.done()]:
                 await asyncio.wait(unfinished)
-            if self._buying:
-                self._buying.release()
-                self._buying = None
+            buying.release()
+
+    async def _turn(self) -> portalocker.Lock:
+        """Wait until no other process buys verdicts of the model, and return the lock that says so of this one."""
+        is_told = False
+        while (buying := self._store.buying(self._chat.label)) is None:
+            if not is_told:
+                log.warning("waiting for another run, which buys verdicts of %s", self._chat.label)
+            is_told = True
+            await asyncio.sleep(POLL_S)
+        return buying
 
     async def _outcome(self, question: Question) -> Outcome:
         """Return the stored verdict, or buy it."""
-        try:
-            if verdict := await self._stored(question):
-                self.account.count(hits=1)
-                return verdict
-        except JudgeError as error:
-            self.account.stop(str(error))
+        if verdict := self._store.get(question.key, question.schema, question.prompt):
+            self.account.count(hits=1)
+            return verdict
         # The first call proves key, model and address before any other is made.
         if not self._proved:
             async with self._first_call:
@@ -208,24 +212,6 @@ class Engine:
                     self._proved = self.fatal is None
                     return outcome
         return await self._bought(question)
-
-    async def _stored(self, question: Question) -> str | None:
-        """Return the stored verdict; None once nobody else may buy it before this process is done.
-
-        Raises:
-            JudgeError: The store cannot be used.
-        """
-        if verdict := self._store.get(question.key, question.schema, question.prompt):
-            return verdict
-        async with self._waiting:
-            looks = 0
-            while not self._buying and not self.account.usage.stopped:
-                self._buying, looks = self._store.buying(self._chat.label), looks + 1
-                if looks == LOOKS:
-                    log.warning("waiting for another run, which buys verdicts of %s", self._chat.label)
-                await asyncio.sleep(0 if self._buying else POLL_S)
-        # Another process may have bought it meanwhile.
-        return self._store.get(question.key, question.schema, question.prompt)
 
     async def _bought(self, question: Question) -> Outcome:
         """Ask until there is a verdict, or no attempt is left. A wait that the server asks for is no attempt."""

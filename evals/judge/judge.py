@@ -4,10 +4,10 @@ import asyncio
 import atexit
 import logging
 import random
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -130,7 +130,7 @@ class Judge:
         second = self._judged(tasks(metrics, self._repeated(judged, seed), seed), engine)
         return replace(first, again=second, usage=second.usage)
 
-    def run(self, work: Coroutine[Any, Any, Result], engine: Engine | None = None) -> Result:
+    def run(self, work: Callable[[], Awaitable[Result]], engine: Engine | None = None) -> Result:
         """Do work that asks the engine, on the event loop of the process.
 
         Raises:
@@ -157,7 +157,7 @@ class Judge:
         return among(random.Random(seed).sample(case_ids, min(self.config.rejudge, len(case_ids))), observations)
 
     def _judged(self, questions: Sequence[Task], engine: Engine) -> Judging:
-        graded = self.run(self._graded(questions, engine), engine)
+        graded = self.run(partial(self._graded, questions, engine), engine)
         values = {(task.metric, task.case_id, task.chunk_ids): result.value for task, result in graded}
         verdicts: Any = {(case, ids[0]): value for (name, case, ids), value in values.items() if name == PRECISION}
         scores: Any = {key: value for key, value in values.items() if key[0] != PRECISION}

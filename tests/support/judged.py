@@ -97,7 +97,7 @@ def ask(made: Engine, *batches: Sequence[str], schema: type[BaseModel] = Context
     async def in_turn() -> list[Said]:
         return [said for batch in batches for said in await asyncio.gather(*(one(text) for text in batch))]
 
-    return asyncio.run(made.run(in_turn()))
+    return asyncio.run(made.run(in_turn))
 
 
 def verdicts(said: Sequence[Said]) -> list[int | str]:
