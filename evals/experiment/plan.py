@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 
 from evals.cases.relevance import Relevance
 from evals.collect.observations import Observation
@@ -12,7 +11,7 @@ from evals.experiment.inputs import Inputs
 from evals.grid.measure import alone, grid_of, metrics_of, retrieve
 from evals.judge.asking import USUAL_ANSWER
 from evals.judge.budget import money
-from evals.judge.plan import SECONDS_PER_CALL, JudgePlan, stopped
+from evals.judge.plan import JudgePlan, stopped
 from evals.metrics import needs
 from evals.metrics.declaration import Collaborators, Metric
 from evals.report.section import Column, Section, Styled, line, terminal
@@ -101,11 +100,7 @@ def _of_judge(plan: JudgePlan, queries: int, margin: float | None) -> Section:
     for share in (*plan.shares, plan.total):
         counts = (len(share.prompts), share.cached, share.calls, share.tokens_in, share.tokens_out)
         rows.append([Styled(f"  {share.metric}"), *(Styled(f"{count:,}") for count in counts)])
-    duration = timedelta(seconds=round(plan.seconds))
-    told = [
-        f"Cost: {money(plan.usd, plan.config.model)}. Time at the given limits: about {duration} (h:mm:ss), "
-        f"if a call takes {SECONDS_PER_CALL:g} s and writes {USUAL_ANSWER} tokens."
-    ]
+    told = [f"Cost: {money(plan.usd, plan.config.model)}, if an answer has {USUAL_ANSWER} tokens."]
     if plan.drawn < queries:
         sample = plan.config.sample
         first = ", whose first round this is" if sample == "auto" else ""

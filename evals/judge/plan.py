@@ -1,7 +1,6 @@
 """The cost of judging, counted without a call: the same questions to a judge that only counts."""
 
 import asyncio
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +15,6 @@ from retrievers.embedding.tokens import count_tokens
 
 # The share of the second pass.
 AGAIN = "judged again"
-# Assumed duration of a call without a limit a minute; the plan states this assumption.
-SECONDS_PER_CALL = 2.0
 # A blank answer of every schema: no question depends on the answer to another.
 BLANK: dict[str, Any] = {"reason": "", "verdict": 0, "rating": 0, "entities": [], "classifications": []}
 
@@ -78,17 +75,6 @@ class JudgePlan:
     def usd(self) -> float | None:
         """Price of the calls by the price table, None without a price."""
         return cost(self.config.price, self.total.tokens_in, self.total.tokens_out)
-
-    @property
-    def seconds(self) -> float:
-        """Duration of the calls at the given limits; see `SECONDS_PER_CALL`."""
-        total, config = self.total, self.config
-        minutes = (
-            total.calls / (config.requests_per_minute or math.inf),
-            (total.tokens_in + total.tokens_out) / (config.tokens_per_minute or math.inf),
-            total.calls * SECONDS_PER_CALL / 60 / config.max_concurrency,
-        )
-        return 60 * max(minutes)
 
 
 def stopped(budget: BudgetConfig, plans: Sequence[JudgePlan]) -> str:
