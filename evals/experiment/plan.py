@@ -11,7 +11,7 @@ from evals.experiment.inputs import Inputs
 from evals.grid.measure import alone, grid_of, metrics_of, retrieve
 from evals.judge.asking import USUAL_ANSWER
 from evals.judge.budget import money
-from evals.judge.plan import JudgePlan, stopped
+from evals.judge.plan import JudgePlan
 from evals.metrics import needs
 from evals.metrics.declaration import Collaborators, Metric
 from evals.report.section import Column, Section, Styled, line, terminal
@@ -62,8 +62,6 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
         unseen = sum(case.in_scope for case in inputs.held_out.cases)
         besides = f"Not counted: judging the recommended cell on up to {unseen:,} in-scope queries that are held out."
         sections.append(Section(lines=[line(f"  {besides}")]))
-    if early := stopped(config.judge.budget, plans):
-        sections.append(Section(lines=[line(Styled(f"The run would stop early: {early}.", "fair"))]))
     return terminal(sections, width=width, color=False)
 
 

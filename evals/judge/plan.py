@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evals.config.judge import BudgetConfig, JudgeConfig
+from evals.config.judge import JudgeConfig
 from evals.judge.asking import USUAL_ANSWER, Schema
 from evals.judge.budget import cost
 from evals.judge.chat import Chat
@@ -75,17 +75,6 @@ class JudgePlan:
     def usd(self) -> float | None:
         """Price of the calls by the price table, None without a price."""
         return cost(self.config.price, self.total.tokens_in, self.total.tokens_out)
-
-
-def stopped(budget: BudgetConfig, plans: Sequence[JudgePlan]) -> str:
-    """Return the limit of the budget that the planned calls exceed, as text; empty if none."""
-    calls, usd = sum(plan.total.calls for plan in plans), sum(plan.usd or 0.0 for plan in plans)
-    needed = (("calls", calls, budget.calls), ("USD", usd, budget.usd))
-    return "; ".join(
-        f"the budget holds {limit:,} {unit} of {need:,.10g}"
-        for unit, need, limit in needed
-        if limit is not None and need > limit
-    )
 
 
 def counted(chat: Chat, store: VerdictStore, questions: Sequence[Task]) -> list[Share]:
