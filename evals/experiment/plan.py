@@ -1,7 +1,7 @@
 """`--plan`: the calls of a run and their cost, without a call of the judge."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from evals.cases.relevance import Relevance
 from evals.collect.observations import Observation
@@ -10,8 +10,9 @@ from evals.collect.pool import Grounds
 from evals.experiment.inputs import Inputs
 from evals.grid.measure import alone, grid_of, metrics_of, retrieve
 from evals.judge.asking import USUAL_ANSWER
-from evals.judge.budget import money
-from evals.judge.plan import JudgePlan
+from evals.judge.budget import cost, money
+from evals.judge.judge import Judge
+from evals.judge.plan import Share
 from evals.metrics import needs
 from evals.metrics.declaration import Collaborators, Metric
 from evals.report.section import Column, Section, Styled, line, terminal
@@ -56,8 +57,9 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
     in_rounds = inputs.sweep is not None and config.judge.stop.margin is not None
     is_alone = not in_rounds and sample_size(judge.config.sample, queries) == queries
     asked = (judge,) if is_alone else judge.tiers
-    plans = [tier.plan([*metrics], selected, [*longest.values()], config.seed) for tier in asked if queries]
-    sections += [_of_judge(each, queries, config.judge.stop.margin) for each in plans]
+    for tier in asked if queries else ():
+        shares = tier.plan([*metrics], selected, [*longest.values()], config.seed)
+        sections.append(_of_judge(tier, shares, queries, config.judge.stop.margin))
     if inputs.held_out:
         unseen = sum(case.in_scope for case in inputs.held_out.cases)
         besides = f"Not counted: judging the recommended cell on up to {unseen:,} in-scope queries that are held out."
@@ -92,21 +94,21 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborator
         yield "the chosen way is timed and repeated besides, which these lines do not count"
 
 
-def _of_judge(plan: JudgePlan, queries: int, margin: float | None) -> Section:
+def _of_judge(judge: Judge, shares: Sequence[Share], queries: int, margin: float | None) -> Section:
     """Return what a judge would be asked, by metric, and what that costs."""
-    rows = []
-    for share in (*plan.shares, plan.total):
+    rows, config, total = [], judge.config, Share.total(shares)
+    for share in (*shares, total):
         counts = (len(share.prompts), share.cached, share.calls, share.tokens_in, share.tokens_out)
         rows.append([Styled(f"  {share.metric}"), *(Styled(f"{count:,}") for count in counts)])
-    told = [f"Cost: {money(plan.usd, plan.config.model)}, if an answer has {USUAL_ANSWER} tokens."]
-    if plan.drawn < queries:
-        sample = plan.config.sample
-        first = ", whose first round this is" if sample == "auto" else ""
-        told.append(f"Counted are {plan.drawn:,} of {queries:,} in-scope queries: judge.sample {sample}{first}.")
+    price = money(cost(config.price, total.tokens_in, total.tokens_out), config.model)
+    told = [f"Cost: {price}, if an answer has {USUAL_ANSWER} tokens."]
+    if (drawn := sample_size(config.sample, queries)) < queries:
+        first = ", whose first round this is" if config.sample == "auto" else ""
+        told.append(f"Counted are {drawn:,} of {queries:,} in-scope queries: judge.sample {config.sample}{first}.")
     if margin is not None:
         told.append(f"Judging ends earlier, once a cell is proved within {margin:g} of the best (judge.stop).")
     return Section(
-        lines=[line(Styled("Judge", "bold"), f" {plan.config.model}")],
+        lines=[line(Styled("Judge", "bold"), f" {config.model}")],
         columns=[Column("  metric"), *numbers("questions", "cached", "calls", "tokens in", "tokens out")],
         rows=rows,
         below=[line(f"  {text}") for text in told],

@@ -16,7 +16,7 @@ from evals.config.judge import JudgeConfig
 from evals.judge.asking import Engine
 from evals.judge.budget import Account, Budget, Usage
 from evals.judge.chat import Chat, make_chat
-from evals.judge.plan import AGAIN, JudgePlan, Share, counted
+from evals.judge.plan import Share, counted
 from evals.judge.store import VerdictStore
 from evals.judge.tasks import PRECISION, Graded, Task, grade, tasks
 from evals.judge.verdicts import Judging
@@ -83,7 +83,7 @@ class Judge:
 
     def plan(
         self, metrics: Collection[str], observations: Sequence[Observation], again: Sequence[Observation], seed: int
-    ) -> JudgePlan:
+    ) -> list[Share]:
         """Count the calls that judging these selections, or the sample of their queries, would take. None is made.
 
         Args:
@@ -91,6 +91,9 @@ class Judge:
             observations: The selections; several of one query are as many selections.
             again: One for each query, of which some are judged a second time, if the settings say so.
             seed: Seed of that choice, and of the sample.
+
+        Returns:
+            The share of each metric, and that of the second pass; of `auto` those of its first round.
         """
         order = judging_order((o.case for o in observations), seed)
         drawn = order[: sample_size(self.config.sample, len(order))]
@@ -98,8 +101,8 @@ class Judge:
         if self.config.rejudge:
             repeated = self._repeated(among(drawn, again), seed)
             second = counted(self._second_pass, self.store, tasks(metrics, repeated, seed))
-            shares.append(Share(AGAIN, [tokens for share in second for tokens in share.prompts]))
-        return JudgePlan(config=self.config, shares=tuple(shares), drawn=len(drawn))
+            shares.append(replace(Share.total(second), metric="judged again"))
+        return shares
 
     def judge(self, metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> Judging:
         """Ask all questions of the metrics on the selections of observations.

@@ -5,16 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evals.config.judge import JudgeConfig
 from evals.judge.asking import USUAL_ANSWER, Schema
-from evals.judge.budget import cost
 from evals.judge.chat import Chat
 from evals.judge.store import VerdictStore
 from evals.judge.tasks import JUDGED, Task, grade
 from retrievers.embedding.tokens import count_tokens
 
-# The share of the second pass.
-AGAIN = "judged again"
 # A blank answer of every schema: no question depends on the answer to another.
 BLANK: dict[str, Any] = {"reason": "", "verdict": 0, "rating": 0, "entities": [], "classifications": []}
 
@@ -25,11 +21,16 @@ class Share:
 
     Attributes:
         prompts: Of each distinct question the tokens of its prompt, counted with the packaged tokenizer; None where
-            the verdict is stored.
+            the verdict is stored. A question that two metrics ask is counted with the first.
     """
 
     metric: str
     prompts: Sequence[int | None]
+
+    @classmethod
+    def total(cls, shares: "Sequence[Share]") -> "Share":
+        """Return all metrics together."""
+        return cls("all", [tokens for share in shares for tokens in share.prompts])
 
     @property
     def cached(self) -> int:
@@ -52,31 +53,6 @@ class Share:
         return self.calls * USUAL_ANSWER
 
 
-@dataclass(frozen=True, kw_only=True)
-class JudgePlan:
-    """Calls of a run's judging.
-
-    Attributes:
-        config: Settings of the judge.
-        shares: Share of each metric; a question that two metrics ask is counted with the first.
-        drawn: Number of queries that `shares` are of: all, or those of the sample (of `auto` its first round).
-    """
-
-    config: JudgeConfig
-    shares: tuple[Share, ...]
-    drawn: int
-
-    @property
-    def total(self) -> Share:
-        """All metrics together."""
-        return Share("all", [tokens for share in self.shares for tokens in share.prompts])
-
-    @property
-    def usd(self) -> float | None:
-        """Price of the calls by the price table, None without a price."""
-        return cost(self.config.price, self.total.tokens_in, self.total.tokens_out)
-
-
 def counted(chat: Chat, store: VerdictStore, questions: Sequence[Task]) -> list[Share]:
     """Return the share of each metric in questions to a model, of which those in the store cost nothing."""
     counting, shares = _Counting(chat, store), list[Share]()
@@ -95,7 +71,7 @@ def counted(chat: Chat, store: VerdictStore, questions: Sequence[Task]) -> list[
 
 
 class _Counting:
-    """A judge that counts the tokens of each prompt once, and answers out of the store or blank.
+    """A judge that counts the tokens of each prompt once, and gives blank answers.
 
     Attributes:
         prompts: Tokens of each prompt, by its key, in the order of asking; None where the verdict is stored.
@@ -107,9 +83,6 @@ class _Counting:
 
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
         key = self._chat.key(prompt, schema)
-        stored = self._store.get(key, schema, prompt)
         if key not in self.prompts:
-            self.prompts[key] = None if stored else count_tokens(prompt)
-        if stored:
-            return schema.model_validate_json(stored)
+            self.prompts[key] = None if self._store.get(key, schema, prompt) else count_tokens(prompt)
         return schema.model_validate({name: BLANK[name] for name in schema.model_fields})

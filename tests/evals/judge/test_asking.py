@@ -22,7 +22,6 @@ from evals.collect.observations import Failure, Observation, Unscored
 from evals.errors import JudgeError
 from evals.judge.asking import FAILURES_IN_A_ROW
 from evals.judge.budget import Usage
-from evals.judge.plan import JudgePlan
 from evals.judge.store import VerdictStore
 from evals.judge.tasks import PRECISION, RECALL, RELEVANCE, Graded, grade, tasks
 from evals.judge.verdicts import ChunkVerdict, Judging, sentences
@@ -371,22 +370,3 @@ def test_a_question_without_an_answer_says_why_where_ragas_averages(metric: str,
 def test_sentences_end_at_no_number_and_no_abbreviation() -> None:
     parts = ["It costs 3.5 m.", "1. Open it!", "Dr. Smith said so, e.g. here.", "no stop"]
     assert sentences(f"{' '.join(parts[:-1])}\n{parts[-1]}") == parts
-
-
-# The plan; `tests/evals/run/test_judged.py` has the command's, which counts what the run asks
-
-PLANNED = [*RUN, observe("talk", ["topic"]), observe("pose", ["forward", "twin"], id="other")]
-PRICE = {"input": 2.0, "output": 8.0}
-
-
-def planned(server: ChatServer, run: Any = PLANNED, metrics: Any = ALL, **settings: Any) -> JudgePlan:
-    with judge_of(server, **settings) as judge:
-        return judge.plan(metrics, run, run[:2], seed=0)
-
-
-def test_the_price_is_that_of_the_settings(server: ChatServer) -> None:
-    unpriced, prices = planned(server), {f"{settings(server).model}": PRICE}
-    whole = unpriced.total
-    priced = planned(server, prices=prices)
-    assert unpriced.usd is None
-    assert priced.usd == pytest.approx((whole.tokens_in * 2 + whole.tokens_out * 8) / 1e6)

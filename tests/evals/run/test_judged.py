@@ -19,7 +19,7 @@ from evals.metrics import METRICS
 from evals.metrics.results import Values
 from evals.run import main
 from retrievers.embedding.tokens import count_tokens
-from tests.support.chat_server import KEYS, ChatServer, CohereChatServer, OpenAIChatServer
+from tests.support.chat_server import KEYS, MODEL, ChatServer, CohereChatServer, OpenAIChatServer
 from tests.support.command import Done, python
 from tests.support.experiment import Experiment, load_report, settings
 from tests.support.judged import PROTOCOLS
@@ -170,6 +170,9 @@ def test_a_plan_counts_what_the_run_will_ask(run: Run, server: ChatServer, flags
     assert (planned.code, planned.err, server.chats) == (0, "", [])
     assert ("judged again" in planned.out) == ("--judge.rejudge" in flags)
     questions, cached, calls, tokens_in, tokens_out = figures(planned.out)
+    prices = f"{{{server.provider}:{MODEL}: {{input: 2, output: 8}}}}"
+    priced = f"Cost: about {(tokens_in * 2 + tokens_out * 8) / 1e6:.4f} USD, if"
+    assert priced in run("--plan", *judged, "--judge.prices", prices).out
     assert (cached, questions, tokens_out) == (0, calls, 150 * calls)
     assert run(*judged).code in (0, 3)
     assert len(server.chats) == calls > 10
