@@ -234,15 +234,14 @@ def ragas_evaluate(observations: Sequence[Any], bound: float) -> None:
 
 def one_row(observation: Any, labels: Mapping[str, Any], store: Path) -> None:
     """One query with ten chunks: here they are asked at once, in ragas one after the other."""
-    from evals.judge.answers import Answer, read_verdict
+    from evals.judge.answers import read_verdict
     from evals.judge.tasks import JUDGED, PRECISION, by_ragas
 
     chat = in_process(labels, LATENCY)
 
     class Direct:
         async def ask(self, prompt: str, schema: Any) -> Any:
-            text = await asyncio.to_thread(lambda: chat.model.invoke(prompt).text)
-            return read_verdict(Answer(text=text), schema, "")
+            return read_verdict(await asyncio.to_thread(chat.model.invoke, prompt), schema, "")
 
     texts = [found.chunk.text for found in observation.selection]
     start = time.perf_counter()

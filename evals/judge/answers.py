@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from retrievers.text.shown import without_secrets
 
 if TYPE_CHECKING:
-    from langchain_core.messages import BaseMessage
+    from langchain_core.messages import AIMessage
 
 Schema = TypeVar("Schema", bound=BaseModel)
 CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
@@ -35,56 +34,30 @@ class MalformedError(ValueError):
     """An answer that is no verdict."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """Answer of a model.
-
-    Attributes:
-        text: Its text, without halves of characters. A model may quote a key that it was asked with, so secrets are
-            hidden in it.
-        finish: Why it ended.
-        tokens_in: Tokens read as the server counts them, whatever that is; None where it does not.
-        tokens_out: Tokens written, likewise.
-    """
-
-    text: str
-    finish: str = ""
-    tokens_in: Any = None
-    tokens_out: Any = None
-
-    @classmethod
-    def of(cls, message: "BaseMessage") -> "Answer":
-        """Return text, end and usage of a LangChain message; OpenAI sends a refusal in place of a text."""
-        usage = getattr(message, "usage_metadata", None) or {}
-        metadata = {**message.additional_kwargs, **message.response_metadata}
-        refusal = metadata.get("refusal")
-        ends = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
-        return cls(
-            text=without_secrets(str(refusal or message.text).encode(errors="replace").decode()),
-            finish="refusal" if refusal else str(next(filter(None, ends), "")).lower(),
-            tokens_in=usage.get("input_tokens"),
-            tokens_out=usage.get("output_tokens"),
-        )
-
-
-def read_verdict(answer: Answer, schema: type[Schema], prompt: str) -> Schema:
+def read_verdict(answer: "AIMessage", schema: type[Schema], prompt: str) -> Schema:
     """Return the verdict in an answer: its last JSON object that fits the schema, within any text.
 
     Args:
-        answer: Answer of the model.
+        answer: Answer of the model, or its refusal, which OpenAI sends in place of a text.
         schema: The response model of ragas' metric.
         prompt: The prompt, whose examples are no verdicts.
 
     Raises:
         MalformedError: There is none, or its values are not those the metric allows; the message says why.
     """
-    text = " ".join(answer.text.split())
+    metadata = {**answer.additional_kwargs, **answer.response_metadata}
+    refusal = metadata.get("refusal")
+    ends = [metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason")]
+    end = "refusal" if refusal else str(next(filter(None, ends), "")).lower()
+    # Without halves of characters, and without keys that it was asked with and quotes.
+    written = without_secrets(str(refusal or answer.text).encode(errors="replace").decode())
+    text = " ".join(written.split())
     quoted = repr(text[:QUOTED] + ("…" if len(text) > QUOTED else ""))
-    if answer.finish in REFUSALS:
-        raise MalformedError(f"the model refused to answer ({answer.finish}): {quoted}")
-    if answer.finish in CUT:
+    if end in REFUSALS:
+        raise MalformedError(f"the model refused to answer ({end}): {quoted}")
+    if end in CUT:
         raise MalformedError(f"the answer was cut off at judge.max_output_tokens, it ends: {text[-60:]!r}")
-    objects, examples = list(_objects(answer.text)), _shown(prompt)
+    objects, examples = list(_objects(written)), _shown(prompt)
     copied = any(value in examples and len(json.dumps(value)) > LONG_OBJECT for value in objects)
     if copied or (len(prompt) > ECHO and " ".join(prompt.split())[:ECHO] in text):
         raise MalformedError(f"the answer repeats its prompt, or an example in it: {quoted}")

@@ -9,7 +9,7 @@ import random
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import portalocker
 from pydantic import BaseModel
@@ -257,7 +257,8 @@ class Engine:
                 async with asyncio.timeout(self._config.timeout_s):
                     answer = await self._chat.ask(prompt, question.schema, structured=self._structured)
                 # Counts that no server can mean are estimated from the texts, so that a budget still holds.
-                spent = _tokens(answer.tokens_in, prompt), _tokens(answer.tokens_out, answer.text)
+                usage: Mapping[str, Any] = answer.usage_metadata or {}
+                spent = _tokens(usage.get("input_tokens"), prompt), _tokens(usage.get("output_tokens"), answer.text)
             except Exception as error:  # every provider has its own tree of errors
                 fault = read_fault(error)
                 spent = None if fault.billed else (0, 0)

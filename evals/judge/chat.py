@@ -16,13 +16,13 @@ from pydantic.warnings import PydanticDeprecationWarning
 
 from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
-from evals.judge.answers import Answer
 from retrievers.config.layers import api_key
 from retrievers.errors import nearest
 from retrievers.net import cause
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage
 
 # Providers and the variable that holds their key; LangChain's `init_chat_model` knows how to build each.
 KEYS: Mapping[str, str] = {
@@ -61,7 +61,7 @@ class Chat:
         """`provider:name`."""
         return f"{self.provider}:{self.name}"
 
-    async def ask(self, prompt: str, schema: type[BaseModel], *, structured: bool) -> Answer:
+    async def ask(self, prompt: str, schema: type[BaseModel], *, structured: bool) -> "AIMessage":
         """Send one prompt, once, and wait for the whole answer.
 
         Args:
@@ -73,7 +73,7 @@ class Chat:
             Exception: Any error of the provider's library; see `evals.judge.asking`.
         """
         option = json_option(self.provider, schema) if structured else {}
-        return Answer.of(await self.model.ainvoke(prompt, **self.arguments, **option))
+        return await self.model.ainvoke(prompt, **self.arguments, **option)
 
     def key(self, prompt: str, schema: type[BaseModel]) -> bytes:
         """Return the key of a verdict, 32 bytes: a hash of everything that the answer depends on."""

@@ -161,10 +161,10 @@ class Judge:
 
     def _judged(self, questions: Sequence[Task], engine: Engine) -> Judging:
         graded = self.run(partial(self._graded, questions, engine), engine)
-        values = {(task.metric, task.case_id, task.chunk_ids): result.value for task, result in graded}
+        values = {(task.metric, task.case_id, task.chunk_ids): value for task, (value, _) in graded}
         verdicts: Any = {(case, ids[0]): value for (name, case, ids), value in values.items() if name == PRECISION}
         scores: Any = {key: value for key, value in values.items() if key[0] != PRECISION}
-        claims = {(task.case_id, task.chunk_ids): result.claims for task, result in graded if result.claims}
+        claims = {(task.case_id, task.chunk_ids): claims for task, (_, claims) in graded if claims}
         model, usage = self.chat.label, self.engine.account.usage
         return Judging(model=model, verdicts=verdicts, scores=scores, claims=claims, usage=usage)
 
@@ -175,13 +175,13 @@ class Judge:
 
         async def work() -> None:
             for task in waiting:
-                result = await grade(task, engine)
+                value, claims = await grade(task, engine)
                 # The error is raised below, and not reported twice.
                 if engine.fatal:
                     return
-                graded.append((task, result))
-                if isinstance(result.value, Failure):
-                    failure = f"{task.metric} of {task.case_id} failed: {result.value.type}: {result.value.message}"
+                graded.append((task, (value, claims)))
+                if isinstance(value, Failure):
+                    failure = f"{task.metric} of {task.case_id} failed: {value.type}: {value.message}"
                     log.error("%s", failure, extra={"query_id": task.case_id, "stage": "judge"})
                 if self.progress:
                     self.progress(len(graded), len(questions), self.engine.account.budget.usage)

@@ -64,12 +64,8 @@ class Task:
     inputs: Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Graded:
-    """Result of a task: of precision the judge's verdict on a chunk, else the value of ragas' metric and its claims."""
-
-    value: Score | ChunkVerdict
-    claims: tuple[Claim, ...] = ()
+Graded = tuple[Score | ChunkVerdict, tuple[Claim, ...]]
+"""Of precision the judge's verdict on a chunk, else the value of ragas' metric, and the claims that recall counted."""
 
 
 def tasks(metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> list[Task]:
@@ -110,16 +106,15 @@ async def grade(task: Task, asker: Asker) -> Graded:
     try:
         value, answers = await by_ragas(task.metric, task.inputs, asker)
     except UnansweredError as error:
-        return Graded(value=error.outcome)
+        return error.outcome, ()
     except Exception as error:  # a metric that fails is shown as failed, beside the mean of the others
-        return Graded(value=Failure(type=type(error).__name__, message=str(error)))
+        return Failure(type=type(error).__name__, message=str(error)), ()
     if not isfinite(value):
-        return Graded(value=Failure(type="NotFinite", message=f"ragas returned {value}"))
+        return Failure(type="NotFinite", message=f"ragas returned {value}"), ()
     if task.metric == PRECISION:
-        return Graded(value=ChunkVerdict(**answers[0].model_dump()))
+        return ChunkVerdict(**answers[0].model_dump()), ()
     statements = answers[0].classifications if task.metric == RECALL else ()
-    claims = tuple(Claim(**statement.model_dump()) for statement in statements)
-    return Graded(value=value, claims=claims)
+    return value, tuple(Claim(**statement.model_dump()) for statement in statements)
 
 
 async def by_ragas(metric: str, inputs: Mapping[str, Any], asker: Asker) -> tuple[float, list[Any]]:

@@ -19,7 +19,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
-from evals.judge.answers import Answer, MalformedError, read_verdict
+from evals.judge.answers import MalformedError, read_verdict
 from evals.judge.chat import Chat, make_chat
 from evals.judge.judge import Judge
 from evals.judge.tasks import PRECISION
@@ -55,7 +55,8 @@ def test_one_question_is_one_request_of_the_model_with_temperature_seed_and_limi
     chat = make_chat(settings(server, max_output_tokens=99), KEYS)
     for structured in (True, False):
         answer = asked(chat, structured=structured)
-        assert (answer.text, answer.tokens_in > 100, answer.tokens_out > 5) == (RIGHT, True, True)
+        usage = answer.usage_metadata
+        assert (answer.text, usage["input_tokens"] > 100, usage["output_tokens"] > 5) == (RIGHT, True, True)
     with_schema, without = server.chats
     assert (with_schema.model, with_schema.temperature, with_schema.seed) == (MODEL, 0, 0)
     assert 99 in (with_schema.body.get("max_tokens"), with_schema.body.get("max_completion_tokens"))
@@ -145,7 +146,7 @@ def test_the_last_object_of_the_schema_is_the_verdict_whatever_stands_around_it(
         '{"verdict": "1", "reason": "a number in quotes"}',
         '{"reason": "a brace } in a text {", "verdict": 1}',
     ):
-        assert read_verdict(Answer(text=text), Verdict, "").verdict == 1
+        assert read_verdict(AIMessage(text), Verdict, "").verdict == 1
 
 
 NO_VERDICTS: list[tuple[Any, str, str]] = [
@@ -161,7 +162,9 @@ NO_VERDICTS: list[tuple[Any, str, str]] = [
 
 
 def test_what_is_no_verdict_says_why(snapshot: SnapshotAssertion) -> None:
-    answers = [(Answer(text=text, finish=finish), schema) for schema, text, finish in NO_VERDICTS]
+    answers = [
+        (AIMessage(text, response_metadata={"finish_reason": finish}), schema) for schema, text, finish in NO_VERDICTS
+    ]
     told = [refusal(MalformedError, read_verdict, answer, schema, "") for answer, schema in answers]
     assert told == snapshot
     assert max(map(len, told)) < 400
@@ -174,13 +177,13 @@ def test_an_answer_that_echoes_its_prompt_is_no_verdict() -> None:
         json.dumps({"reason": EXAMPLE, "verdict": 0}),
     ):
         with pytest.raises(MalformedError, match="repeats its prompt, or an example in it"):
-            read_verdict(Answer(text=text), Verdict, prompt())
+            read_verdict(AIMessage(text), Verdict, prompt())
 
 
 def test_what_quotes_the_passages_of_its_prompt_is_no_echo() -> None:
     asked = "Judge the passage.\n" + "A sentence of the passage. " * 10
     said = json.dumps({"reason": "A sentence of the passage. " * 9, "verdict": 1})
-    assert read_verdict(Answer(text=said), Verdict, asked).verdict == 1
+    assert read_verdict(AIMessage(said), Verdict, asked).verdict == 1
 
 
 EINSTEIN, NOBEL = "He published 4 papers in 1905", "he received the 1921 Nobel Prize in Physics"
@@ -196,7 +199,7 @@ def test_statements_of_the_examples_are_no_verdict_and_those_in_other_words_or_a
         ("编码器需要校准", ["The encoder needs a calibration."], False),
     ):
         asked = ContextRecallPrompt().to_string(ContextRecallInput(question="q", context="c", answer=reference))
-        answer = Answer(text=claims(1, 1, 1, statements=statements))
+        answer = AIMessage(claims(1, 1, 1, statements=statements))
         if is_copied:
             with pytest.raises(MalformedError, match="most statements are of an example in the prompt, such as 'he"):
                 read_verdict(answer, Recall, asked)
@@ -206,5 +209,5 @@ def test_statements_of_the_examples_are_no_verdict_and_those_in_other_words_or_a
 
 def test_half_a_character_is_replaced() -> None:
     for half in ("\\ud83d", "\ud83d"):
-        answer = Answer.of(AIMessage(f'{{"reason": "an {half}, \\ud83d\\ude00", "verdict": 1}}'))
+        answer = AIMessage(f'{{"reason": "an {half}, \\ud83d\\ude00", "verdict": 1}}')
         assert read_verdict(answer, Verdict, prompt()).reason == "an ?, \U0001f600"
