@@ -94,7 +94,7 @@ class Account:
     """Spending on one model. The highest price of each call in flight is reserved, so that no limit is exceeded.
 
     That is a token for each byte of the prompt, which no tokenizer exceeds, and `judge.max_output_tokens`. Where a
-    server read or wrote more, what it took is the highest from then on, of calls in flight too.
+    server wrote more, that is the highest from then on, of calls in flight too.
 
     Attributes:
         usage: What was spent.
@@ -108,9 +108,8 @@ class Account:
         self.in_flight = 0
         self.reserved = list[int]()
         self._price = config.price
-        # Most tokens of an answer, and most tokens read for each byte of a prompt.
+        # Most tokens of an answer.
         self._longest = config.max_output_tokens
-        self._excess = 1.0
         budget.accounts.append(self)
 
     async def reserve(self, prompt: str) -> int | None:
@@ -144,7 +143,6 @@ class Account:
         self.reserved.remove(size)
         read, written = spent
         self._longest = max(self._longest, written)
-        self._excess = max(self._excess, read / size)
         self.count(tokens_in=read, tokens_out=written)
         self.usage = replace(self.usage, usd=cost(self._price, self.usage.tokens_in, self.usage.tokens_out))
 
@@ -159,7 +157,7 @@ class Account:
 
     def most(self, sizes: Sequence[int]) -> float:
         """Return the highest price of calls, 0 without a price."""
-        return cost(self._price, sum(sizes) * self._excess, len(sizes) * self._longest) or 0.0
+        return cost(self._price, sum(sizes), len(sizes) * self._longest) or 0.0
 
 
 class Pace:

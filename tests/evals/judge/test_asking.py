@@ -189,14 +189,6 @@ def test_counts_that_no_server_can_mean_are_estimated_from_the_texts() -> None:
         assert 0 < run.usage.tokens_out < 100
 
 
-def test_a_server_that_read_more_than_the_bytes_of_a_prompt_gets_as_much_reserved_from_then_on() -> None:
-    limits: dict[str, Any] = {"budget": {"usd": 0.03}, "max_output_tokens": 100}
-    with Miscounting(ORACLE, 20_000) as server:
-        run = asked(server, TEXTS[:20], **limits, **priced(server, written=0.0))
-    assert len(run.sent) == 1 and run.usage.usd == pytest.approx(0.02)
-    assert "does not hold another call" in run.usage.stopped
-
-
 def test_a_request_without_an_answer_is_held_against_it_and_a_refused_one_costs_nothing(server: ChatServer) -> None:
     limits: dict[str, Any] = {"budget": {"usd": 0.02}, **priced(server)}
     run = asked(server, [USEFUL], fault="torn", later=True, **limits)
