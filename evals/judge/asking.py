@@ -23,16 +23,14 @@ from evals.judge.chat import Chat
 from evals.judge.store import VerdictStore
 from retrievers.embedding.tokens import count_tokens
 from retrievers.net import (
-    DROPPED,
-    TIMEOUTS,
-    TRANSIENT_STATUSES,
     cause,
     causes,
     headers_of,
     is_named,
-    lasts,
+    is_transient,
     retry_after_s,
     status_of,
+    timed_out,
 )
 from retrievers.text.shown import without_secrets
 
@@ -40,9 +38,9 @@ log = logging.getLogger(__name__)
 Schema = TypeVar("Schema", bound=BaseModel)
 Result = TypeVar("Result")
 Kind = Literal["malformed", "plain", "limited", "passing", "late", "refused", "prompt"]
-OVERLOADED = TRANSIENT_STATUSES | {408, 409, 425, 529}
+# Besides those of `retrievers.net`; 529 is Anthropic's.
+OVERLOADED = frozenset({408, 409, 425, 529})
 UNSENT = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
-TRANSPORT = DROPPED | UNSENT | {"TransportError"}
 # What libraries raise for a reply of another shape than they expect: a proxy's page, or a torn one.
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
@@ -215,19 +213,18 @@ class Engine:
 
     async def _bought(self, question: Question) -> Outcome:
         """Ask until there is a verdict, or no attempt is left. A wait that the server asks for is no attempt."""
-        prompt = question.prompt
-        attempts, is_plain = 0, False
+        prompt, structured, attempts = question.prompt, self._structured, 0
         while True:
-            fault = await self._attempt(question, prompt)
+            fault = await self._attempt(question, prompt, structured=structured)
             if not isinstance(fault, Fault):
                 return fault
             if fault.kind == "limited":
                 self._pause(fault)
                 continue
-            if fault.kind == "plain" and not is_plain:  # calls that were sent before that was known find out as well
+            if fault.kind == "plain" and structured:  # calls that were sent before that was known find out as well
                 if self._structured:
                     log.warning("the judge's server takes no request for JSON: %s", fault.message)
-                self._structured, is_plain = False, True
+                self._structured = structured = False
                 continue
             attempts += 1
             is_repaired = prompt is not question.prompt
@@ -246,7 +243,7 @@ class Engine:
             log.info("attempt %d failed, trying again in %.2f s: %s", attempts, wait, fault.message, extra=about)
             await asyncio.sleep(wait)
 
-    async def _attempt(self, question: Question, prompt: str) -> str | Unscored | Fault:
+    async def _attempt(self, question: Question, prompt: str, *, structured: bool) -> str | Unscored | Fault:
         """Make one call as pace and budget allow, and commit its verdict before another may take its place."""
         async with self.pace.turn(len(prompt) // CHARACTERS_PER_TOKEN + USUAL_ANSWER):
             size = await self.account.reserve(prompt)
@@ -255,7 +252,7 @@ class Engine:
             spent: Tokens | None = None
             try:
                 async with asyncio.timeout(self._config.timeout_s):
-                    answer = await self._chat.ask(prompt, question.schema, structured=self._structured)
+                    answer = await self._chat.ask(prompt, question.schema, structured=structured)
                 # Counts that no server can mean are estimated from the texts, so that a budget still holds.
                 usage: Mapping[str, Any] = answer.usage_metadata or {}
                 spent = _tokens(usage.get("input_tokens"), prompt), _tokens(usage.get("output_tokens"), answer.text)
@@ -313,27 +310,25 @@ def _tokens(count: object, text: str) -> int:
 def read_fault(error: Exception) -> Fault:
     """Classify an exception of a provider's library."""
     chain = list(causes(error))
-    late, broken, unsent = (any(is_named(link, names) for link in chain) for names in (TIMEOUTS, TRANSPORT, UNSENT))
-    lasting = any(map(lasts, chain))
     status = next(filter(None, map(status_of, chain)), 0)
-    unreadable = status == 200 or (isinstance(error, UNREADABLE) and not (status or broken or late))
-    if status == 429 and any(getattr(link, "code", None) in NO_CREDIT for link in chain):
-        status = 402
+    is_spent = any(getattr(link, "code", None) in NO_CREDIT for link in chain)
+    late, passes = timed_out(error), is_transient(error) or status in OVERLOADED
+    unreadable = status == 200 or (isinstance(error, UNREADABLE) and not (status or passes))
     kind: Kind = "refused"
     if late:
         kind = "late"
     elif status == 429:
-        kind = "limited"
+        kind = "refused" if is_spent else "limited"
     elif status in (400, 415, 422, 501) and OF_STRUCTURE.search(str(error)):
         kind = "plain"
     elif status == 413 or (status in (400, 422) and OF_PROMPT.search(str(error))):
         kind = "prompt"
-    elif not lasting and (unreadable or status in OVERLOADED or (broken and not status)):
+    elif passes or unreadable:
         kind = "passing"
     return Fault(
         kind=kind,
         type="Timeout" if late else type(error).__name__,
         message="the answer cannot be read: " * unreadable + cause(error, "judge") + "; raise judge.timeout_s" * late,
         retry_after_s=retry_after_s(headers_of(error)),
-        billed=status in (0, 200) and not (unsent or lasting),
+        billed=status in (0, 200) and not any(is_named(link, UNSENT) for link in chain),
     )
