@@ -53,8 +53,8 @@ OF_PROMPT = re.compile(
 )
 # The verdict as JSON, or why there is none.
 Outcome = str | Failure | Unscored
-# Attempts for one verdict, by the kind of fault that the last one had.
-ATTEMPTS: Mapping[Kind, int] = {"passing": 8, "late": 3, "refused": 2, "prompt": 1, "plain": 1}
+# Attempts for one verdict, by the kind of fault that the last one had; one for the other kinds.
+ATTEMPTS: Mapping[Kind, int] = {"passing": 8, "late": 3}
 # Failures in a row, and at least twice the number of concurrent calls, after which judging ends.
 FAILURES_IN_A_ROW = 32
 # Longest wait before the second attempt; it doubles before each further one, up to the cap.
@@ -227,11 +227,10 @@ class Engine:
                 self._structured = structured = False
                 continue
             attempts += 1
-            is_repaired = prompt is not question.prompt
-            # One repair only, as each try is billed. A key that was accepted may be accepted again.
-            is_last = is_repaired if fault.kind == "malformed" else attempts >= ATTEMPTS[fault.kind]
-            is_last |= fault.kind == "refused" and not self._proved
-            if is_last or fault.kind in ("malformed", "refused"):
+            is_last = attempts >= ATTEMPTS.get(fault.kind, 1)
+            if fault.kind == "malformed":  # one repair only, as each try is billed
+                is_last = prompt is not question.prompt
+            if is_last or fault.kind == "malformed":
                 self._note(fault)
             if is_last:
                 self.account.count(failed=1)
