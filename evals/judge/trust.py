@@ -94,7 +94,7 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
     labelled = [o for o in inside if o.relevance.grades or o.relevance.items]
     labels = {(o.case.id, c): int(c in o.relevance.grades) for o in labelled for c in o.ranked_ids}
     people = {(o.case.id, c): verdict for o in inside for c, verdict in o.case.human_verdicts.items()}
-    correction = by_people(judging, inside, people, labels, seed)
+    correction = by_people(judging, inside, people, seed)
     truths = [_verdicts(tier) for tier in judging.tiers[1:]]
     if correction and correction.value is not None:
         truths.append(people)
@@ -141,20 +141,17 @@ def agree(judging: Judging, truth: Verdicts) -> Agreement | None:
     )
 
 
-def by_people(
-    judging: Judging, observations: Sequence[Observation], people: Verdicts, labels: Verdicts, seed: int
-) -> Summary | None:
+def by_people(judging: Judging, observations: Sequence[Observation], people: Verdicts, seed: int) -> Summary | None:
     """Return context precision by people, who saw a random sample of the queries; None where they saw none.
 
     That sample is the beginning of the judging order, which nobody can have chosen, up to the first query with a
-    returned chunk that people did not judge; one that returned nothing needs no verdict, and is 0. What foretells
-    people of all queries corrects their mean (`evals.sampling.corrected`).
+    returned chunk that people did not judge; one that returned nothing needs no verdict, and is 0. A judge of all
+    queries corrects their mean (`evals.sampling.corrected`).
 
     Args:
         judging: Verdicts of the judge.
         observations: One for each in-scope query.
         people: Verdicts of people.
-        labels: What golden labels say of the chunks that were returned.
         seed: Seed of the order of the queries.
 
     Returns:
@@ -172,24 +169,18 @@ def by_people(
         first = f"people judged all that was returned for the first {n} queries of the judging order"
         return replace(mean, note=f"{first}, {FEWEST_SEEN} are needed (golden label asks in this order)")
     scores[n:] = np.nan
-    sample = corrected(scores, _foretold(judging, ordered, labels))
+    sample = corrected(scores, _foretold(judging, ordered))
     low, high = (float(end[0]) for end in sample.interval())
     return replace(mean, value=float(np.clip(sample.means[0], 0.0, 1.0)), ci_low=low, ci_high=high)
 
 
-def _foretold(judging: Judging, observations: Sequence[Observation], labels: Verdicts) -> Floats:
-    """Return the precisions [queries, 1] of the strongest judge that was asked about all, else by the golden labels."""
-    # Where some queries have people's labels as evidence, or none, labels say more of some than of others.
-    alike = len({(o.case.labelling is not None, o.case.is_unlabelled) for o in observations}) == 1
-    by_labels = _precisions(labels if alike else {}, observations)
+def _foretold(judging: Judging, observations: Sequence[Observation]) -> Floats:
+    """Return the precisions [queries, 1] of the strongest judge that was asked about all; the same of all without."""
     asked_all = [tier for tier in judging.tiers if tier.drawn is None]
-    if not asked_all:
-        return by_labels
-    by_judge = _precisions(_verdicts(asked_all[-1]), observations)
-    judged = by_judge[np.isfinite(by_judge)]
-    # What it failed on is as the labels say, or else as the others.
-    others = np.where(np.isfinite(by_labels), by_labels, judged.mean() if len(judged) else 0.0)
-    return np.where(np.isfinite(by_judge), by_judge, others)
+    by_judge = _precisions(_verdicts(asked_all[-1]) if asked_all else {}, observations)
+    is_judged = np.isfinite(by_judge)
+    # What it failed on is as the others.
+    return np.where(is_judged, by_judge, by_judge[is_judged].mean() if is_judged.any() else 0.0)
 
 
 def _precisions(verdicts: Verdicts, observations: Sequence[Observation]) -> Floats:

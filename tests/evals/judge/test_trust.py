@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, cohen_kappa_score
 
-from evals.cases.case import Labelling
 from evals.collect.observations import Failure, Observation, Summary, Unscored
 from evals.judge.trust import Agreement, agree, measure, summaries
 from evals.judge.verdicts import ChunkVerdict, Judging
@@ -198,14 +197,10 @@ def test_their_mean_is_corrected_by_a_judge_of_all_queries_by_the_definition() -
         assert mean.ci_low is not None and mean.ci_high is not None and mean.ci_low < expected < mean.ci_high
 
 
-def test_without_a_judge_of_all_queries_labels_correct_them_if_they_say_the_same_of_all() -> None:
+def test_without_a_judge_of_all_queries_nothing_corrects_them() -> None:
     run = observations(people(ORDER[:20]), {key: {"a": 1} if TRUE[key] else {"x": 1} for key in IDS})
-    judge = said("large", LARGE, ORDER[:40])
-    assert corrected(judge, run).value == pytest.approx(np.mean([*TRUE.values()]), abs=0.01)
-    labelling = Labelling(by=["ada"], at="2026-11-23", pool=[], depth=3)
-    cases = [o.case.model_copy(update={"labelling": labelling} if o.case.human_verdicts else {}) for o in run]
-    marked = [replace(o, case=case) for o, case in zip(run, cases, strict=True)]
-    assert corrected(judge, marked).value == pytest.approx(np.mean([TRUE[key] for key in ORDER[:20]]))
+    mean = corrected(said("large", LARGE, ORDER[:40]), run)
+    assert mean.value == pytest.approx(np.mean([TRUE[key] for key in ORDER[:20]]))
 
 
 def test_what_the_judge_failed_on_is_as_its_other_verdicts_are() -> None:
