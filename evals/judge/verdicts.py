@@ -107,11 +107,5 @@ def average_precision(verdicts: Floats) -> Floats:
 
 
 def sentences(reference: str) -> list[str]:
-    """Split a reference answer into sentences. A single word (`1.`, `Dr.`) belongs to the sentence behind it."""
-    whole, sentence = list[str](), ""
-    for piece in filter(None, END.split(reference.strip())):
-        sentence = f"{sentence} {piece}".strip()
-        if " " in sentence:
-            whole.append(sentence)
-            sentence = ""
-    return [*whole, sentence] if sentence else whole
+    """Split a reference answer into sentences."""
+    return [sentence for sentence in END.split(reference.strip()) if sentence]
