@@ -1,18 +1,19 @@
 """`--plan`: the calls of a run and their cost, without a call of the judge."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from evals.cases.relevance import Relevance
 from evals.collect.observations import Observation
 from evals.collect.passes import REPEATS, WARMUP
 from evals.collect.pool import Grounds
+from evals.config.judge import JudgeConfig
 from evals.experiment.inputs import Inputs
 from evals.grid.measure import alone, grid_of, metrics_of, retrieve
 from evals.judge.asking import USUAL_ANSWER
 from evals.judge.budget import cost, money
-from evals.judge.judge import Judge
-from evals.judge.plan import Share
+from evals.judge.plan import Prompts
 from evals.metrics import needs
 from evals.metrics.declaration import Collaborators, Metric
 from evals.report.section import Column, Section, Styled, line, terminal
@@ -58,8 +59,8 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
     is_alone = not in_rounds and sample_size(judge.config.sample, queries) == queries
     asked = (judge,) if is_alone else judge.tiers
     for tier in asked if queries else ():
-        shares = tier.plan([*metrics], selected, [*longest.values()], config.seed)
-        sections.append(_of_judge(tier, shares, queries, config.judge.stop.margin))
+        prompts = tier.plan([*metrics], selected, [*longest.values()], config.seed)
+        sections.append(_of_judge(tier.config, prompts, queries, config.judge.stop.margin))
     if inputs.held_out:
         unseen = sum(case.in_scope for case in inputs.held_out.cases)
         besides = f"Not counted: judging the recommended cell on up to {unseen:,} in-scope queries that are held out."
@@ -94,13 +95,15 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborator
         yield "the chosen way is timed and repeated besides, which these lines do not count"
 
 
-def _of_judge(judge: Judge, shares: Sequence[Share], queries: int, margin: float | None) -> Section:
+def _of_judge(config: JudgeConfig, by_metric: Mapping[str, Prompts], queries: int, margin: float | None) -> Section:
     """Return what a judge would be asked, by metric, and what that costs."""
-    rows, config, total = [], judge.config, Share.total(shares)
-    for share in (*shares, total):
-        counts = (len(share.prompts), share.cached, share.calls, share.tokens_in, share.tokens_out)
-        rows.append([Styled(f"  {share.metric}"), *(Styled(f"{count:,}") for count in counts)])
-    price = money(cost(config.price, total.tokens_in, total.tokens_out), config.model)
+    rows, price = [], ""
+    for metric, prompts in {**by_metric, "all": [*chain(*by_metric.values())]}.items():
+        sent = [tokens for tokens in prompts if tokens is not None]
+        tokens_in, tokens_out = sum(sent), len(sent) * USUAL_ANSWER
+        counts = (len(prompts), len(prompts) - len(sent), len(sent), tokens_in, tokens_out)
+        rows.append([Styled(f"  {metric}"), *(Styled(f"{count:,}") for count in counts)])
+        price = money(cost(config.price, tokens_in, tokens_out), config.model)
     told = [f"Cost: {price}, if an answer has {USUAL_ANSWER} tokens."]
     if (drawn := sample_size(config.sample, queries)) < queries:
         first = ", whose first round this is" if config.sample == "auto" else ""

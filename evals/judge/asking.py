@@ -219,7 +219,8 @@ class Engine:
             if not isinstance(fault, Fault):
                 return fault
             if fault.kind == "limited":
-                self._pause(fault)
+                if (closed_s := self.pace.refused(fault.retry_after_s)) > PATIENCE_S:
+                    self._end(f"lets no call through for {closed_s:,.0f} s, more than a run waits: {fault.message}")
                 continue
             if fault.kind == "plain" and structured:  # calls that were sent before that was known find out as well
                 if self._structured:
@@ -274,16 +275,6 @@ class Engine:
             except JudgeError as error:  # buying more would lose more
                 self.account.stop(str(error))
             return verdict
-
-    def _pause(self, fault: Fault) -> None:
-        """Wait as long as the server asks, or end judging where it has let no call through for long."""
-        wait = self.pace.wait_s(fault.retry_after_s)
-        if self.pace.closed_s + wait > PATIENCE_S:
-            asks, let = f"asks to wait {wait:,.0f} s", f"let no call through for {self.pace.closed_s:.0f} s"
-            why = f"{asks if fault.retry_after_s else let}, and a run waits at most {PATIENCE_S:.0f} s"
-            self._end(f"{why}: {fault.message}")
-        else:
-            self.pace.refused(wait)
 
     def _note(self, fault: Fault) -> None:
         """End judging where its first call fails, or where failures in a row are the judge's and not the questions'."""

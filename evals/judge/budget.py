@@ -189,11 +189,6 @@ class Pace:
         """Number of calls that may be in flight now; while none comes through, one that tries."""
         return 1 if self._closed_since is not None else max(1, int(self._admitted))
 
-    @property
-    def closed_s(self) -> float:
-        """Seconds since the first refusal after the last success; 0 when the last call came through."""
-        return 0.0 if self._closed_since is None else _now() - self._closed_since
-
     @asynccontextmanager
     async def turn(self, tokens: int) -> AsyncIterator[None]:
         """Wait for the turn of a call of that many tokens, and hold a place while it runs."""
@@ -215,17 +210,25 @@ class Pace:
             self._inside -= 1
             self._left.set()
 
-    def wait_s(self, asked: float | None) -> float:
-        """Return the seconds to wait after a refusal: as asked, else one, later an eighth of those since the first."""
-        return asked or max(1.0, self.closed_s / 8)
+    def refused(self, asked_s: float | None) -> float:
+        """Close, and admit half as many calls once one comes through: once for all refusals until then.
 
-    def refused(self, wait_s: float) -> None:
-        """Close for so long, and admit half as many calls once one comes through: once for all refusals until then."""
+        Args:
+            asked_s: Seconds that the server asks to wait. Without, it is one, later an eighth of those since the first
+                refusal.
+
+        Returns:
+            Seconds from the first refusal to the next call.
+        """
         now = _now()
-        if self._closed_since is None and now >= self._closed_until:
-            self._admitted = max(1.0, self._admitted / 2)
-        self._closed_since = now if self._closed_since is None else self._closed_since
+        if self._closed_since is None:
+            if now >= self._closed_until:
+                self._admitted = max(1.0, self._admitted / 2)
+            self._closed_since = now
+        closed_s = now - self._closed_since
+        wait_s = asked_s or max(1.0, closed_s / 8)
         self._closed_until = max(self._closed_until, now + wait_s)
+        return closed_s + wait_s
 
     def succeeded(self) -> None:
         """Admit one call more after as many successes as calls are admitted."""

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import chain
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from evals.config.judge import JudgeConfig
 from evals.judge.asking import Engine
 from evals.judge.budget import Account, Budget, Usage
 from evals.judge.chat import Chat, make_chat
-from evals.judge.plan import Share, counted
+from evals.judge.plan import Prompts, counted
 from evals.judge.store import VerdictStore
 from evals.judge.tasks import PRECISION, Graded, Task, grade, tasks
 from evals.judge.verdicts import Judging
@@ -83,7 +84,7 @@ class Judge:
 
     def plan(
         self, metrics: Collection[str], observations: Sequence[Observation], again: Sequence[Observation], seed: int
-    ) -> list[Share]:
+    ) -> Mapping[str, Prompts]:
         """Count the calls that judging these selections, or the sample of their queries, would take. None is made.
 
         Args:
@@ -93,16 +94,14 @@ class Judge:
             seed: Seed of that choice, and of the sample.
 
         Returns:
-            The share of each metric, and that of the second pass; of `auto` those of its first round.
+            The prompts of each metric, and those of the second pass; of `auto` those of its first round.
         """
         order = judging_order((o.case for o in observations), seed)
         drawn = order[: sample_size(self.config.sample, len(order))]
-        shares = counted(self.chat, self.store, tasks(metrics, among(drawn, observations), seed))
-        if self.config.rejudge:
-            repeated = self._repeated(among(drawn, again), seed)
-            second = counted(self._second_pass, self.store, tasks(metrics, repeated, seed))
-            shares.append(replace(Share.total(second), metric="judged again"))
-        return shares
+        first = counted(self.chat, self.store, tasks(metrics, among(drawn, observations), seed))
+        repeated = self._repeated(among(drawn, again), seed)
+        second = counted(self._second_pass, self.store, tasks(metrics, repeated, seed))
+        return {**first, "judged again": [*chain(*second.values())]} if second else first
 
     def judge(self, metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> Judging:
         """Ask all questions of the metrics on the selections of observations.

@@ -251,7 +251,7 @@ def test_a_judge_that_fails_first_ends_the_run_and_later_leaves_a_failure(chat: 
         if first:
             of_one_prompt = row is TABLE["413"]
             assert (said, requests) == (Failure if of_one_prompt else JudgeError, row.first)
-            assert of_one_prompt or re.match("the judge .* (failed at the first call|let no call through for)", told)
+            assert of_one_prompt or re.match("the judge .* (failed at the first call|lets no call through for)", told)
             return
         limited = row is TABLE["429"]
         assert (said, requests) == (Unscored if limited else Failure, row.later)
@@ -270,7 +270,7 @@ def test_a_judge_that_is_not_there_or_can_give_nothing_for_long_ends_the_run(cha
     reason = rf"failed at the first call: .*Connect call failed \('127.0.0.1', {port}\)"
     assert re.search(rf"at http://127.0.0.1:{port}/v1 {reason}; check judge.model, judge.base_url", told)
     for fault, said in (
-        (error(429, **{"Retry-After": "4000"}), "asks to wait 4,000 s, and a run waits at most 0 s"),
+        (error(429, **{"Retry-After": "4000"}), "lets no call through for 4,000 s, more than a run waits"),
         (NO_CREDIT, "status 429, You exceeded your current quota"),
     ):
         with chat(oracle()) as server, judge_of(server) as judge, server.failing(fault):

@@ -96,7 +96,7 @@ def test_sixty_a_minute_take_little_more_than_ideal(limited: Any, at_once: int, 
                     await asyncio.sleep(latency if wait is None else 0.001)
                 if wait is not None:
                     refusals[0] += 1
-                    pace.refused(pace.wait_s(wait if is_told else None))
+                    pace.refused(wait if is_told else None)
             pace.succeeded()
 
     async def all_of_them() -> float:
