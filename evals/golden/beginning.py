@@ -1,15 +1,11 @@
 """`golden init` and `golden import`: golden data begun from chunks, or made of tables of others."""
 
 import argparse
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from operator import itemgetter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evals.cases.case import Case
 from evals.cases.reading import FIELDS, load_golden
-from evals.cases.relevance import HALF, normalise, share_held
 from evals.config.experiment import DatasetConfig
 from evals.config.files import write
 from evals.config.telemetry import silence
@@ -20,7 +16,6 @@ from evals.golden.chunks import (
     json_lines,
     named_chunks,
     next_check,
-    page_of,
     prose,
     say,
     spread,
@@ -29,7 +24,6 @@ from retrievers.errors import nearest
 from retrievers.records import Chunk
 
 QUOTE_WORDS = 60
-SHOWN = 5
 
 
 def init(namespace: argparse.Namespace) -> int:
@@ -86,24 +80,9 @@ def import_cases(namespace: argparse.Namespace) -> int:
     silence(hub=bool(hub))
     path = None if hub else source
     config = DatasetConfig(path=path, hub=hub, revision=namespace.revision, split=namespace.split)
-    golden = load_golden(config, parse_columns(namespace.column))
-    cases = golden.cases
-    chunks = named_chunks(namespace)
-    lines = []
-    if quotes := {item.quote for case in cases for item in case.evidence if item.quote and not item.source_url}:
-        if chunks is None:
-            lines.append(f"  {len(quotes)} passages have no page: name --docs or the collection to have them found")
-        else:
-            located = locate(sorted(quotes), chunks)
-            cases = tuple(placed for case in cases if (placed := _with_pages(case, located)))
-            lost = [text for text, place in located.items() if place is None]
-            lines.append(f"  {len(located)} passages: found {len(located) - len(lost)}, not found {len(lost)}")
-            lines += [f"  not found: {text[:60]!r}" for text in lost[:SHOWN]]
-            left_out = sorted({case.id for case in golden.cases} - {case.id for case in cases})
-            lines += [f"  {golden.places[key]}: left out, as none of its passages was found" for key in left_out]
-    if not cases:
-        raise DatasetError("\n".join([f"{source}: no case is left, so that {namespace.out} was not written", *lines]))
+    cases = load_golden(config, parse_columns(namespace.column)).cases
     write(namespace.out, json_lines([case.model_dump(exclude_defaults=True) for case in cases]))
+    lines = []
     if judged := sum(len(case.relevant_ids) for case in cases):
         relevant = sum(len(case.relevant) for case in cases)
         lines.append(
@@ -129,34 +108,3 @@ def parse_columns(flags: Sequence[str]) -> dict[str, str] | None:
             raise DatasetError(f"--column: expected FIELD=COLUMN, such as query=question, got {flag!r}{fields}")
         columns[column] = field
     return columns or None
-
-
-def locate(texts: Collection[str], chunks: Sequence[Chunk]) -> dict[str, dict[str, Any] | None]:
-    """Find texts in chunks, or across those of a page: the one that holds most, as a run does, if it holds half.
-
-    Returns:
-        Each text to the evidence that it is; None where nothing holds half of it.
-    """
-    of_page: dict[str, list[Chunk]] = {}
-    for chunk in sorted(chunks, key=lambda chunk: chunk.chunk_index or 0):
-        of_page.setdefault(page_of(chunk), []).append(chunk)
-    pages = [replace(page[0], heading=None, text="\n".join(chunk.text for chunk in page)) for page in of_page.values()]
-    places = [(place, normalise(place.text)) for place in (*chunks, *pages)]
-
-    def evidence(text: str) -> dict[str, Any] | None:
-        plain = normalise(text)
-        shares = ((share_held(plain, whole, HALF * len(plain)), place) for place, whole in places)
-        share, place = max(shares, key=itemgetter(0))
-        return evidence_of(place, text) if share >= HALF else None
-
-    return {text: evidence(text) for text in texts}
-
-
-def _with_pages(case: Case, located: Mapping[str, dict[str, Any] | None]) -> Case | None:
-    """Return the case with the pages of its passages; None where it had some, and none of them was found."""
-    evidence = []
-    for item in case.evidence:
-        place = {} if item.source_url else located[item.quote or ""]
-        if place is not None:
-            evidence.append({**item.model_dump(), **place})
-    return Case.model_validate(case.model_dump() | {"evidence": evidence}) if evidence or not case.evidence else None

@@ -82,8 +82,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add("--out-of-scope", type=whole_number(0), default=10, metavar="N", help="cases out of scope (default: 10)")
 
     about = (
-        "Tables of other column names, ragas' testsets, BEIR folders and datasets of the hub as golden data; passages "
-        "without a page are looked for in --docs or the collection."
+        "Tables of other column names, ragas' testsets, BEIR folders and datasets of the hub as golden data. A run and "
+        "golden check look for passages without a page in all chunks."
     )
     add = command("import", "import queries and labels", about, makes_file=True)
     add("source", metavar="SOURCE", help="file, folder, or hub id with --revision")
