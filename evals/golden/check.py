@@ -10,8 +10,6 @@ from pathlib import Path
 from statistics import pstdev
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import binom
 
 from evals.cases.case import Case
 from evals.cases.reading import GoldenSet, case_fingerprint, golden_set
@@ -22,7 +20,6 @@ from evals.golden.chunks import Floats, embedder, named_chunks, page_of, retriev
 from evals.report.head import deepest
 from evals.report.model import QueryRow, Report
 from evals.stats.intervals import Z
-from evals.stats.paired import ALPHA
 from evals.tracking.store import read_report
 from retrievers.embedding.models import make_embeddings
 from retrievers.records import Chunk
@@ -44,14 +41,12 @@ MOST_COPIED = 0.3
 COPY = 0.8
 # The scripts after it in Unicode put no space between words, so that each character is one.
 WORD = re.compile(r"[⺀-\uffff]|\w+")
-# The power that is usually asked for: 80% of a normal distribution lie below the quantile.
-POWER = 0.8
+# Of the power that is usually asked for: 80% of a normal distribution lie below it.
 POWER_QUANTILE = 0.8416212335729143
 # Queries that must all change the same way, so that an exact test (two-sided, 5%) rejects: 2 · 0.5⁶ < 0.05.
 FEWEST_CHANGED = 6
 # Largest standard deviation of values from 0 to 1.
 LARGEST = 0.5
-METRICS = {"hit rate": "hit_rate", "nDCG": "ndcg"}
 Scores = Sequence[Mapping[str, float]]
 """The scores of each run, by case id."""
 Rows = Mapping[str, QueryRow]
@@ -93,7 +88,7 @@ def check(namespace: argparse.Namespace) -> int:
     vectors = embedder(make_embeddings(config.embedding, env))([case.query for case in cases])
     parts = [
         composition(golden, relevance),
-        power(cases, {title: _scores(name, reports, runs) for title, name in METRICS.items()}),
+        power(cases, _scores(reports, runs)),
         repeats(cases, vectors),
         copies(cases),
     ]
@@ -123,47 +118,34 @@ def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> str:
     return part("Types, scope and labels", [*lines, *filter(None, [missing_chunks(relevance)])], doubtful=is_few)
 
 
-def power(cases: Sequence[Case], scores: Mapping[str, Scores]) -> str:
-    """Return what differences of hit rate and nDCG the in-scope queries can prove, all and by split.
+def power(cases: Sequence[Case], scores: Scores) -> str:
+    """Return what differences of nDCG the in-scope queries can prove, all and by split.
 
     At 5% significance, two-sided, and 80% power, paired by query: (1.96 + 0.84) · s / √n, with s the standard deviation
-    of the differences, measured between runs, or else the largest that scores from 0 to 1 can have. Of hit rates, the
-    power of McNemar's exact test.
+    of the differences, measured between runs, or else the largest that scores from 0 to 1 can have.
     """
     groups = Counter(name for case in cases if case.in_scope for name in ("all", case.split) if name)
-    lines = []
-    for title in METRICS:
-        deviation, basis = deviation_of(scores.get(title, ()))
-        proved = {n: smallest_difference(deviation, n, binary=title == "hit rate") for n in groups.values()}
-        in_words = {n: "none" if least is None else f"{least:.3f}" for n, least in proved.items()}
-        differences = ", ".join(f"{in_words[n]} ({name}, n {n})" for name, n in sorted(groups.items()))
-        lines.append(f"{title}: {differences or 'no query in scope'}; deviation {deviation:.3f}, {basis}")
-    lines.append("a difference between two runs that is smaller is proved in fewer than 80% of the cases")
-    return part("Smallest differences that can be proved", lines)
+    deviation, basis = deviation_of(scores)
+    proved = {n: smallest_difference(deviation, n) for n in groups.values()}
+    in_words = {n: "none" if least is None else f"{least:.3f}" for n, least in proved.items()}
+    differences = ", ".join(f"{in_words[n]} ({name}, n {n})" for name, n in sorted(groups.items()))
+    return part(
+        "Smallest differences that can be proved",
+        [
+            f"nDCG: {differences or 'no query in scope'}; deviation {deviation:.3f}, {basis}",
+            "a difference between two runs that is smaller is proved in fewer than 80% of the cases",
+        ],
+    )
 
 
-def smallest_difference(deviation: float, n: int, *, binary: bool) -> float | None:
+def smallest_difference(deviation: float, n: int) -> float | None:
     """Return the smallest difference of means that n paired queries prove with 80% power, at most 1; None if none does.
 
     Args:
         deviation: Standard deviation of the differences.
         n: Number of queries, at least 1.
-        binary: True for scores of 0 or 1.
     """
-    if n < FEWEST_CHANGED:
-        return None
-    if not binary:
-        return min(1.0, (Z + POWER_QUANTILE) * deviation / sqrt(n))
-    changed = np.arange(n + 1)
-    # One query fewer that falls than the first number at which the exact test does not reject.
-    most_falls = binom.ppf(ALPHA / 2, changed, 0.5) - 1
-
-    def power_of(difference: float) -> float:
-        share = min(1.0, max(difference, deviation**2 + difference**2))
-        rejected = binom.cdf(most_falls, changed, (1 - difference / share) / 2)
-        return float(binom.pmf(changed, n, share) @ rejected)
-
-    return float(brentq(lambda difference: power_of(difference) - POWER, 1e-9, 1.0))
+    return None if n < FEWEST_CHANGED else min(1.0, (Z + POWER_QUANTILE) * deviation / sqrt(n))
 
 
 def deviation_of(runs: Scores) -> tuple[float, str]:
@@ -283,9 +265,9 @@ def _rows_of(file: Path, report: Report, cases: Sequence[Case]) -> Rows:
     return rows
 
 
-def _scores(measure: str, reports: Sequence[Report], runs: Sequence[Rows]) -> list[Mapping[str, float]]:
-    """Return the scores of a ranking measure at the deepest place that all runs have, in each run, by case id."""
-    name = deepest(f"ranking/{measure}_at_K", *(report.metrics for report in reports)) if reports else ""
+def _scores(reports: Sequence[Report], runs: Sequence[Rows]) -> list[Mapping[str, float]]:
+    """Return nDCG at the deepest place that all runs have, in each run, by case id."""
+    name = deepest("ranking/ndcg_at_K", *(report.metrics for report in reports)) if reports else ""
     return [
         {key: score for key, row in rows.items() if row.in_scope and isinstance(score := row.scores.get(name), float)}
         for rows in runs

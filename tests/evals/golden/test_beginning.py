@@ -290,27 +290,15 @@ def test_reports_tell_what_is_never_found(check: Command, tmp_path: Path, capsys
 
 @pytest.mark.parametrize(("n", "deviation"), [(40, 0.3), (132, 0.3), (400, 0.15)])
 def test_a_difference_of_that_size_is_proved_in_80_percent_of_simulated_comparisons(n: int, deviation: float) -> None:
-    least = smallest_difference(deviation, n, binary=False)
+    least = smallest_difference(deviation, n)
     assert least is not None
     draws = np.random.default_rng(1).normal(least, deviation, size=(4_000, n))
     assert float((stats.ttest_1samp(draws, 0.0, axis=1).pvalue < 0.05).mean()) == pytest.approx(0.8, abs=0.025)
 
 
-def test_hit_rates_differ_provably_only_where_six_queries_change() -> None:
+def test_a_difference_is_provable_only_where_six_queries_change() -> None:
     assert sign_flip(np.ones(FEWEST_CHANGED), 0) < 0.05 < sign_flip(np.ones(FEWEST_CHANGED - 1), 0)
-    assert [smallest_difference(0.5, n, binary=True) is None for n in (1, 5, 6, 7)] == [True, True, False, False]
-    assert smallest_difference(0.5, 5, binary=False) is None
-
-
-@pytest.mark.parametrize(("n", "deviation"), [(8, 0.5), (16, 0.5), (20, 0.5), (60, 0.01), (60, 0.3)])
-def test_a_difference_of_hit_rates_of_that_size_is_proved_in_80_percent_of_runs(n: int, deviation: float) -> None:
-    least = smallest_difference(deviation, n, binary=True)
-    assert least is not None and least >= 6 / n
-    changed = min(1.0, max(least, deviation**2 + least**2))
-    shares = [(changed - least) / 2, 1 - changed, (changed + least) / 2]
-    draws = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], size=(2_000, n), p=shares)
-    proved = [draw.sum() > 0 and sign_flip(draw, 0) < 0.05 for draw in draws]
-    assert np.mean(proved) == pytest.approx(0.8, abs=0.03)
+    assert [smallest_difference(0.5, n) is None for n in (1, 5, 6, 7)] == [True, True, False, False]
 
 
 def test_the_deviation_is_measured_between_runs_and_told_by_split() -> None:
@@ -318,7 +306,7 @@ def test_the_deviation_is_measured_between_runs_and_told_by_split() -> None:
     assert deviation_of([first, second, third])[0] == pytest.approx(sqrt(2) / 3)
     assert deviation_of([]) == deviation_of([first]) == deviation_of([first, first]) and deviation_of([])[0] == LARGEST
     cases = [make_case(f"q{n}", split="dev" if n < 30 else "test") for n in range(40)]
-    _, hit_rate, ndcg, _ = power([*cases, make_case("out", in_scope=False, split="dev")], {}).split("\n  ")
-    assert f", {smallest_difference(LARGEST, 10, binary=True):.3f} (test, n 10); " in hit_rate
-    assert "hit rate: none (all, n 3), none (dev, n 3); " in power(cases[:3], {})
-    assert "(all, n 40), " in ndcg and "(dev, n 30), " in ndcg and "(test, n 10); " in ndcg
+    _, ndcg, _ = power([*cases, make_case("out", in_scope=False, split="dev")], []).split("\n  ")
+    assert f", {smallest_difference(LARGEST, 10):.3f} (test, n 10); " in ndcg
+    assert "nDCG: none (all, n 3), none (dev, n 3); " in power(cases[:3], [])
+    assert "(all, n 40), " in ndcg and "(dev, n 30), " in ndcg
