@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from math import sqrt
 from pathlib import Path
-from statistics import pstdev
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from evals.cases.relevance import Relevance, missing_chunks, resolve
 from evals.config.telemetry import silence
 from evals.errors import ReportError
 from evals.golden.chunks import Floats, embedder, named_chunks, page_of, retriever_settings, say
-from evals.report.head import deepest
 from evals.report.model import QueryRow, Report
 from evals.stats.intervals import Z
 from evals.tracking.store import read_report
@@ -47,8 +45,6 @@ POWER_QUANTILE = 0.8416212335729143
 FEWEST_CHANGED = 6
 # Largest standard deviation of values from 0 to 1.
 LARGEST = 0.5
-Scores = Sequence[Mapping[str, float]]
-"""The scores of each run, by case id."""
 Rows = Mapping[str, QueryRow]
 """The rows of a run by case id, of the cases that are the same in the golden data."""
 
@@ -76,8 +72,7 @@ def check(namespace: argparse.Namespace) -> int:
     silence(hub=False)
     golden = golden_set(namespace.file)
     cases = golden.cases
-    reports = [read_report(file)[0] for file in namespace.report]
-    runs = [_rows_of(file, report, cases) for file, report in zip(namespace.report, reports, strict=True)]
+    runs = [_rows_of(file, read_report(file)[0], cases) for file in namespace.report]
     config, env, _ = retriever_settings(namespace)
     chunks = named_chunks(namespace)
     how = "form checked; name --docs DIR or --config FILE to find the evidence too"
@@ -88,7 +83,7 @@ def check(namespace: argparse.Namespace) -> int:
     vectors = embedder(make_embeddings(config.embedding, env))([case.query for case in cases])
     parts = [
         composition(golden, relevance),
-        power(cases, _scores(reports, runs)),
+        power(cases),
         repeats(cases, vectors),
         copies(cases),
     ]
@@ -118,42 +113,31 @@ def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> str:
     return part("Types, scope and labels", [*lines, *filter(None, [missing_chunks(relevance)])], doubtful=is_few)
 
 
-def power(cases: Sequence[Case], scores: Scores) -> str:
-    """Return what differences of nDCG the in-scope queries can prove, all and by split.
+def power(cases: Sequence[Case]) -> str:
+    """Return what difference of scores from 0 to 1 the in-scope queries can prove, all and by split.
 
-    At 5% significance, two-sided, and 80% power, paired by query: (1.96 + 0.84) · s / √n, with s the standard deviation
-    of the differences, measured between runs, or else the largest that scores from 0 to 1 can have.
+    At 5% significance, two-sided, and 80% power, paired by query: (1.96 + 0.84) · s / √n, with s = 0.5, the largest
+    standard deviation that scores from 0 to 1 can have.
     """
     groups = Counter(name for case in cases if case.in_scope for name in ("all", case.split) if name)
-    deviation, basis = deviation_of(scores)
-    proved = {n: smallest_difference(deviation, n) for n in groups.values()}
-    in_words = {n: "none" if least is None else f"{least:.3f}" for n, least in proved.items()}
-    differences = ", ".join(f"{in_words[n]} ({name}, n {n})" for name, n in sorted(groups.items()))
+    differences = [f"{smallest_difference(LARGEST, n)} ({name}, n {n})" for name, n in sorted(groups.items())]
     return part(
         "Smallest differences that can be proved",
         [
-            f"nDCG: {differences or 'no query in scope'}; deviation {deviation:.3f}, {basis}",
-            "a difference between two runs that is smaller is proved in fewer than 80% of the cases",
+            f"of scores from 0 to 1, at most: {', '.join(differences) or 'no query in scope'}",
+            "a difference between two runs that is smaller may be proved in fewer than 80% of the cases",
         ],
     )
 
 
-def smallest_difference(deviation: float, n: int) -> float | None:
-    """Return the smallest difference of means that n paired queries prove with 80% power, at most 1; None if none does.
+def smallest_difference(deviation: float, n: int) -> str:
+    """Return the smallest difference of means that n paired queries prove with 80% power, at most 1, as a text.
 
     Args:
         deviation: Standard deviation of the differences.
         n: Number of queries, at least 1.
     """
-    return None if n < FEWEST_CHANGED else min(1.0, (Z + POWER_QUANTILE) * deviation / sqrt(n))
-
-
-def deviation_of(runs: Scores) -> tuple[float, str]:
-    """Return the standard deviation of the differences between runs, and what it rests on."""
-    pairs = [[b[key] - a[key] for key in a.keys() & b.keys()] for a, b in combinations(runs, 2)]
-    if between := max((pstdev(differences) for differences in pairs if differences), default=0.0):
-        return between, f"the largest between {len(runs)} runs"
-    return LARGEST, "the largest for scores of 0 to 1 (two --report that differ show the real one)"
+    return "none" if n < FEWEST_CHANGED else f"{min(1.0, (Z + POWER_QUANTILE) * deviation / sqrt(n)):.3f}"
 
 
 def coverage(relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str:
@@ -263,12 +247,3 @@ def _rows_of(file: Path, report: Report, cases: Sequence[Case]) -> Rows:
     if not rows:
         raise ReportError(f"{file}: has none of these golden queries as they are now; run it again on this file")
     return rows
-
-
-def _scores(reports: Sequence[Report], runs: Sequence[Rows]) -> list[Mapping[str, float]]:
-    """Return nDCG at the deepest place that all runs have, in each run, by case id."""
-    name = deepest("ranking/ndcg_at_K", *(report.metrics for report in reports)) if reports else ""
-    return [
-        {key: score for key, row in rows.items() if row.in_scope and isinstance(score := row.scores.get(name), float)}
-        for rows in runs
-    ]
