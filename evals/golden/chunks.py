@@ -38,13 +38,8 @@ from retrievers.text.shown import json_text
 Floats = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Floats]
 """From texts to their vectors of length 1, shape (texts, dimension)."""
-REFERENCES = re.compile(
-    r"^#*\s*(?:references|bibliography|further reading|see also|links|sources)\s*:?\s*$", re.I | re.M
-)
 # Blank lines, headings and the ends of blocks of code.
 BETWEEN_PARAGRAPHS = re.compile(r"\n\s*\n|^\s*(?:#|```|~~~|---).*$", re.MULTILINE)
-LINK = re.compile(r"https?://|\bdoi\b|arxiv|^\s*(?:[-*+]|\d+\.)\s*\[[^\]]*\]\([^)]*\)|^\s*\[\d+\]", re.IGNORECASE)
-CODE = re.compile(r"\s*(?:def |class \w+[(:]|import \w+|from \S+ import |return |\$ |[\w.\[\]]+ = )|.*[;{}]\s*$")
 # A paragraph of fewer words is taken where there is no longer one.
 ENOUGH_WORDS = 8
 # Share of letters, digits and blanks that prose has at least; tables and most code have less.
@@ -209,19 +204,16 @@ def spread(chunks: Sequence[Chunk], seed: int) -> list[Chunk]:
 def prose(text: str) -> str:
     """Return the first paragraph of prose in a text, or the longest where all are short; empty without any.
 
-    Prose is what a person can write a question to: not code, tables or lists of references.
+    Prose is what a person can write a question to: letters, not tables, most code or lists of links.
     """
-    blocks = BETWEEN_PARAGRAPHS.split(REFERENCES.split(text)[0])
-    paragraphs = [block.strip("\n") for block in blocks if _is_prose(block)]
+    paragraphs = [block.strip("\n") for block in BETWEEN_PARAGRAPHS.split(text) if _is_prose(block)]
     long = (paragraph for paragraph in paragraphs if len(paragraph.split()) >= ENOUGH_WORDS)
     return next(long, max(paragraphs, key=len, default=""))
 
 
 def _is_prose(paragraph: str) -> bool:
-    lines = paragraph.strip().splitlines()
-    other = sum(bool(LINK.search(line) or CODE.match(line)) for line in lines)
     letters = sum(character.isalnum() or character.isspace() for character in paragraph)
-    return bool(lines) and letters >= LETTERS * len(paragraph) and 2 * other < max(2, len(lines))
+    return bool(paragraph.strip()) and letters >= LETTERS * len(paragraph)
 
 
 def say(namespace: argparse.Namespace, lines: Sequence[str]) -> int:
