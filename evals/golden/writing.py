@@ -13,7 +13,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from random import Random
 from textwrap import shorten
 from typing import Any, TypeAlias
@@ -141,26 +140,23 @@ def synthesize(namespace: argparse.Namespace) -> int:
             return say(namespace, planned)
         judge = stack.enter_context(closing(Judge.open(model, env)))
         done = written(judge, passages, counts, namespace.seed, partial(bar, "writing"))
-    rows = [draft.row for draft in done if draft.kept]
-    unasked = next((draft.unasked for draft in done if draft.unasked), "")
-    out: Path = namespace.out.with_suffix(".partial.jsonl") if unasked else namespace.out
     lines = summary(done, counts)
     usage = judge.engine.account.usage
     price = "" if usage.usd is None else f", {usage.usd:,.4f} USD"
     tokens = f"{usage.tokens_in + usage.tokens_out:,} tokens"
     lines.append(f"  {usage.calls:,} calls, {usage.hits:,} answers from the store, {tokens}{price}")
-    if rows:
-        write(out, json_lines(rows))
-        lines.insert(0, f"{out}: {len(rows)} cases to {len(passages.chunks)} chunks of {passages.origin}")
-        lines.append(f"  read some of them before you trust them; then: {next_check(out, namespace)}")
     say(namespace, lines)
-    if unasked:
-        where = f"{len(rows)} finished cases are in {out}; " if rows else ""
-        print_error(f"incomplete: {unasked} ({where}the same command continues from here)")
+    if unasked := next((draft.unasked for draft in done if draft.unasked), ""):
+        stored = "all answers are in the verdict store, and the same command continues from here"
+        print_error(f"incomplete: {unasked}; {namespace.out} is not written ({stored})")
         return EXIT_INCOMPLETE
+    rows = [draft.row for draft in done if draft.kept]
     if not rows:
-        raise DatasetError(f"{out}: not written: none of the {len(done)} queries passed its checks")
-    return 0
+        raise DatasetError(f"{namespace.out}: not written: none of the {len(done)} queries passed its checks")
+    write(namespace.out, json_lines(rows))
+    head = f"{namespace.out}: {len(rows)} cases to {len(passages.chunks)} chunks of {passages.origin}"
+    last = f"  read some of them before you trust them; then: {next_check(namespace.out, namespace)}"
+    return say(namespace, [head, last])
 
 
 def _model(namespace: argparse.Namespace, env: Mapping[str, str]) -> JudgeConfig:
