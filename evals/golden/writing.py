@@ -52,6 +52,7 @@ from evals.golden.prompts import (
 from evals.judge.asking import USUAL_ANSWER, Asker, UnansweredError
 from evals.judge.budget import cost, money
 from evals.judge.judge import Judge
+from evals.report.sections import spent
 from retrievers.config.layers import Layer, build, environment, file_layer, flag_layer
 from retrievers.embedding.tokens import count_tokens
 from retrievers.records import Chunk
@@ -140,12 +141,7 @@ def synthesize(namespace: argparse.Namespace) -> int:
             return say(namespace, planned)
         judge = stack.enter_context(closing(Judge.open(model, env)))
         done = written(judge, passages, counts, namespace.seed, partial(bar, "writing"))
-    lines = summary(done, counts)
-    usage = judge.engine.account.usage
-    price = "" if usage.usd is None else f", {usage.usd:,.4f} USD"
-    tokens = f"{usage.tokens_in + usage.tokens_out:,} tokens"
-    lines.append(f"  {usage.calls:,} calls, {usage.hits:,} answers from the store, {tokens}{price}")
-    say(namespace, lines)
+    say(namespace, [*summary(done, counts), f"  {spent(judge.engine.account.usage)}"])
     if unasked := next((draft.unasked for draft in done if draft.unasked), ""):
         stored = "all answers are in the verdict store, and the same command continues from here"
         print_error(f"incomplete: {unasked}; {namespace.out} is not written ({stored})")

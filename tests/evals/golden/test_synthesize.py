@@ -113,7 +113,7 @@ def test_more_of_a_type_keep_the_first_and_begin_at_other_passages(synthesize: S
         assert synthesize(model, "--per-type", "factual=4,keyword=1", "--force").code == 0
         first, bought = written(tmp_path), len(model.chats)
         done = synthesize(model, "--per-type", "factual=9,keyword=1", "--force")
-    assert f"  10 calls, {bought} answers from the store" in done.out, done.out
+    assert f"  10 calls, {bought} cached, " in done.out, done.out
     assert [case for case in written(tmp_path) if case in first] == first
     passages = [PASSAGE.findall(chat.prompt)[0][2] for chat in model.chats if PASSAGE.search(chat.prompt)]
     assert len(passages) == len({*passages}) == 10
