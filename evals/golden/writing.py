@@ -1,4 +1,4 @@
-"""`golden synthesize`: a chat model writes queries to passages until enough have passed every check.
+"""`golden synthesize`: a chat model writes queries to passages; those that pass every check are kept.
 
 Two calls a query: one writes it, one judges it. All answers are in the verdict store, so that a synthesis that was
 interrupted continues where it stopped.
@@ -58,8 +58,6 @@ from retrievers.embedding.tokens import count_tokens
 from retrievers.records import Chunk
 from retrievers.terminal.command import EXIT_INCOMPLETE, print_error, progress_bar
 
-# Times that passages are drawn: at first, and for the queries that were dropped.
-ROUNDS = 6
 # Chunks nearest to an out-of-scope query, none of which may answer it.
 NEAREST = 10
 # Chunks nearest to a passage, among which the second one of a comparison is looked for.
@@ -177,15 +175,15 @@ def plan(model: JudgeConfig, passages: Passages, counts: Mapping[str, int]) -> l
     return [
         f"{calls // 2} queries to {len(passages.chunks)} chunks of {passages.origin}: {calls} calls of {model.model}",
         f"about {tokens_in:,} tokens in and {tokens_out:,} out, {price}",
-        f"a dropped query costs as much again, at most {ROUNDS} times all; answers in the verdict store are free",
+        "answers in the verdict store are free",
     ]
 
 
 # Drawing passages
 
 
-def drafts(passages: Passages, counts: Mapping[str, int], seed: int, drawn: Counter[str]) -> list[Draft]:
-    """Return as many drafts of each type as are wanted, after those drawn before; none where no chunk holds text.
+def drafts(passages: Passages, counts: Mapping[str, int], seed: int) -> list[Draft]:
+    """Return as many drafts of each type as are wanted.
 
     Each page has its share, and each section of it. A page feeds one split alone. A higher number of one type leaves
     the first drafts of all as they are.
@@ -209,8 +207,7 @@ def drafts(passages: Passages, counts: Mapping[str, int], seed: int, drawn: Coun
         shown = (chunk, *islice(others, further))
         return Draft(id=f"{name}-{number + 1:03}", type_name=name, passages=shown, split=split, turn=turn)
 
-    wanted = ((name, drawn[name] + number) for name, count in counts.items() for number in range(count))
-    return [draft(name, number) for name, number in wanted] if order else []
+    return [draft(name, number) for name, count in counts.items() for number in range(count)]
 
 
 def split_pages(chunks: Sequence[Chunk], seed: int) -> dict[str, str]:
@@ -226,23 +223,20 @@ def split_pages(chunks: Sequence[Chunk], seed: int) -> dict[str, str]:
 def written(
     judge: Judge, passages: Passages, counts: Mapping[str, int], seed: int, progress: Callable[[int, int], None]
 ) -> list[Draft]:
-    """Write and check queries, and draw further passages in place of those dropped, type by type.
-
-    What is drawn follows from the answers, so that a second synthesis finds them all in the store. Of a type of which
-    no query was kept, none is drawn again.
+    """Write and check queries.
 
     Args:
         judge: The chat model that writes and judges, with its store and budget.
         passages: The collection.
-        counts: Number of queries wanted, by type.
+        counts: Number of queries to write, by type.
         seed: Seed of the choice of passages.
-        progress: Called with the number of queries done, and that of all drawn so far.
+        progress: Called with the number of queries done, and that of all.
 
     Raises:
         JudgeError: The model refused the first request for a reason that all others would share.
     """
     turns = asyncio.Semaphore(2 * judge.config.max_concurrency)
-    drawn = Counter[str]()
+    wanted = drafts(passages, counts, seed)
     finished = 0
 
     async def in_turn(draft: Draft) -> Draft:
@@ -250,28 +244,16 @@ def written(
         async with turns:
             draft = await _write(draft, judge.engine, passages)
         finished += 1
-        progress(finished, drawn.total())
+        progress(finished, len(wanted))
         return draft
 
-    async def rounds() -> list[Draft]:
-        done: list[Draft] = []
-        lacking = counts
-        for _ in range(ROUNDS):
-            # Each type goes on where it stopped.
-            new = drafts(passages, lacking, seed, drawn)
-            drawn.update(lacking)
-            done += await asyncio.gather(*map(in_turn, new))
-            if judge.engine.fatal:
-                raise judge.engine.fatal
-            done = without_repeats(done, passages)
-            kept = Counter(draft.type_name for draft in done if draft.kept)
-            lacking = {name: count - kept[name] for name, count in counts.items() if 0 < kept[name] < count}
-            if not lacking or any(draft.unasked for draft in done):
-                break
+    async def every() -> list[Draft]:
+        done = await asyncio.gather(*map(in_turn, wanted))
+        if judge.engine.fatal:
+            raise judge.engine.fatal
         return done
 
-    names = list(counts)
-    return sorted(judge.run(rounds), key=lambda draft: (names.index(draft.type_name), draft.id))
+    return without_repeats(judge.run(every), passages)
 
 
 async def _write(draft: Draft, asker: Asker, passages: Passages) -> Draft:
