@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from evals.config.judge import BudgetConfig, JudgeConfig, PriceConfig
+from evals.config.judge import JudgeConfig, PriceConfig
 
 # Tokens read and tokens written.
 Tokens = tuple[int, int]
@@ -63,54 +63,36 @@ def money(usd: float | None, model: str | None) -> str:
     return f"no price for {model} in judge.prices" if usd is None else f"about {usd:,.{2 if usd >= 1 else 4}f} USD"
 
 
-class Budget:
-    """The limits of a run, and the accounts of the models that they are for together."""
-
-    def __init__(self, limits: BudgetConfig) -> None:
-        self.limits = limits
-        self.accounts: list[Account] = []
-        # Set when a call ends.
-        self.settled = asyncio.Event()
-
-    @property
-    def usage(self) -> Usage:
-        """Spending so far on all models."""
-        return Usage.joined([account.usage for account in self.accounts])
-
-    def lacks(self, call: float) -> str:
-        """Return the limit that a call of at most that price would exceed, as text; empty when it fits."""
-        limits, usage = self.limits, self.usage
-        if limits.calls is not None and usage.calls >= limits.calls:
-            return f"the budget of {limits.calls:,} calls is spent"
-        spent = sum((account.usage.usd or 0.0) + account.most(account.reserved) for account in self.accounts)
-        if limits.usd is None or spent + call <= limits.usd:
-            return ""
-        unknown = f", {usage.unanswered} requests without an answer at their most" if usage.unanswered else ""
-        why = f"{spent:.4f} spent{unknown}; a call may take {call:.4f}"
-        return f"the budget of {limits.usd:g} USD does not hold another call ({why})"
-
-
 class Account:
-    """Spending on one model. The highest price of each call in flight is reserved, so that no limit is exceeded.
+    """Spending on one model, within the budget that all judges of a run have together.
 
-    That is a token for each byte of the prompt, which no tokenizer exceeds, and `judge.max_output_tokens`. Where a
-    server wrote more, that is the highest from then on, of calls in flight too.
+    The highest price of each call in flight is reserved, so that no limit is exceeded: a token for each byte of the
+    prompt, which no tokenizer exceeds, and `judge.max_output_tokens`. Where a server wrote more, that is the highest
+    from then on, of calls in flight too.
 
     Attributes:
         usage: What was spent.
         in_flight: Number of calls that were sent and have not ended.
-        reserved: Sizes, in bytes, of the prompts of these, and of those that may have been billed without an answer.
+        accounts: Those of all judges of the run.
     """
 
-    def __init__(self, config: JudgeConfig, budget: Budget) -> None:
-        self.budget = budget
+    def __init__(self, config: JudgeConfig, beside: "Account | None" = None) -> None:
         self.usage = Usage(usd=None if config.price is None else 0.0)
         self.in_flight = 0
-        self.reserved = list[int]()
-        self._price = config.price
+        self._limits, self._price = config.budget, config.price
         # Most tokens of an answer.
         self._longest = config.max_output_tokens
-        budget.accounts.append(self)
+        # Sizes, in bytes, of the prompts of calls in flight, and of those that may have been billed without an answer.
+        self._reserved = list[int]()
+        self.accounts: list[Account] = beside.accounts if beside else []
+        self.accounts.append(self)
+        # Set when a call ends.
+        self._settled: asyncio.Event = beside._settled if beside else asyncio.Event()
+
+    @property
+    def whole_usage(self) -> Usage:
+        """Spending of all judges."""
+        return Usage.joined([account.usage for account in self.accounts])
 
     async def reserve(self, prompt: str) -> int | None:
         """Set aside the most that a call can cost, once those in flight leave room.
@@ -119,28 +101,28 @@ class Account:
             What to settle by; None if the budget is spent.
         """
         size = len(prompt.encode("utf-8", "surrogatepass")) + TEMPLATE
-        while not self.usage.stopped and (lacking := self.budget.lacks(self.most([size]))):
+        while not self.usage.stopped and (lacking := self._lacks(self._most([size]))):
             # Sums of prices leave remainders, so what is in flight is counted in calls.
-            if not any(account.in_flight for account in self.budget.accounts):
+            if not any(account.in_flight for account in self.accounts):
                 self.stop(lacking)
             else:
-                self.budget.settled.clear()
-                await self.budget.settled.wait()
+                self._settled.clear()
+                await self._settled.wait()
         if self.usage.stopped:
             return None
         self.in_flight += 1
-        self.reserved.append(size)
+        self._reserved.append(size)
         self.count(calls=1)
         return size
 
     def settle(self, size: int, spent: Tokens | None) -> None:
         """Replace the reserve of a call by its cost; None when an answer may be billed and did not come."""
         self.in_flight -= 1
-        self.budget.settled.set()
+        self._settled.set()
         if spent is None:
             self.count(unanswered=1)
             return
-        self.reserved.remove(size)
+        self._reserved.remove(size)
         read, written = spent
         self._longest = max(self._longest, written)
         self.count(tokens_in=read, tokens_out=written)
@@ -153,9 +135,21 @@ class Account:
     def stop(self, reason: str) -> None:
         """Hold back all further calls; the first reason stays."""
         self.usage = replace(self.usage, stopped=self.usage.stopped or reason)
-        self.budget.settled.set()
+        self._settled.set()
 
-    def most(self, sizes: Sequence[int]) -> float:
+    def _lacks(self, call: float) -> str:
+        """Return the limit that a call of at most that price would exceed, as text; empty when it fits."""
+        limits, usage = self._limits, self.whole_usage
+        if limits.calls is not None and usage.calls >= limits.calls:
+            return f"the budget of {limits.calls:,} calls is spent"
+        spent = sum((account.usage.usd or 0.0) + account._most(account._reserved) for account in self.accounts)
+        if limits.usd is None or spent + call <= limits.usd:
+            return ""
+        unknown = f", {usage.unanswered} requests without an answer at their most" if usage.unanswered else ""
+        why = f"{spent:.4f} spent{unknown}; a call may take {call:.4f}"
+        return f"the budget of {limits.usd:g} USD does not hold another call ({why})"
+
+    def _most(self, sizes: Sequence[int]) -> float:
         """Return the highest price of calls, 0 without a price."""
         return cost(self._price, sum(sizes), len(sizes) * self._longest) or 0.0
 
@@ -177,8 +171,8 @@ class Pace:
         self._inside = 0
         self._per_call = 60.0 / (config.requests_per_minute or math.inf)
         self._per_token = 60.0 / (config.tokens_per_minute or math.inf)
-        # Moments from which the next call, and the next token, may go; and until which the server lets none through.
-        self._next_call = self._next_token = self._closed_until = 0.0
+        # Moments from which the next call may go, and until which the server lets none through.
+        self._next_call = self._closed_until = 0.0
         self._closed_since: float | None = None
         self._ended = ended
         self._door = asyncio.Lock()
@@ -197,12 +191,9 @@ class Pace:
             while self._inside >= self.limit:
                 self._left.clear()
                 await self._left.wait()
-            while (
-                wait := max(self._closed_until, self._next_call, self._next_token) - _now()
-            ) > 0 and not self._ended():
+            while (wait := max(self._closed_until, self._next_call) - _now()) > 0 and not self._ended():
                 await asyncio.sleep(min(wait, STEP_S))
-            self._next_call = max(self._next_call, _now()) + self._per_call
-            self._next_token = max(self._next_token, _now()) + self._per_token * tokens
+            self._next_call = max(self._next_call, _now()) + max(self._per_call, self._per_token * tokens)
             self._inside += 1
         try:
             yield

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from evals.collect.observations import Failure, Observation
 from evals.config.judge import JudgeConfig
 from evals.judge.asking import Engine
-from evals.judge.budget import Account, Budget, Usage
+from evals.judge.budget import Account, Usage
 from evals.judge.chat import Chat, make_chat
 from evals.judge.plan import Prompts, counted
 from evals.judge.store import VerdictStore
@@ -49,8 +49,8 @@ class Judge:
     below: "Judge | None" = None
 
     def __post_init__(self) -> None:
-        budget = self.below.engine.account.budget if self.below else Budget(self.config.budget)
-        self.engine: Engine = Engine(self.chat, self.config, self.store, Account(self.config, budget))
+        account = Account(self.config, self.below.engine.account if self.below else None)
+        self.engine: Engine = Engine(self.chat, self.config, self.store, account)
         # LangChain calls a model that has no asynchronous interface in these.
         self._threads = ThreadPoolExecutor(self.config.max_concurrency, "judge")
 
@@ -183,7 +183,7 @@ class Judge:
                     failure = f"{task.metric} of {task.case_id} failed: {value.type}: {value.message}"
                     log.error("%s", failure, extra={"query_id": task.case_id, "stage": "judge"})
                 if self.progress:
-                    self.progress(len(graded), len(questions), self.engine.account.budget.usage)
+                    self.progress(len(graded), len(questions), self.engine.account.whole_usage)
 
         await asyncio.gather(*(work() for _ in range(AHEAD * self.config.max_concurrency)))
         if engine.fatal:

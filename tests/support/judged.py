@@ -21,7 +21,7 @@ from ragas.metrics.collections.context_precision.util import (
 from evals.collect.observations import Failure, Observation, Unscored
 from evals.config.judge import JudgeConfig
 from evals.judge.asking import Engine, UnansweredError
-from evals.judge.budget import Account, Budget, Usage
+from evals.judge.budget import Account, Usage
 from evals.judge.chat import make_chat
 from evals.judge.judge import Judge
 from evals.judge.store import VerdictStore
@@ -72,7 +72,7 @@ def engine(
     A store that is given open stays open, and without one it has its own.
     """
     config = settings(server, **changes)
-    account = Account(config, Budget(config.budget))
+    account = Account(config)
     if later:
         account.count(tokens_in=1, tokens_out=1)
     with ExitStack() as stack:
