@@ -4,10 +4,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import cache
-from typing import Any
 
 from evals.cases.case import Case, Evidence
-from evals.cases.pages import SourcePage, SourcePageError, SourcePages
+from evals.cases.pages import SourcePage, SourcePages
 from evals.errors import DatasetError, ExperimentError
 from retrievers.errors import nearest
 from retrievers.records import Chunk
@@ -88,9 +87,7 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
     return result
 
 
-def resolve_returned(
-    cases: Sequence[Case], returned: Mapping[str, Sequence[Chunk]], sources: SourcePages | None
-) -> dict[str, Relevance]:
+def resolve_returned(cases: Sequence[Case], returned: Mapping[str, Sequence[Chunk]]) -> dict[str, Relevance]:
     """Find the relevant ones among the chunks that came back for each case, where a retriever cannot list its chunks.
 
     Relevant is a chunk of the evidence's page that holds at least half of the quote (white space normalised), or stands
@@ -100,19 +97,17 @@ def resolve_returned(
     Args:
         cases: Golden queries.
         returned: Case id to chunks.
-        sources: Source pages that give the page and heading of a chunk without them; None when unknown.
 
     Raises:
         ExperimentError: The chunks do not say which page they are from, or under which heading they stand.
     """
     plain = cache(normalise)
-    placed = {case.id: [_placed(chunk, sources) for chunk in returned[case.id]] for case in cases}
-    _check_metadata(cases, [chunk for chunks in placed.values() for chunk in chunks])
+    _check_metadata(cases, [chunk for case in cases for chunk in returned[case.id]])
     result = {}
     for case in cases:
         holders = []
         for item in case.evidence:
-            page = [chunk for chunk in placed[case.id] if item.source_url in (None, chunk.source_url)]
+            page = [chunk for chunk in returned[case.id] if item.source_url in (None, chunk.source_url)]
             holders.append(_holders(item, page, plain, is_whole=False))
         judged = _judged(case, {key: [key] for key in case.relevant}, holders)
         result[case.id] = replace(judged, incomplete=UNLISTED if case.relevant_evidence else "")
@@ -271,20 +266,6 @@ def _too_many_missing(cases: Sequence[Case], present: Collection[str], places: M
         yield f"{place}: relevant_ids: the collection has no chunk {missing[0]!r}; {lost}; {hint}"
 
 
-def _placed(chunk: Chunk, sources: SourcePages | None) -> Chunk:
-    """Complete a chunk's address and headings from its page, where it lacks them."""
-    if sources is None or (chunk.source_url and (chunk.section_path or chunk.heading)):
-        return chunk
-    try:
-        page = sources.page_of(chunk)
-    except SourcePageError:  # a note on the run names it
-        return chunk
-    facts = page.facts(chunk) if page else {}
-    lacking = [name for name in ("source_url", "section_path", "heading") if not getattr(chunk, name)]
-    missing: dict[str, Any] = {name: facts.get(name) for name in lacking}
-    return replace(chunk, **missing)
-
-
 def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:
     """Refuse evidence by addresses or headings if no chunk has these fields."""
     by_heading = any(item.quote is None and item.heading for case in cases for item in case.evidence)
@@ -293,6 +274,6 @@ def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:
         "heading": by_heading and not any(chunk.section_path or chunk.heading for chunk in chunks),
     }
     for key in (key for key, is_lacking in lacking.items() if is_lacking and chunks):
-        hint = "LangChain's loaders write 'source'" if key == "source_url" else "or set sources.dir to look it up"
+        hint = "LangChain's loaders write 'source'" if key == "source_url" else "or name passages by quotes"
         fault = f"evidence names a {key}, but no returned document does"
         raise ExperimentError(f"{fault}; set retriever.metadata.map {{{key}: KEY}} ({hint})")

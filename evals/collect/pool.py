@@ -241,12 +241,11 @@ class Grounds:
     """Relevant chunks of a collection: for each case, by its id; and the text of each by chunk id.
 
     Where the retriever's chunks cannot be listed, `relevance` is empty, to be resolved in what it returns, and `texts`
-    None; `sources` then gives page and heading of a chunk without them.
+    None.
     """
 
     relevance: Mapping[str, Relevance]
     texts: Mapping[str, str] | None
-    sources: SourcePages | None = None
 
     def among(self, cases: Sequence[Case], table: Candidates) -> Mapping[str, Relevance]:
         """Return the relevant chunks of each case, given its candidates.
@@ -257,7 +256,7 @@ class Grounds:
         if self.texts is not None:
             return self.relevance
         returned = {case.id: candidates.chunks for case, candidates in zip(cases, table, strict=True)}
-        return resolve_returned(cases, returned, self.sources)
+        return resolve_returned(cases, returned)
 
 
 def ground(golden: GoldenSet, retriever: Retriever, sources: SourcePages | None = None) -> Grounds:
@@ -275,7 +274,7 @@ def ground(golden: GoldenSet, retriever: Retriever, sources: SourcePages | None 
     if retriever.info is None:
         if sources and sources.fetch is None:
             check_evidence(golden.cases, sources, golden.places)
-        return Grounds(relevance={}, texts=None, sources=sources)
+        return Grounds(relevance={}, texts=None)
     chunks = evidence_chunks(golden.cases, retriever)
     try:
         relevance = resolve(golden.cases, chunks, golden.places)

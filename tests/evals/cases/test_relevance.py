@@ -69,7 +69,7 @@ def listed(one: Case, *chunks: Chunk) -> Relevance:
 
 def returned(one: Case, *chunks: Chunk) -> Relevance:
     """As if the retriever could not list its chunks, and had returned all of them."""
-    return replace(resolve_returned([one], {"q": chunks}, None)["q"], incomplete="")
+    return replace(resolve_returned([one], {"q": chunks})["q"], incomplete="")
 
 
 both = pytest.mark.parametrize("find", [listed, returned])
@@ -125,7 +125,7 @@ def test_where_no_chunk_holds_half_the_one_that_holds_most_is_relevant_in_a_list
     chunks = [chunk("1", "a" * 40), chunk("2", "b" * 45), chunk("3", "c" * 40)]
     assert set(listed(case(passage(quote)), *chunks).grades) == {"2"}
     assert set(listed(case(passage(quote)), chunks[2], chunks[0]).grades) == {"1"}, "of equal ones the lower id"
-    found = resolve_returned([case(passage(quote))], {"q": chunks}, None)["q"]
+    found = resolve_returned([case(passage(quote))], {"q": chunks})["q"]
     assert found == Relevance(items=(frozenset(),), incomplete=UNLISTED)
     for letters, others, is_held in ((30, 40, True), (29, 40, False), (12, 10, True), (9, 11, False), (30, 280, False)):
         one, held = case(passage("a" * letters + "b" * others)), chunk("1", "a" * letters)
@@ -196,28 +196,16 @@ def one_page(tmp_path: Path) -> SourcePages:
     return SourcePages.read(tmp_path, "/docs")
 
 
-def test_pages_tell_page_and_heading_of_a_chunk_that_does_not_and_overrule_none(one_page: SourcePages) -> None:
-    by_file = Chunk(chunk_id="f", point_id="f", text=JOINTS, file_path="a.md")
-    by_address = replace(by_file, chunk_id="u", file_path=None, source_url=PAGE)
-    chunks = [by_file, by_address, chunk("o", JOINTS, section="Other")]
-    for heading, expected in (("Joints", {"f", "u"}), ("Legs", set())):
-        assert set(resolve_returned([case(passage(None, heading))], {"q": chunks}, one_page)["q"].grades) == expected
-    # Nothing answers there, and nothing is asked.
-    nobody = open_sources(SourcesConfig(http=("127.0.0.1:1",), base_url="http://127.0.0.1:1"))
-    bare = chunk("b", QUOTE, source_url=None)
-    assert resolve_returned([case(passage())], {"q": [chunk("a", QUOTE), bare]}, nobody)["q"].grades == {"a": 1}
-
-
 @pytest.mark.parametrize(
     ("evidence", "chunks", "said"),
     [
         (passage(), [chunk("a", QUOTE, source_url=None)], "metadata.map {source_url: KEY}"),
-        (passage(None, "Frames"), [chunk("a", QUOTE, section=None)], "sources.dir"),
+        (passage(None, "Frames"), [chunk("a", QUOTE, section=None)], "metadata.map {heading: KEY}"),
     ],
 )
 def test_chunks_lack_no_page_or_heading_that_evidence_needs(evidence: dict[str, Any], chunks: Any, said: str) -> None:
     with pytest.raises(ExperimentError, match=re.escape(said)):
-        resolve_returned([case(evidence)], {"q": chunks}, None)
+        resolve_returned([case(evidence)], {"q": chunks})
     assert returned(case(relevant_ids={"a": 1}), *chunks).grades == {"a": 1}, "ids need neither"
 
 
