@@ -6,7 +6,6 @@ from difflib import SequenceMatcher
 from functools import cache
 
 from evals.cases.case import Case, Evidence
-from evals.cases.pages import SourcePage, SourcePages
 from evals.errors import DatasetError, ExperimentError
 from retrievers.errors import nearest
 from retrievers.records import Chunk
@@ -112,21 +111,6 @@ def resolve_returned(cases: Sequence[Case], returned: Mapping[str, Sequence[Chun
         judged = _judged(case, {key: [key] for key in case.relevant}, holders)
         result[case.id] = replace(judged, incomplete=UNLISTED if case.relevant_evidence else "")
     return result
-
-
-def check_evidence(cases: Sequence[Case], sources: SourcePages, places: Mapping[str, str]) -> None:
-    """Check that evidence is in its page: that it would resolve if each page were a chunk.
-
-    Raises:
-        DatasetError: Some does not, each with its place.
-    """
-    nothing = Chunk(chunk_id="", point_id="", text="")
-    whole = [
-        replace(nothing, text=page.text, source_url=url, chunk_headings=tuple(page.headings))
-        for url, page in sources.pages.items()
-        if isinstance(page, SourcePage) and url == page.page.source_url
-    ]
-    resolve([case.model_copy(update={"relevant_ids": {}}) for case in cases], whole, places)
 
 
 def evidence_urls(cases: Sequence[Case]) -> list[str]:

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.cases.case import Case
-from evals.cases.pages import SourcePages
 from evals.cases.reading import GoldenSet
 from evals.cases.relevance import (
     Relevance,
-    check_evidence,
     evidence_urls,
     known_pages,
     labelled_ids,
@@ -259,21 +257,18 @@ class Grounds:
         return resolve_returned(cases, returned)
 
 
-def ground(golden: GoldenSet, retriever: Retriever, sources: SourcePages | None = None) -> Grounds:
+def ground(golden: GoldenSet, retriever: Retriever) -> Grounds:
     """Find the chunks that golden queries call relevant. No query is embedded or searched for.
 
     Args:
         golden: Golden queries.
-        retriever: Retriever whose chunks are listed. Where it has no list, evidence is searched in the source pages.
-        sources: The source pages, None when not known.
+        retriever: Retriever whose chunks are listed.
 
     Raises:
         DatasetError: Evidence does not resolve; every fault is listed.
         StoreError: The collection cannot be read.
     """
     if retriever.info is None:
-        if sources and sources.fetch is None:
-            check_evidence(golden.cases, sources, golden.places)
         return Grounds(relevance={}, texts=None)
     chunks = evidence_chunks(golden.cases, retriever)
     try:

@@ -49,7 +49,7 @@ def finders(inputs: Inputs, bench: Collaborators) -> list[Find]:
     """
     if inputs.saved:
         return [partial(inputs.saved.pool, golden.cases) for golden in inputs.splits]
-    every = [(golden, ground(golden, bench.retriever, bench.sources)) for golden in inputs.splits]
+    every = [(golden, ground(golden, bench.retriever)) for golden in inputs.splits]
     return [partial(retrieve, inputs.sweep or alone(inputs.config), *each, bench) for each in every]
 
 

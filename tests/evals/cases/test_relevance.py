@@ -20,7 +20,6 @@ from evals.cases.pages import SourcePage, SourcePageError, SourcePages, open_sou
 from evals.cases.relevance import (
     UNLISTED,
     Relevance,
-    check_evidence,
     evidence_urls,
     known_pages,
     labelled_ids,
@@ -187,15 +186,6 @@ def test_three_quotes_without_a_page_are_found_among_5000_chunks_in_a_moment() -
     assert time.perf_counter() - start < 10, "comparing each chunk whole takes 112 s"
 
 
-JOINTS = "Joints have encoders, and encoders have indices."
-
-
-@pytest.fixture
-def one_page(tmp_path: Path) -> SourcePages:
-    (tmp_path / "a.md").write_text(f"# A page\n\n{QUOTE}\n\n## Joints\n\n{JOINTS}\n")
-    return SourcePages.read(tmp_path, "/docs")
-
-
 @pytest.mark.parametrize(
     ("evidence", "chunks", "said"),
     [
@@ -207,17 +197,6 @@ def test_chunks_lack_no_page_or_heading_that_evidence_needs(evidence: dict[str, 
     with pytest.raises(ExperimentError, match=re.escape(said)):
         resolve_returned([case(evidence)], {"q": chunks})
     assert returned(case(relevant_ids={"a": 1}), *chunks).grades == {"a": 1}, "ids need neither"
-
-
-def test_evidence_must_be_in_its_source_page(one_page: SourcePages) -> None:
-    check_evidence([case(passage(), passage(None, "Joints"), relevant_ids={"x": 1})], one_page, {})
-    for evidence, said in (
-        (passage(page="/docs/b"), "there is no page '/docs/b'"),
-        (passage("nothing that stands on this page in any way"), "no chunk of '/docs/a' holds the quote 'nothing that"),
-        (passage(None, "Legs"), "no chunk of '/docs/a' stands under the heading 'Legs'"),
-    ):
-        with pytest.raises(DatasetError, match=re.escape(f"golden.jsonl:7: evidence.1: {said}")):
-            check_evidence([case(passage(), evidence)], one_page, {"q": "golden.jsonl:7"})
 
 
 # Source pages of a folder and of a site: where a text stands, what the page says of it, and whom is asked
