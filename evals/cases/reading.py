@@ -114,8 +114,7 @@ def rows_of(source: str | Path, config: DatasetConfig, columns: Mapping[str, str
     """Yield the rows of golden data with the fields of a case, in the order of the files' names.
 
     JSON Lines, a JSON array, CSV (comma, semicolon or tab), Parquet, a folder that `Dataset.save_to_disk` wrote, or a
-    folder of BEIR (`queries.jsonl`, `qrels/test.tsv`); rows with ragas' columns are known by `user_input`. Rows of a
-    table that have one id, or without ids one query, are one case with several pieces of evidence.
+    folder of BEIR (`queries.jsonl`, `qrels/test.tsv`); rows with ragas' columns are known by `user_input`.
 
     Args:
         source: The file or folder; as text, the id of a dataset of the hub.
@@ -285,7 +284,7 @@ def _csv_rows(file: Path) -> Iterator[Row]:
     try:
         names = [name.strip() for name in reader.fieldnames or ()]
         if twice := next((name for name in names if name and names.count(name) > 1), None):
-            raise DatasetError(f"{file}: has two columns {quoted(twice)}; rename one, or write a row of the same id")
+            raise DatasetError(f"{file}: has two columns {quoted(twice)}; rename one, or write a list into `evidence`")
         reader.fieldnames = names
         for row in reader:
             more: Any = row.pop(None, None)
@@ -366,36 +365,28 @@ READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
 
 
 def _of_table(source: str | Path, rows: Iterable[Row], columns: Mapping[str, str] | None) -> Iterator[Row]:
-    """Yield the cases of a table; rows of one id, or without ids of one query, are one case.
+    """Yield the cases of a table, one a row.
 
     Raises:
         DatasetError: A column is no field, which is said once and not for each row.
     """
-    cases: dict[str, Row] = {}
     for number, (place, cells) in enumerate(rows, 1):
         row = _fields(cells, columns)
-        if isinstance(row, Exception):
-            yield place, row
-            continue
-        wrong = [*({*(columns or {})} - {*cells}), *({"query"} - {*cells, *row}), *(row.keys() - {*FIELDS})]
-        if wrong and number == 1:
-            kind, names = ("unknown", FIELDS) if wrong[0] in cells else ("no", cells)
-            remedy = "rename it"
-            if isinstance(source, Path):
-                remedy = f"name them: python -m evals.golden import {source} -o golden.jsonl --column FIELD=COLUMN"
-            has = f"{nearest(wrong[0], names)}; it has {', '.join(map(quoted, cells))}"
-            raise DatasetError(f"{source}: {kind} column {quoted(wrong[0])}{has}; {remedy}")
-        key = "id" if "id" in row else "query"
-        first, case = cases.setdefault(json.dumps([key, row.get(key)], default=str), (place, row))
-        if case is not row:
-            case["evidence"] = [*case.get("evidence", []), *row.pop("evidence", [])]
-            case["relevant_ids"] = {**case.get("relevant_ids", {}), **row.pop("relevant_ids", {})}
-            for name, value in row.items():
-                if case.setdefault(name, value) != value:
-                    other = f"{quoted(case[name])} in the row of the same case at {first}"
-                    fault = f"{name} is {quoted(value)}, and {other}; write the same in both, or in one"
-                    yield place, ValueError(fault)
-    yield from cases.values()
+        if number == 1 and not isinstance(row, Exception):
+            _check_columns(source, cells, row, columns or {})
+        yield place, row
+
+
+def _check_columns(source: str | Path, cells: Mapping[str, Any], row: Any, columns: Mapping[str, str]) -> None:
+    wrong = [*({*columns} - {*cells}), *({"query"} - {*cells, *row}), *(row.keys() - {*FIELDS})]
+    if not wrong:
+        return
+    kind, names = ("unknown", FIELDS) if wrong[0] in cells else ("no", cells)
+    remedy = "rename it"
+    if isinstance(source, Path):
+        remedy = f"name them: python -m evals.golden import {source} -o golden.jsonl --column FIELD=COLUMN"
+    has = f"{nearest(wrong[0], names)}; it has {', '.join(map(quoted, cells))}"
+    raise DatasetError(f"{source}: {kind} column {quoted(wrong[0])}{has}; {remedy}")
 
 
 def _fields(cells: Any, columns: Mapping[str, str] | None = None) -> Any:

@@ -110,7 +110,7 @@ BAD_FILES: dict[str, bytes] = {
     "grade.csv": b"query,quote,grade\nhow?,a,high\n",
     "scope.csv": b"query,in_scope\nhow?,maybe\n",
     "twice.csv": b"query,quote,quote\nhow?,a,b\n",
-    "split.csv": b"id,query,split\na,how?,dev\na,how?,test\n",
+    "again.csv": b"id,query,quote\na,how?,one\na,how?,two\n",
     "windows.csv": b'query;quote;grade\r\nq;"one\r\ntwo";3\r\nr;"one\r\ntwo";9.5\r\n',
     "broken.parquet": b"PAR1",
     **{f"array{n}.json": b"[\n" + b",\n".join(lines([row(str(n))]) for n in range(9)) + end.encode()
@@ -141,27 +141,27 @@ def test_every_fault_is_told_at_once_with_place_and_expectation(tmp_path: Path, 
 def test_tables_are_golden_data_as_they_are(tmp_path: Path) -> None:
     file = tmp_path / "g.csv"
     for delimiter in ",;\t":
-        table = "id;query;quote;grade;in_scope;tags\na;how?;the first;3;;x\na;how?;the second;0;;\nb;who?;;;no;\n"
+        table = "id;query;quote;grade;in_scope;tags\na;how?;the first;3;;x\nb;who?;;;no;\n"
         file.write_text(table.replace(";", delimiter))
         first, second = load(file).cases
-        assert [(e.quote, e.grade) for e in first.evidence] == [("the first", 3), ("the second", 0)], "one id, one case"
-        assert (first.tags, second.in_scope, load(file).places["b"]) == (["x"], False, f"{file}:4")
-    file.write_text("query,quote,relevant_ids\nhow?,one,a b:2\nhow?,two,\nwhy?,,\"{'c': 2}\"\n")
+        assert [(e.quote, e.grade) for e in first.evidence] == [("the first", 3)]
+        assert (first.tags, second.in_scope, load(file).places["b"]) == (["x"], False, f"{file}:3")
+    file.write_text("query,quote,relevant_ids\nhow?,one,a b:2\nwhy?,,\"{'c': 2}\"\n")
     found = [(len(one.evidence), one.relevant_ids) for one in load(file).cases]
-    assert found == [(2, {"a": 1, "b:2": 1}), (0, {"c": 2})]
+    assert found == [(1, {"a": 1, "b:2": 1}), (0, {"c": 2})]
     # What pandas, spreadsheets and old programs add: numbers of rows, a blank last row, carriage returns alone.
     numbered, blank = b",query,quote\n0,how?,a\n1,who?,b\n", b"query;quote\nhow?;a\nwho?;b\n;\n"
     for written in (numbered, blank, b"query,quote\rhow?,a\rwho?,b\r"):
         file.write_bytes(written)
         assert [(one.query, one.evidence[0].quote) for one in load(file).cases] == [("how?", "a"), ("who?", "b")]
-    # A row grades all that it names, and need not repeat the query.
-    file.write_text('id,query,relevant_ids,contexts,grade\na,Which?,d1,,3\na,,d2 d3,,0\na,,,"{""port"": 8080}",2\n')
+    # A row grades all that it names.
+    file.write_text('id,query,relevant_ids,contexts,grade\na,Which?,d2 d3,"{""port"": 8080}",2\n')
     [case] = load(file).cases
-    assert case.relevant_ids == {"d1": 3, "d2": 0, "d3": 0}
+    assert case.relevant_ids == {"d2": 2, "d3": 2}
     assert [(item.quote, item.grade) for item in case.evidence] == [('{"port": 8080}', 2)]
-    frame = pd.DataFrame({"id": ["1", "1", None], "query": ["q", "q", "r"], "quote": ["one", "two", "three"]})
+    frame = pd.DataFrame({"id": ["1", None], "query": ["q", "r"], "quote": ["one", "three"]})
     for table in (frame, datasets.Dataset.from_pandas(frame)):
-        assert [(one.id, len(one.evidence)) for one in golden_set(table).cases] == [("1", 2), ("q002", 1)]
+        assert [(one.id, len(one.evidence)) for one in golden_set(table).cases] == [("1", 1), ("q002", 1)]
     frame = pd.DataFrame([row("a", tags=["x", "y"]), {"id": "b", "query": "who?", "in_scope": False}])
     frame.to_parquet(tmp_path / "g.parquet")
     assert load(tmp_path / "g.parquet").cases == golden_set(frame).cases == golden_set(frame.to_dict("records")).cases
