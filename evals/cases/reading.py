@@ -20,7 +20,6 @@ from evals.config.experiment import DatasetConfig
 from evals.errors import DatasetError
 from retrievers.config.files import load_json, read_text
 from retrievers.errors import IndexingError, nearest
-from retrievers.indexing.rows import SAVED
 from retrievers.indexing.rows import rows_of as table_rows
 from retrievers.text.shown import clipped, quoted
 
@@ -113,8 +112,8 @@ def golden_set(data: "GoldenData", config: DatasetConfig | None = None) -> Golde
 def rows_of(source: str | Path, config: DatasetConfig, columns: Mapping[str, str] | None = None) -> Iterator[Row]:
     """Yield the rows of golden data with the fields of a case, in the order of the files' names.
 
-    JSON Lines, a JSON array, CSV (comma, semicolon or tab), Parquet, a folder that `Dataset.save_to_disk` wrote, or a
-    folder of BEIR (`queries.jsonl`, `qrels/test.tsv`); rows with ragas' columns are known by `user_input`.
+    JSON Lines, a JSON array, CSV (comma, semicolon or tab), Parquet, or a folder of BEIR (`queries.jsonl`,
+    `qrels/test.tsv`); rows with ragas' columns are known by `user_input`.
 
     Args:
         source: The file or folder; as text, the id of a dataset of the hub.
@@ -128,14 +127,12 @@ def rows_of(source: str | Path, config: DatasetConfig, columns: Mapping[str, str
         yield from _of_table(source, _hub_rows(source, config), columns)
     elif (source / QUERIES).is_file() and (source / QRELS).is_dir():
         yield from _beir_rows(source, config.split)
-    elif any((source / name).is_file() for name in SAVED):
-        yield from _of_table(source, _saved_rows(source), columns)
     else:
         files = [source]
         if source.is_dir():
             files = [file for file in sorted(source.iterdir()) if file.suffix.lower() in READERS]
         if not files:
-            raise DatasetError(f"{source}: holds no {', '.join(READERS)} file, and is no folder of BEIR or datasets")
+            raise DatasetError(f"{source}: holds no {', '.join(READERS)} file, and is no folder of BEIR")
         for file in files:
             is_table = columns is not None or file.suffix.lower() in (".csv", ".tsv", ".parquet")
             rows = cells_of(file)
@@ -303,15 +300,6 @@ def _dataset_rows(source: str | Path, revision: str | None = None, split: str | 
             yield place, cells
     except (IndexingError, OSError) as error:
         raise DatasetError(str(error)) from error
-
-
-def _saved_rows(folder: Path) -> Iterator[Row]:
-    """Yield the rows of a dataset that was saved to disk, or of all its splits, named where a row names none."""
-    if (folder / SAVED[0]).is_file():
-        yield from _dataset_rows(folder)
-    for split in sorted(file.parent for file in folder.glob(f"*/{SAVED[0]}")):
-        for place, row in _dataset_rows(split):
-            yield place, {**row, "split": row.get("split") or split.name}
 
 
 def _hub_rows(name: str, config: DatasetConfig) -> list[Row]:
