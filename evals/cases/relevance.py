@@ -1,6 +1,6 @@
 """Evidence to chunks: which chunks of a collection a golden query makes relevant, and which are missing. Pure."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import cache
@@ -18,6 +18,7 @@ LEAST = 0.1
 LEAST_CHARACTERS = 30
 # Share of the `relevant_ids` that a collection may lack.
 MOST_MISSING = 0.05
+ALIKE = "are ids written alike? metadata.map {chunk_id: KEY} names the payload key that holds them"
 SHOWN = 3
 UNLISTED = "the retriever's chunks cannot be listed"
 Plain = Callable[[str], str]
@@ -81,7 +82,10 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
         ]
         missing = frozenset(case.relevant.keys() - ids_of.keys())
         result[case.id] = replace(_judged(case, by_id, holders), missing=missing)
-    if faults := [*faults, *_too_many_missing(cases, ids_of, places)]:
+    named = labelled_ids(cases)
+    if len({*named} - ids_of.keys()) > MOST_MISSING * len(named):
+        faults.append(f"relevant_ids: {missing_chunks(result)}; at most {MOST_MISSING:.0%} may be missing: {ALIKE}")
+    if faults:
         raise DatasetError("golden data that does not resolve to chunks:", faults)
     return result
 
@@ -235,19 +239,6 @@ def _unresolved(evidence: Evidence, pages: Collection[str | None]) -> str:
     if evidence.quote is None:
         return f"{where} stands under the heading {evidence.heading!r}"
     return f"{where} holds the quote {evidence.quote[:60]!r}"
-
-
-def _too_many_missing(cases: Sequence[Case], present: Collection[str], places: Mapping[str, str]) -> Iterator[str]:
-    """Yield a fault if over 5% of the chunks in `relevant_ids` are missing."""
-    case_of = {key: case.id for case in reversed(cases) for key in case.relevant}
-    missing = sorted(case_of.keys() - present)
-    if len(missing) > MOST_MISSING * len(case_of):
-        lost = (
-            f"{len(missing):,} of {len(case_of):,} relevant chunks are missing, and at most {MOST_MISSING:.0%} may be"
-        )
-        hint = "are ids written alike? metadata.map {chunk_id: KEY} names the payload key that holds them"
-        place = places.get(case_of[missing[0]], case_of[missing[0]])
-        yield f"{place}: relevant_ids: the collection has no chunk {missing[0]!r}; {lost}; {hint}"
 
 
 def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:

@@ -142,7 +142,9 @@ def test_a_missing_chunk_is_relevant_and_noted_and_over_5_percent_are_refused() 
     assert found["q0"] == Relevance(grades={"0": 1}, items=(only,), missing=only, irrelevant=frozenset("z"))
     note = "the collection lacks 1 of 20 relevant chunks, which nothing can retrieve: '0' (case q0)"
     assert (missing_chunks(found), missing_chunks({})) == (note, "")
-    said = r"\n  g:1: relevant_ids: .*'0'; 2 of 20 relevant chunks are missing.* 5% may be"
+    said = (
+        r"\n  relevant_ids: the collection lacks 2 of 20 relevant chunks, .*'0' \(case q0\).* at most 5% may be missing"
+    )
     with pytest.raises(DatasetError, match=said):
         resolve(labelled, [chunk(letter) for letter in LETTERS[2:]], {"q0": "g:1"})
 
