@@ -34,8 +34,9 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
         "grid.json#k8-t0.3 is a cell of a grid's report.",
         epilog="Exit codes: 0 no regression, 1 a drop beyond its tolerance, 2 user error, 130 interrupted.",
     )
-    command.add_argument("runs", nargs="+", metavar="RUN", help="the first is the baseline, unless --baseline names it")
-    command.add_argument("--baseline", metavar="RUN", help="what every RUN is compared with")
+    command.add_argument(
+        "runs", nargs="+", metavar="RUN", help="the first is the baseline, with which the others are compared"
+    )
     command.add_argument("--common", action="store_true", help="compare on the queries that are the same in both runs")
     command.add_argument(
         "--metrics", type=_names, default=[], metavar="A,B", help="names or patterns such as ranking/* (--verbose: all)"
@@ -78,7 +79,6 @@ def _main(namespace: argparse.Namespace) -> int:
     from evals.comparison.comparing import parse
 
     comparisons = compare_runs(
-        *([namespace.baseline] if namespace.baseline else []),
         *namespace.runs,
         metrics=namespace.metrics or (["*"] if namespace.verbose else []),
         by=namespace.by,
