@@ -148,15 +148,12 @@ def validate_rows(rows: Iterable[Row]) -> tuple[tuple[Case, ...], dict[str, str]
     cases: dict[str, Case] = {}
     places: dict[str, str] = {}
     faults: list[str] = []
-    rows = list(rows)
-    written = {str(row["id"]) for _, row in rows if isinstance(row, Mapping) and "id" in row}
     for number, (place, row) in enumerate(rows, 1):
         if isinstance(row, Exception):
             faults.append(f"{place}: {row}")
             continue
         try:
-            invented = f"q{number:03d}" if f"q{number:03d}" not in written else f"row {number}"
-            case = Case.model_validate(row if isinstance(row, Case) else {"id": invented, **row})
+            case = Case.model_validate(row if isinstance(row, Case) else {"id": f"q{number:03d}", **row})
         except ValidationError as error:
             faults += [f"{place}: {explain(dict(item))}" for item in error.errors(include_url=False)]
             continue
