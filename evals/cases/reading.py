@@ -314,12 +314,8 @@ def _beir_rows(folder: Path, split: str | None) -> Iterator[Row]:
 
     Without a relevant document every relevance metric is 0 or undefined. Published figures are those of `test`.
     """
-    queries = {}
-    for place, row in _json_rows(folder / QUERIES):
-        if isinstance(row, dict) and row.get("_id"):
-            queries[str(row["_id"])] = place, row.get("text")
-        else:
-            yield place, ValueError(f'expected an object with "_id" and "text", got {quoted(row)}')
+    lines = [(place, row) for place, row in _json_rows(folder / QUERIES) if isinstance(row, dict)]
+    queries = {str(row.get("_id")): (place, row.get("text")) for place, row in lines}
     files = sorted((folder / QRELS).glob("*.tsv"))
     cases: dict[str, dict[str, Any]] = {}
     for file in [file for file in files if file.stem == (split or "test")] or files:

@@ -96,7 +96,6 @@ LONG = (
 )
 BAD_BEIR = (
     ('{"_id": "q1"}', "q1\td\t1\n"),
-    ('{"text": "a"}\n{"_id": "q1", "text": "a"}', "q1\td\t1\n"),
     ('{"_id": "q1", "text": "a"}', "\nq1 d 1\nq9\td\t1\n"),
     ('{"_id": "q1", "text": "a"}', "q1\td\t1\nq1\te\t1.5\n"),
     ('{"_id": "q1", "text": "a"}', "q1\td\t" + "9" * 5_000),
