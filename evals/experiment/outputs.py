@@ -5,10 +5,12 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic.dataclasses import dataclass
 
 from evals.config.experiment import ExperimentConfig, TrackingConfig
 from evals.config.files import check_writable, write
@@ -32,7 +34,7 @@ MOST_BYTES = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """The files that a run writes: None for one that is not wanted; a text is a path.
+    """The files that a run writes: None for one that is not wanted; a text becomes a path.
 
     Attributes:
         report: The report as JSON.
@@ -49,11 +51,6 @@ class Outputs:
     export: Path | None = None
     refit: Path | None = None
     retrieval: Path | None = None
-
-    def __post_init__(self) -> None:
-        """Take texts as paths."""
-        for name, file in vars(self).items():
-            object.__setattr__(self, name, file and Path(file))
 
 
 def check_outputs(wanted: Outputs, config: TrackingConfig) -> None:
