@@ -132,13 +132,6 @@ class Sweep(Evaluation):
         assert self.result.swept is not None
         return self.result.swept
 
-    @property
-    def reason(self) -> str:
-        """Reason for the recommendation, or why there is none."""
-        from evals.grid.choice import reason
-
-        return reason(self.swept.choice) if self.swept.choice else self.swept.ranking.reason
-
     @cached_property
     def cells(self) -> "DataFrame":
         """A row a cell: its settings, the mean of every metric, `recommended`, and `in_set` for the confidence set."""
