@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn, Protocol, TypeVar
@@ -193,11 +193,6 @@ def look() -> Any:
     """Return how a text is rendered: its width, in colours or not, and whole where no terminal asks to shorten it."""
     is_shown = sys.stdout.isatty()
     return {"width": terminal_width(), "color": is_shown and "NO_COLOR" not in os.environ, "whole": not is_shown}
-
-
-def has_display(env: Mapping[str, str], platform: str) -> bool:
-    """Return True where a browser has a window; one of the terminal would take it over."""
-    return platform in ("darwin", "win32") or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY"))
 
 
 # Logging
