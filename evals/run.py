@@ -23,7 +23,7 @@ DEFAULT = Path("default")
 OTHER_DATA = {"dataset.path", "dataset.hub"}
 FILES = {
     "--output": "where to write the JSON report",
-    "--junit": "where to write criteria and queries as JUnit XML",
+    "--junit": "where to write the criteria as JUnit XML",
     "--html": "where to write the report as one HTML page",
     "--export": "write the retriever's settings for an application",
     "--refit": "fit the threshold of a retriever that --export wrote anew, on the same data, and write it back",

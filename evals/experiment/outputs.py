@@ -38,7 +38,7 @@ class Outputs:
 
     Attributes:
         report: The report as JSON.
-        junit: Criteria and queries as JUnit XML.
+        junit: The criteria as JUnit XML.
         html: The report as a page.
         export: The retriever's settings for an application.
         refit: Likewise, but written only where the run passes: an application has them already.
