@@ -7,7 +7,7 @@ from pathlib import Path
 report = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
 make_failed = sys.argv[2] != "0"
 assert report["schema_version"] == 2, report["schema_version"]
-assert report["facts"]["in_scope"] + report["facts"]["out_of_scope"] == len(report["queries"]) == 88, report["facts"]
+assert len(report["queries"]) == 88, len(report["queries"])
 assert len(report["metrics"]) > 60, sorted(report["metrics"])
 assert len(report["criteria"]) > 10, report["criteria"]
 assert report["metrics"]["determinism/rate"]["value"] == 1, report["metrics"]["determinism/rate"]

@@ -106,7 +106,7 @@ def difference(metric: str, comparison: Comparison) -> Difference:
         return made(note=f"not measured in the {' nor in the '.join(absent)}")
     pairs = [(score_of(a, metric), score_of(b, metric)) for a, b in pairing.rows]
     if any(score is not None for both in pairs for score in both):
-        return _paired(metric, pairs, pairing, facts[0].seed)
+        return _paired(metric, pairs, pairing, comparison.baseline.report.config.get("seed", 0))
     if pairing.left:
         return made(note=f"{WHOLE_RUN}, which cannot be restricted to the common queries")
     means = {name: report.metrics[metric] for name, report in runs.items()}

@@ -11,10 +11,9 @@ SHOWN = 5
 DIGITS = 12
 # Settings, or tables of them, on which no score depends.
 WITHOUT_SCORES = {"name", "tracking", "baseline", "criteria", "metrics", "sweep", "objective"}
-WHERE = {"collection": "all chunks", "returned": "the chunks that came back"}
 # What only runs can differ in that both have it; the name of a fact begins with its group.
 SHARED = {"objective", "sweep", "judge"}
-OF_A_RUN = ("retriever", "embedding", "commit", "seed")
+OF_A_RUN = ("retriever", "embedding", "commit")
 # What a difference in a fact, or in one of its group, means.
 MEANINGS = {
     "relevance": "only among all chunks is the one that holds most of a quote relevant where none holds half",
@@ -29,7 +28,7 @@ MEANINGS = {
 def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Change]:
     """Return everything besides settings in which two runs differ, what forbids a comparison first."""
     return [
-        *_golden(baseline.facts, other.facts, pairing),
+        *_golden(baseline, other, pairing),
         *_relevant(baseline.facts, other.facts, pairing),
         *_recorded(baseline, other),
     ]
@@ -67,8 +66,8 @@ def some(ids: Sequence[str]) -> str:
     return ", ".join(ids[:SHOWN]) + (", …" if len(ids) > SHOWN else "")
 
 
-def _golden(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Change]:
-    if baseline.dataset_fingerprint == other.dataset_fingerprint and not pairing.left:
+def _golden(baseline: Report, other: Report, pairing: Pairing) -> Iterator[Change]:
+    if baseline.facts.dataset_fingerprint == other.facts.dataset_fingerprint and not pairing.left:
         return
     sets = {
         "only in the baseline": pairing.only_baseline,
@@ -76,7 +75,9 @@ def _golden(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Change]
         "changed": pairing.changed,
     }
     faults = [f"{len(ids)} {where} ({some(ids)})" for where, ids in sets.items() if ids]
-    before, after = (f"{one.cases} queries, {one.dataset_fingerprint[:DIGITS]}" for one in (baseline, other))
+    before, after = (
+        f"{len(one.queries)} queries, {one.facts.dataset_fingerprint[:DIGITS]}" for one in (baseline, other)
+    )
     meaning = ", ".join(faults) or "only labels differ (tags, types, splits), on which no score depends"
     yield Change("golden data", before, after, meaning)
 
@@ -84,7 +85,7 @@ def _golden(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Change]
 def _relevant(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Change]:
     """Yield that the same evidence lies in other chunks; among those that came back it does with every result."""
     differing = [a.id for a, b in pairing.rows if a.relevant != b.relevant]
-    if differing and {baseline.relevance, other.relevance} == {"collection"}:
+    if differing and baseline.collection and other.collection:
         before, after = (f"{sum(len(rows[run].relevant) for rows in pairing.rows)} chunks" for run in (0, 1))
         meaning = f"of {len(differing)} queries ({some(differing)}): the same evidence lies in other chunks"
         yield Change("relevant chunks", before, after, meaning)
@@ -104,7 +105,7 @@ def _recorded(baseline: Report, other: Report) -> Iterator[Change]:
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
     """Yield each fact by its name, in one line."""
     facts, grid, collection, judge = report.facts, report.grid, report.facts.collection, report.facts.judge
-    yield "relevance", f"resolved in {WHERE[facts.relevance]}"
+    yield "relevance", f"resolved in {'all chunks' if collection else 'the chunks that came back'}"
     if grid:
         where = f" where {grid.ranking.where}" if grid.ranking.where else ""
         margin = f", margin {grid.choice.margin:g}" if grid.choice else ""

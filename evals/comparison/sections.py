@@ -85,7 +85,7 @@ def head(comparison: Comparison) -> Iterator[Section]:
     lines, pairing = [], comparison.pairing
     for role, run in (("baseline", comparison.baseline), ("other   ", comparison.other)):
         facts = run.report.facts
-        about = f"  {facts.cases} queries · {facts.started_at[:16].replace('T', ' ')} · {run.origin}"
+        about = f"  {len(run.report.queries)} queries · {facts.started_at[:16].replace('T', ' ')} · {run.origin}"
         lines.append(line(f"{role}  ", Styled(run.name, "bold"), about, is_command=True))
     if pairing.left:
         only = f"Only the {len(pairing.rows)} queries that are the same in both runs are compared"
@@ -174,7 +174,7 @@ def regressions(comparison: Comparison) -> Section:
 
 def _run(run: Run) -> dict[str, Any]:
     facts = run.report.facts
-    return {"name": run.name, "origin": run.origin, "started_at": facts.started_at, "cases": facts.cases}
+    return {"name": run.name, "origin": run.origin, "started_at": facts.started_at, "cases": len(run.report.queries)}
 
 
 def _metric(entry: Difference) -> dict[str, Any]:

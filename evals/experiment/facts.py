@@ -56,22 +56,17 @@ def gather(
     else:
         collection, label = collection_facts(bench.retriever), bench.retriever.label
         embedding = bench.retriever.embedding_label
-    inside = sum(case.in_scope for case in golden.cases)
     return Facts(
         started_at=_now(),
         dataset=golden.name,
         dataset_fingerprint=golden.fingerprint,
-        in_scope=inside,
-        out_of_scope=len(golden.cases) - inside,
         collection=collection,
         retriever=label,
-        relevance="collection" if collection else "returned",
         saved_retrieval=f"{saved.name}, saved at {saved.origin.saved_at}" if saved else None,
         embedding=embedding,
         judge=judge_facts(*(tier.chat for tier in bench.judge.tiers)) if bench.judge else None,
         versions=versions(),
         commit=code_commit(),
-        seed=config.seed,
     )
 
 

@@ -130,7 +130,7 @@ def _published(evaluation: Evaluation, bench: Collaborators, *, shown: bool) -> 
     report, result, outputs = evaluation.report, evaluation.result, evaluation.outputs
     with progress_bar(shown=shown) as progress:
         if report.ragas_check:
-            check = ragas_check.checked(report.ragas_check, result, bench.judge, progress)
+            check = ragas_check.checked(result, bench.judge, progress)
             report = decided(report.model_copy(update={"ragas_check": check}))
         if (file := outputs.export or (outputs.refit if report.passed else None)) and evaluation.recommended:
             export(evaluation.recommended, report, file)

@@ -175,7 +175,8 @@ def export(settings: RetrieverConfig, report: "Report", file: Path) -> None:
     if rate := config.get("threshold", {}).get("false_answer"):
         data = {name: value for name, value in config["dataset"].items() if value}
         fit = {"false_answer": rate, "threshold": config["retriever"]["threshold"], "dataset": data}
-        facts = report.facts.model_dump(include={"embedding", "dataset_fingerprint", "in_scope", "out_of_scope"})
+        facts = report.facts.model_dump(include={"embedding", "dataset_fingerprint"})
+        facts |= {"in_scope": report.in_scope, "out_of_scope": len(report.queries) - report.in_scope}
         told = f"{FITTED}{json_text(fit | facts, indent=None)}\n"
     write(file, told + yaml.safe_dump(portable_settings(settings, file), sort_keys=False))
 

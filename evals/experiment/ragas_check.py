@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
 from math import isclose, isnan
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
 
@@ -44,17 +44,16 @@ MOST, NAMED = 1_000, 3
 def pending(result: Measured) -> RagasCheck | None:
     """Return the mark of a report whose scores ragas has not seen yet; None where no metric is one of ragas'."""
     metrics = [name for name in (*CLASSES, *JUDGED) if name in result.scores]
-    return RagasCheck(status="pending", version=version("ragas"), metrics=metrics) if metrics else None
+    return RagasCheck(status="pending") if metrics else None
 
 
-def checked(check: RagasCheck, result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
+def checked(result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
     """Score the shown results by ragas' own classes, and return the scores that differ from the run's.
 
     Results without a chunk, which ragas refuses or scores NaN and which are 0 here, are left out, and so are scores
     that failed here.
 
     Args:
-        check: The metrics to check.
         result: The run, or the recommended cell of a grid.
         judge: The judge of the run with its store, where there is one.
         progress: Called as queries are scored.
@@ -62,20 +61,19 @@ def checked(check: RagasCheck, result: Measured, judge: Judge | None, progress: 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of the classes by ids and strings
-            return asyncio.run(_compared(check, result, judge, progress))
+            return asyncio.run(_compared(result, judge, progress))
     except Exception as error:  # whatever ragas or one of its dependencies raises, the run is measured and saved
         said = redacted(f"{type(error).__name__}: {error}").partition("\n")[0]
-        line = f"ragas {check.version} compared nothing: {said}"
-        return check.model_copy(update={"status": "unchecked", "line": line})
+        return RagasCheck(status="unchecked", line=f"ragas {version('ragas')} compared nothing: {said}")
 
 
-async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
+async def _compared(result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
     shown = [one for one in result.results.observations() if one.case.in_scope and one.selection][:MOST]
     texts = result.context.relevant_texts or {}
-    scorers = {name: _of_class(CLASSES[name], texts) for name in check.metrics if name in CLASSES}
+    scorers = {name: _of_class(CLASSES[name], texts) for name in CLASSES if name in result.scores}
     if judge:
         kept = _Kept(judge.chat, judge.store)
-        scorers |= {name: _of_verdicts(name, kept) for name in check.metrics if name in JUDGED}
+        scorers |= {name: _of_verdicts(name, kept) for name in JUDGED if name in result.scores}
     compared, differing, unscored = Counter[str](), list[str](), dict[str, None]()
     for done, one in enumerate(shown, 1):
         for name, score in scorers.items():
@@ -93,13 +91,13 @@ async def _compared(check: RagasCheck, result: Measured, judge: Judge | None, pr
                     differing.append(f"{name} of {one.case.id} is {here:.6g} here, {theirs:.6g} by ragas")
         progress("checking by ragas", done, len(shown))
     total = compared.total()
-    status, line = "equal", f": equal ({total:,} scores by its {len(compared)} classes)"
+    status: Literal["equal", "differs", "unchecked"] = "equal"
+    line = f": equal ({total:,} scores by its {len(compared)} classes)"
     if differing:
         status, line = "differs", f" scores {len(differing):,} of {total:,} otherwise: {', '.join(differing[:NAMED])}"
     elif not total:
         status, line = "unchecked", " compared nothing: no in-scope query with a chunk has a score"
-    line = "; ".join([f"ragas {check.version}{line}", *unscored])
-    return check.model_copy(update={"status": status, "metrics": [*scorers], "line": line})
+    return RagasCheck(status=status, line="; ".join([f"ragas {version('ragas')}{line}", *unscored]))
 
 
 def _of_class(class_name: str, texts: Mapping[str, str]) -> Scorer:

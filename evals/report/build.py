@@ -77,7 +77,9 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
         criteria=tuple(result.gates),
         slices=slices(result),
         notes=list(result.notes),
-        judge=_judge(result.judging, result.context.trust, facts.in_scope) if result.judging else None,
+        judge=_judge(result.judging, result.context.trust, sum(row.in_scope for row in rows))
+        if result.judging
+        else None,
         grid=grid_report(result),
         chunks=_chunks(result),
         scores=_columns(result, result.scores),
@@ -143,14 +145,12 @@ def _of_slice(result: Measured, ids: Sequence[str], passed: Mapping[str, bool]) 
 
 def _judge(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:
     """Return the judge of a run: cost, why it is incomplete, where labels disagree with it."""
-    agreement = trust.agreement if trust else None
     return JudgeSection(
         usage=judging.whole_usage,
         incomplete=judging.incomplete,
         drawn=None if judging.drawn is None else len(judging.drawn),
         lines=list(_judge_lines(judging, trust, queries)),
-        compared=agreement.accuracy.n if agreement else 0,
-        disagreements=agreement.disagreements if agreement else (),
+        disagreements=trust.agreement.disagreements if trust and trust.agreement else (),
     )
 
 
@@ -180,9 +180,7 @@ def _query_rows(result: Measured) -> Iterator[QueryRow]:
 def _chunks(result: Measured) -> dict[str, ChunkEntry]:
     """Return every chunk that a row names, by its id."""
     return {
-        hit.chunk.chunk_id: ChunkEntry(
-            source=hit.source, breadcrumb=hit.breadcrumb, heading=hit.chunk.heading or "", text=hit.chunk.text
-        )
+        hit.chunk.chunk_id: ChunkEntry(source=hit.source, breadcrumb=hit.breadcrumb, text=hit.chunk.text)
         for observation in result.observed.observations
         for hit in (*observation.selection, *_below(observation))
     }
@@ -229,7 +227,6 @@ def _row(observation: Observation, number: int, timings: StageTimings, result: M
             "expected": list(dict.fromkeys(each.place for each in evidence)),
             "relevant": dict(relevance.grades),
             "irrelevant": sorted(relevance.irrelevant),
-            "missing": sorted(relevance.missing),
             "first_relevant": observation.first_relevant,
             "top_score": best if best is not None and isfinite(best) else None,
             "retrieved": [_hit(hit, observation, judging) for hit in observation.selection],

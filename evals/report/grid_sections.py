@@ -82,8 +82,8 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
         if level.cell is not None:
             retrievals.setdefault(grid.configuration_of(level.cell).name, []).append(label)
     served = [f"{name} ({', '.join(labels)})" for name, labels in retrievals.items()]
-    in_scope = sum(row.in_scope for row in report.queries)
-    about = f"  {in_scope} in scope, {len(report.queries) - in_scope} out of scope · {len(grid.cells):,} cells"
+    out_of_scope = len(report.queries) - report.in_scope
+    about = f"  {report.in_scope} in scope, {out_of_scope} out of scope · {len(grid.cells):,} cells"
     if len(retrievals) == 1:
         about += f" · {next(iter(retrievals))}"
     lines = [line(Styled(warning, "fair"))] if (warning := _not_separated(grid)) else []

@@ -106,28 +106,22 @@ class Facts(Part):
         duration_s: Duration of the run, in seconds.
         dataset: Source of the golden queries: a path or a hub id.
         dataset_fingerprint: SHA-256 over the content of the chosen cases.
-        in_scope: Golden queries that the documents answer.
-        out_of_scope: Those that the documents do not answer.
         retriever: Class of the retriever.
-        relevance: Where relevant chunks were looked for: in all chunks, or else in the returned ones.
-        collection: The collection that was searched; null where the retriever's chunks cannot be listed.
+        collection: The collection that was searched; null where the retriever's chunks cannot be listed, and relevant
+            ones were looked for among those returned.
         collection_changed: What changed in the collection during the run, which leaves every criterion undecided.
         saved_retrieval: File of the saved retrieval that the run started from, and when it was saved.
         embedding: Provider:model of the embedding, or its class; null if not known.
         judge: The LLM judge; absent without one.
         versions: Versions of Python and of the libraries that scores depend on.
         commit: Commit of the working directory, with -dirty where files differ; or unknown.
-        seed: Seed of all resampling.
     """
 
     started_at: str
     duration_s: float | None = Field(None, ge=0)
     dataset: str
     dataset_fingerprint: str
-    in_scope: Count
-    out_of_scope: Count
     retriever: str | None = None
-    relevance: Literal["collection", "returned"] = "collection"
     collection: CollectionFacts | None = None
     collection_changed: str | None = None
     saved_retrieval: str | None = None
@@ -135,12 +129,6 @@ class Facts(Part):
     judge: JudgeFacts | None = None
     versions: dict[str, str]
     commit: str
-    seed: Count
-
-    @property
-    def cases(self) -> int:
-        """Number of golden queries."""
-        return self.in_scope + self.out_of_scope
 
 
 class FailedValue(Part):
@@ -163,13 +151,11 @@ class ChunkEntry(Part):
     Attributes:
         source: Path:start-end of the chunk in its source.
         breadcrumb: Module, chapter and heading.
-        heading: Heading that the chunk stands under; empty where not known.
         text: Its whole text.
     """
 
     source: str
     breadcrumb: str = ""
-    heading: str = ""
     text: str = ""
 
 
@@ -239,9 +225,8 @@ class QueryRow(Part):
         tags: Tags of the case.
         reference_answer: The right answer.
         expected: Places that its evidence names, the most relevant first.
-        relevant: Chunk id to grade of every relevant chunk of the collection.
+        relevant: Chunk id to grade of every relevant chunk; one that the collection lacks counts as not retrieved.
         irrelevant: Chunks that were judged and found not relevant.
-        missing: Relevant chunks that the collection lacks: they count as not retrieved.
         first_relevant: Rank of the first relevant candidate, before threshold and cut; null where none is relevant.
         top_score: Best cosine before the threshold, 0 where nothing was found; null for a retriever without cosines.
         retrieved: Returned chunks, in rank order.
@@ -268,7 +253,6 @@ class QueryRow(Part):
     expected: list[str] = []
     relevant: dict[str, int]
     irrelevant: list[str] = []
-    missing: list[str] = []
     first_relevant: int | None = None
     top_score: float | None
     retrieved: list[Hit]
@@ -391,14 +375,10 @@ class RagasCheck(Part):
 
     Attributes:
         status: Pending: ragas has not scored them yet; unchecked: it could not.
-        version: Version of ragas.
-        metrics: The metrics that it scored.
         line: The outcome in a sentence, with the first scores that differ by more than 1e-9; empty while it is pending.
     """
 
     status: Literal["pending", "equal", "differs", "unchecked"]
-    version: str
-    metrics: list[str]
     line: str = ""
 
     @property
@@ -415,7 +395,6 @@ class JudgeSection(Part):
         incomplete: Reason why not everything was judged; empty when it was.
         drawn: Number of in-scope queries in the sample that was judged; null where all were.
         lines: What judging took, and what corrects its means, in a few lines: of a cascade a line a judge.
-        compared: Number of verdicts on chunks whose label is known.
         disagreements: Verdicts that differ from the label, the most telling first.
     """
 
@@ -423,7 +402,6 @@ class JudgeSection(Part):
     incomplete: str
     drawn: int | None = None
     lines: list[str] = []
-    compared: Count = 0
     disagreements: tuple[Differing, ...] = ()
 
 
@@ -705,6 +683,11 @@ class Report(Part):
         results = [hits for row in self.queries for hits in (row.retrieved, row.best_below_threshold)]
         for hit in chain.from_iterable(results):
             hit._chunk = self.chunks.get(hit.chunk_id, hit._chunk)
+
+    @property
+    def in_scope(self) -> int:
+        """Number of golden queries that the documents answer."""
+        return sum(row.in_scope for row in self.queries)
 
     @property
     def validation(self) -> Validation:

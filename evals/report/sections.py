@@ -176,10 +176,7 @@ def disagreements(report: Report, *, everything: bool = True) -> Section | None:
         return None
     verdicts = rows if everything else rows[:FIRST]
     rest = "" if len(verdicts) == len(rows) else f"; the first {len(verdicts)}, all with --verbose and in the report"
-    title = (
-        f"Judge and labels differ on {len(rows)} of {report.judge.compared} verdicts: errors of the judge, or holes in "
-        f"the labels{rest}"
-    )
+    title = f"Judge and labels differ on {len(rows)} verdicts: errors of the judge, or holes in the labels{rest}"
     cells = [
         row_of(
             verdict.query_id,

@@ -64,12 +64,11 @@ def description(report: Report) -> str:
 
 
 def _head(report: Report) -> Iterator[Line]:
-    facts = report.facts
     if report.verdict:
         look = tone(report)
         yield line(Styled(report.verdict, f"bold {look}"), " ", Styled(criteria_line(report), look))
-    scope = f"{facts.in_scope} in scope, {facts.out_of_scope} out of scope"
-    yield line(f"{report.name} · {scope} · {searched(facts)}", is_cut=True)
+    scope = f"{report.in_scope} in scope, {len(report.queries) - report.in_scope} out of scope"
+    yield line(f"{report.name} · {scope} · {searched(report.facts)}", is_cut=True)
     yield line(Styled(report.settings, "dim"), is_cut=True)
 
 
@@ -103,13 +102,13 @@ def _remarks(report: Report, names: Sequence[str], *, everything: bool) -> Itera
 
 
 def _markdown(report: Report) -> Iterator[str]:
-    facts, grid = report.facts, report.grid
+    grid = report.grid
     if grid and grid.decision and grid.choice:
         taken = decision_section(report, grid, grid.decision, grid.choice)
         yield from (*markdown(taken), *("\n" + escaped(each.parts[0].text) for each in taken.below), "")
     yield escaped(report.verdict)
     if grid and grid.proof:
         yield f"\n**{escaped(grid.proof)}**"
-    yield f"\n{facts.cases} queries ({facts.in_scope} in scope), {escaped(report.settings)}"
+    yield f"\n{len(report.queries)} queries ({report.in_scope} in scope), {escaped(report.settings)}"
     yield from ("", *markdown(metrics(report, ranked(shown_metrics(report, everything=False)))))
     yield from ("", escaped(criteria_line(report)), *map(escaped, judge_lines(report)))

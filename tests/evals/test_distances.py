@@ -62,11 +62,11 @@ def test_a_run_over_products_of_vectors_of_length_1_is_one_over_cosines(store: S
     assert [row.retrieved for row in saved.report.queries] == [row.retrieved for row in again.report.queries]
 
 
-def test_a_row_tells_what_was_judged_irrelevant_and_what_the_collection_lacks(store: Store) -> None:
+def test_a_row_tells_what_was_judged_irrelevant_and_is_relevant_though_the_collection_lacks_it(store: Store) -> None:
     judged = {"gone": 3, chunk_id(30): -1, chunk_id(31): 0, **{chunk_id(number): 1 for number in range(20)}}
     golden: list[dict[str, Any]] = [{"id": "q", "query": QUERIES[0], "relevant_ids": judged}]
     [row] = evaluate(golden=golden, experiment=experiment(store)).report.queries
-    assert (row.missing, row.irrelevant) == (["gone"], [chunk_id(30), chunk_id(31)])
+    assert row.relevant["gone"] == 3 and row.irrelevant == [chunk_id(30), chunk_id(31)]
 
 
 # Of a store of the user's own the mode is known before cells are laid out.

@@ -61,7 +61,7 @@ def test_of_a_retriever_without_list_or_scores_is_told_what_is_unknown(run: Run,
         name: "some" if name.startswith("latency/total") else f"{one['value']} of {one['n']}: {one['note']}"
         for name, one in found.items()
     }
-    facts = {name: made["facts"][name] for name in ("retriever", "relevance", "embedding", "collection")}
+    facts = {name: made["facts"][name] for name in ("retriever", "embedding", "collection")}
     settings = made["config"]["retriever"], made["settings"], made["notes"]
     assert (figures, facts, settings) == snapshot
     assert "a retriever whose chunks cannot be listed" in done.out
@@ -82,7 +82,7 @@ def test_a_store_gives_scores_and_its_list_and_is_exported_by_its_reference(run:
         assert found[name]["value"] is not None
     assert found["determinism/max_score_delta"]["value"] == 0.0
     facts = report()["facts"]
-    assert (facts["relevance"], facts["embedding"], facts["collection"]["points"]) == ("collection", "Counting", 5)
+    assert (facts["embedding"], facts["collection"]["points"]) == ("Counting", 5)
     assert len(facts["collection"]["fingerprint"]) == 64
     assert hits() and all(hit["score"] >= 0.3 for hit in hits())
     exported = yaml.safe_load(Path("retriever.yaml").read_text())

@@ -41,15 +41,11 @@ FACTS = Facts(
     started_at="2026-01-02T03:04:05+00:00",
     dataset="golden.jsonl",
     dataset_fingerprint="beef",
-    in_scope=2,
-    out_of_scope=1,
     collection=CollectionFacts(name="robots", points=1234, fingerprint="c0ffee"),
     retriever="QdrantRetriever",
-    relevance="collection",
     embedding="wordllama:l2",
     commit="abc-dirty",
     versions={"python": "3.11", "ragas": "0.4.3"},
-    seed=0,
 )
 
 

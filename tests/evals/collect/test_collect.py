@@ -212,7 +212,7 @@ def test_a_retriever_of_the_users_own_is_saved_too(made: Experiment, capsys: pyt
         assert (done.code, done.err) == (0, "")
     before, after = map(load_report, reports)
     assert figures(after) == figures(before)
-    assert (after["facts"]["retriever"], after["facts"]["relevance"]) == (before["facts"]["retriever"], "returned")
+    assert (after["facts"]["retriever"], after["facts"]["collection"]) == (before["facts"]["retriever"], None)
 
 
 def test_a_run_that_names_no_retriever_has_the_saved_one(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def judged_run() -> Measured:
     return replace(made, observed=observed, scores=scores)
 
 
-UNLISTED = {"retriever": "Bm25", "relevance": "returned", "embedding": None, "collection": None}
+UNLISTED = {"retriever": "Bm25", "embedding": None, "collection": None}
 
 
 def unlisted_run() -> Measured:
@@ -120,7 +120,7 @@ def test_met_criteria_alone_are_no_praise_and_a_run_that_is_incomplete_never_pas
     failed = Summary(metric=HIT_RATE, value=0.5, n=11, n_failed=5)
     broken = decided(made.model_copy(update={"metrics": {HIT_RATE: failed}}))
     assert (broken.passed, tone(broken)) == (False, "bad") and "5 of 16 failed" in broken.incomplete
-    by_ragas = RagasCheck(status="differs", version="0.4.3", metrics=[HIT_RATE], line="ragas scores 1 of 3 otherwise")
+    by_ragas = RagasCheck(status="differs", line="ragas scores 1 of 3 otherwise")
     differing = decided(made.model_copy(update={"ragas_check": by_ragas}))
     assert (differing.passed, differing.incomplete) == (False, by_ragas.line)
 
