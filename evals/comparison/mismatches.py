@@ -16,10 +16,9 @@ SHARED = {"objective", "sweep", "judge"}
 OF_A_RUN = ("retriever", "embedding", "commit")
 # What a difference in a fact, or in one of its group, means.
 MEANINGS = {
-    "relevance": "only among all chunks is the one that holds most of a quote relevant where none holds half",
     "objective": "each run is the cell that its own objective chose",
     "sweep": "each run was chosen among other cells",
-    "collection": "differences may come from what was indexed",
+    "collection": "differences may come from what was indexed, and the same evidence may lie in other chunks",
     "judge": "what they said is not compared: ragas/llm_*, judge/*",
     "version of ragas": "its prompts and formulas are part of the ragas/ scores",
 }
@@ -29,7 +28,6 @@ def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Change
     """Return everything besides settings in which two runs differ, what forbids a comparison first."""
     return [
         *_golden(baseline, other, pairing),
-        *_relevant(baseline.facts, other.facts, pairing),
         *_recorded(baseline, other),
     ]
 
@@ -82,15 +80,6 @@ def _golden(baseline: Report, other: Report, pairing: Pairing) -> Iterator[Chang
     yield Change("golden data", before, after, meaning)
 
 
-def _relevant(baseline: Facts, other: Facts, pairing: Pairing) -> Iterator[Change]:
-    """Yield that the same evidence lies in other chunks; among those that came back it does with every result."""
-    differing = [a.id for a, b in pairing.rows if a.relevant != b.relevant]
-    if differing and baseline.collection and other.collection:
-        before, after = (f"{sum(len(rows[run].relevant) for rows in pairing.rows)} chunks" for run in (0, 1))
-        meaning = f"of {len(differing)} queries ({some(differing)}): the same evidence lies in other chunks"
-        yield Change("relevant chunks", before, after, meaning)
-
-
 def _recorded(baseline: Report, other: Report) -> Iterator[Change]:
     """Yield the facts, as text, in which two runs differ."""
     first, second = dict(_facts(baseline)), dict(_facts(other))
@@ -105,7 +94,6 @@ def _recorded(baseline: Report, other: Report) -> Iterator[Change]:
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
     """Yield each fact by its name, in one line."""
     facts, grid, collection, judge = report.facts, report.grid, report.facts.collection, report.facts.judge
-    yield "relevance", f"resolved in {'all chunks' if collection else 'the chunks that came back'}"
     if grid:
         where = f" where {grid.ranking.where}" if grid.ranking.where else ""
         margin = f", margin {grid.choice.margin:g}" if grid.choice else ""
