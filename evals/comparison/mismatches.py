@@ -10,14 +10,11 @@ from retrievers.config.layers import flatten
 SHOWN = 5
 DIGITS = 12
 # Settings, or tables of them, on which no score depends.
-WITHOUT_SCORES = {"name", "tracking", "baseline", "criteria", "metrics", "sweep", "objective"}
-# What only runs can differ in that both have it; the name of a fact begins with its group.
-SHARED = {"objective", "sweep", "judge"}
-OF_A_RUN = ("retriever", "embedding", "commit")
-# What a difference in a fact, or in one of its group, means.
+WITHOUT_SCORES = {"name", "tracking", "baseline", "criteria", "metrics"}
+# Those that say which cell of a grid a run is.
+OF_A_GRID = {"sweep", "objective"}
+# What a difference in a fact means.
 MEANINGS = {
-    "objective": "each run is the cell that its own objective chose",
-    "sweep": "each run was chosen among other cells",
     "collection": "differences may come from what was indexed, and the same evidence may lie in other chunks",
     "judge": "what they said is not compared: ragas/llm_*, judge/*",
     "version of ragas": "its prompts and formulas are part of the ragas/ scores",
@@ -26,20 +23,26 @@ MEANINGS = {
 
 def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Change]:
     """Return everything besides settings in which two runs differ, what forbids a comparison first."""
-    return [
-        *_golden(baseline, other, pairing),
-        *_recorded(baseline, other),
+    first, second = _facts(baseline.facts), _facts(other.facts)
+    if "judge" not in first.keys() & second.keys():  # beside a run without one there is nothing to compare
+        first, second = ({**facts, "judge": None} for facts in (first, second))
+    recorded = [
+        Change(name, first.get(name) or "not recorded", second.get(name) or "not recorded", MEANINGS.get(name, ""))
+        for name in {**first, **second}
+        if first.get(name) != second.get(name)
     ]
+    return [*_golden(baseline, other, pairing), *recorded]
 
 
 def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[Change]:
-    """Return the settings of retrieval and scoring that differ; one that is not set is None.
+    """Return the settings of retrieval, choice and scoring that differ; one that is not set is None.
 
-    Those of a judge that neither run has are left out.
+    Those of a judge that neither run has are left out, and those of a grid where one of them is none.
     """
     first, second = dict(flatten(baseline)), dict(flatten(other))
     is_judged = first.get("judge.model") or second.get("judge.model")
-    without = WITHOUT_SCORES if is_judged else WITHOUT_SCORES | {"judge"}
+    are_grids = all(any(run[name] for name in run if name.startswith("sweep.")) for run in (first, second))
+    without = WITHOUT_SCORES | (set() if is_judged else {"judge"}) | (set() if are_grids else OF_A_GRID)
     return [
         Change(name, first.get(name), second.get(name))
         for name in {**first, **second}
@@ -80,30 +83,12 @@ def _golden(baseline: Report, other: Report, pairing: Pairing) -> Iterator[Chang
     yield Change("golden data", before, after, meaning)
 
 
-def _recorded(baseline: Report, other: Report) -> Iterator[Change]:
-    """Yield the facts, as text, in which two runs differ."""
-    first, second = dict(_facts(baseline)), dict(_facts(other))
-    for name in {**first, **second}:
-        group, before, after = name.partition(":")[0], first.get(name), second.get(name)
-        if before == after or (group in SHARED and None in (before, after)):
-            continue
-        meaning = MEANINGS.get(name, MEANINGS.get(group, ""))
-        yield Change(name, before or "not recorded", after or "not recorded", meaning)
-
-
-def _facts(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield each fact by its name, in one line."""
-    facts, grid, collection, judge = report.facts, report.grid, report.facts.collection, report.facts.judge
-    if grid:
-        where = f" where {grid.ranking.where}" if grid.ranking.where else ""
-        margin = f", margin {grid.choice.margin:g}" if grid.choice else ""
-        yield "objective", f"{grid.ranking.objective}{where}{margin}"
-        for name, values in grid.axes.items():
-            yield f"sweep: {name}", ", ".join(map(str, values))
+def _facts(facts: Facts) -> dict[str, str | None]:
+    """Return what was recorded of a run, each fact by its name in one line."""
+    collection, judge = facts.collection, facts.judge
+    told: dict[str, str | None] = {"retriever": facts.retriever, "embedding": facts.embedding, "commit": facts.commit}
     if collection:
-        yield "collection", f"{collection.name}, {collection.points:,} points, {collection.fingerprint[:DIGITS]}"
+        told["collection"] = f"{collection.name}, {collection.points:,} points, {collection.fingerprint[:DIGITS]}"
     if judge:
-        yield "judge", f"{judge.provider}:{judge.model}"
-        yield from ((f"judge: {name}", str(value)) for name, value in flatten(judge.parameters))
-    yield from ((name, str(fact)) for name in OF_A_RUN if (fact := getattr(facts, name)) is not None)
-    yield from ((f"version of {name}", value) for name, value in facts.versions.items())
+        told["judge"] = f"{judge.provider}:{judge.model}, {judge.fingerprint[:DIGITS]}"
+    return told | {f"version of {name}": version for name, version in facts.versions.items()}

@@ -335,7 +335,7 @@ def test_verdicts_of_two_judges_are_not_compared_and_fail_a_tolerance() -> None:
     first = report({PRECISION: [1.0, 0.0]}, judge=JUDGE)
     second = report({PRECISION: [0.0, 0.0]}, judge=JUDGE | {"fingerprint": "2", "parameters": {"temperature": 0.5}})
     made = compared(first, second, tolerances={PRECISION: 1})
-    assert {one.what: one.baseline for one in made.mismatches} == {"judge: temperature": "0.0"}
+    assert {one.what: one.baseline for one in made.mismatches} == {"judge": "cohere:x, 1"}
     assert made.differences[0].note == made.regressions[0].reason == "given by different judges, so not compared"
     assert not made.regressions[0].passed
     assert compared(first, report({PRECISION: [0.0, 0.0]})).mismatches == []  # one has none: nothing to compare
@@ -348,6 +348,10 @@ def test_settings_that_differ_are_named_by_their_place_without_those_on_which_no
     assert changes(first, second) == [("retriever.top_k", 5, 9, ""), ("retriever.keyword.k1", 1.2, None, "")]
     with_judge = second | {"judge": {"model": "m", "sample": 3, "cache_path": 1}}
     assert [one.what for one in changes(first, with_judge)][2:] == ["judge.model", "judge.sample"]
+    run, grid = ({"objective": {"margin": 0.1}, "sweep": {"top_k": axis}} for axis in ([], [1, 2]))
+    other = {"objective": {"margin": 0.2}, "sweep": {"top_k": [1, 3]}}
+    assert changes(run, other) == [], "only of two grids it says how each was chosen"
+    assert [one.what for one in changes(grid, other)] == ["objective.margin", "sweep.top_k"]
 
 
 def test_most_moved_first_each_query_once_by_the_metric_that_moved_it_most() -> None:
