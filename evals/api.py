@@ -137,7 +137,6 @@ def compare_runs(
     baseline: "Evaluation | str | Path",
     *others: "Evaluation | str | Path",
     metrics: Sequence[str] = (),
-    by: Sequence[str] = (),
     tolerances: Mapping[str, float] | None = None,
     common: bool = False,
     tracking_uri: str | None = None,
@@ -149,7 +148,6 @@ def compare_runs(
         baseline: A result, a report's file, or an MLflow run's id or name.
         others: Runs to compare, each as for `baseline`.
         metrics: Names or patterns; the headline metrics when left out.
-        by: Metrics that order the queries that moved.
         tolerances: Metric to the largest drop that is no regression.
         common: Compare runs of different golden data on the queries that are the same in both.
         tracking_uri: Address of MLflow; the database under ./mlruns when left out.
@@ -166,7 +164,7 @@ def compare_runs(
     silence(hub=False)
     if not others:
         raise ReportError(f"expected a baseline and at least one run to compare, got {str(baseline)!r} alone")
-    wanted = ComparisonOptions(metrics=tuple(metrics), by=tuple(by), tolerances=tolerances or {}, common=common)
+    wanted = ComparisonOptions(metrics=tuple(metrics), tolerances=tolerances or {}, common=common)
     runs = [
         Run.of(run.report) if isinstance(run, Evaluation) else open_run(str(run), tracking_uri, tracking_experiment)
         for run in (baseline, *others)

@@ -46,10 +46,11 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
         help="exit with 1 if the metric is worse by more than this; repeatable",
     )  # fmt: skip
     command.add_argument(
-        "--by", type=_names, default=[], metavar="A,B", help="tell which queries moved by these metrics"
-    )
-    command.add_argument(
-        "--queries", type=whole_number(0), default=QUERIES, metavar="N", help=f"of them show N (default: {QUERIES})"
+        "--queries",
+        type=whole_number(0),
+        default=QUERIES,
+        metavar="N",
+        help=f"of those that moved show N (default: {QUERIES})",
     )
     command.add_argument("--json", action="store_true", help="print the comparison as JSON")
     for file, form in FILES.items():
@@ -81,7 +82,6 @@ def _main(namespace: argparse.Namespace) -> int:
     comparisons = compare_runs(
         *namespace.runs,
         metrics=namespace.metrics or (["*"] if namespace.verbose else []),
-        by=namespace.by,
         tolerances=parse(namespace.fail_on_regression),
         common=namespace.common,
         tracking_uri=vars(namespace)["tracking.uri"],

@@ -25,7 +25,7 @@ from evals.stats.intervals import SAME
 from retrievers.errors import nearest
 from retrievers.text.shown import quoted
 
-# Default order, at the largest K of both runs: of queries in scope, of cells of a grid what they find; out of scope.
+# What a query moved by, at the largest K of both runs: in scope, of cells of a grid what they find; out of scope.
 BY = ("ranking/ndcg_at_K", FOUND, "scope/abstention")
 FLAG = "--fail-on-regression"
 MOST_DROPPED = 0.05
@@ -37,13 +37,11 @@ class ComparisonOptions:
 
     Attributes:
         metrics: Names or patterns; empty for those that a run's terminal report shows.
-        by: Metrics by which a query's change is told; empty for those with a tolerance and the default ones.
         tolerances: Metric to its largest drop that is no regression.
         common: True to compare runs of different golden data on the queries that are the same in both.
     """
 
     metrics: tuple[str, ...] = ()
-    by: tuple[str, ...] = ()
     tolerances: Mapping[str, float] = field(default_factory=dict)
     common: bool = False
 
@@ -57,17 +55,17 @@ def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> 
     """
     reports = deepened([run.report for run in (baseline, *others)])
     runs = [replace(run, report=report) for run, report in zip((baseline, *others), reports, strict=True)]
-    by, tolerated = metrics_named(reports, wanted.by), [*wanted.tolerances]
+    tolerated = [*wanted.tolerances]
     _check(wanted.tolerances, [*METRICS, *(name for report in reports for name in report.metrics)])
     shown = wanted.metrics or headline(*(report.metrics for report in reports))
-    names = list(dict.fromkeys([*metrics_named(reports, shown), *by, *tolerated]))
+    names = list(dict.fromkeys([*metrics_named(reports, shown), *tolerated]))
     started = [_begun(runs[0], other, common=wanted.common) for other in runs[1:]]
     adjusted = adjust([[difference(name, comparison) for name in names] for comparison in started])
     return [
         replace(
             comparison,
             differences=differences,
-            moved=moved(comparison.pairing, _movers(by, tolerated, differences)),
+            moved=moved(comparison.pairing, _movers(tolerated, differences)),
             regressions=[_judged(entry, wanted.tolerances) for entry in differences if entry.metric in tolerated],
         )
         for comparison, differences in zip(started, adjusted, strict=True)
@@ -161,11 +159,11 @@ def _begun(baseline: Run, other: Run, *, common: bool) -> Comparison:
     return Comparison(baseline=baseline, other=other, pairing=pairing, mismatches=faults, changes=settings)
 
 
-def _movers(by: Sequence[str], tolerated: Sequence[str], differences: Sequence[Difference]) -> list[str]:
-    """Return the metrics that tell a query's change: the requested ones, or else the tolerated and the default ones."""
+def _movers(tolerated: Sequence[str], differences: Sequence[Difference]) -> list[str]:
+    """Return the metrics that tell a query's change: the tolerated and the usual ones."""
     paired = [entry.metric for entry in differences if entry.n]
     usual = [*tolerated, *(deepest(pattern, paired) for pattern in BY)]
-    return [name for name in by or usual if name in paired] or ranked(paired)[:1]
+    return [name for name in usual if name in paired] or ranked(paired)[:1]
 
 
 def _judged(entry: Difference, tolerances: Mapping[str, float]) -> Regression:
