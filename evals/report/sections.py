@@ -3,7 +3,7 @@
 Terminal, page, Markdown and notebook show these; each metric, criterion, difference and chunk is put into words here.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nsmallest
 from math import inf
 from statistics import fmean
@@ -18,11 +18,8 @@ from retrievers.terminal.present import score_text
 TONES = {"pass": "good", "FAIL": "bad", "undecided": "fair", "better": "good", "worse": "bad", "": ""}
 # Worst queries, and disagreements of judge and labels, that a terminal shows at first.
 FIRST = 3
-# Worst queries that it shows with --verbose, as a page does.
-WORST = 5
-# Chunks of a worst query at first, and with --verbose.
-FIRST_CHUNKS = 2
-CHUNKS = 3
+# Chunks of a worst query.
+CHUNKS = 2
 ORDER = {"FAILURE": 0, "PARTIAL_SUCCESS": 1, "UNLABELLED": 2, "SUCCESS": 3}
 # A query without labels is among the worst where a judge grades its result below this.
 POOR = 0.5
@@ -111,27 +108,17 @@ def difference(entry: DifferenceEntry) -> tuple[Styled, ...]:
     )
 
 
-def by_type(report: Report, name: str) -> Section | None:
-    """Return a metric by query type, the lowest first; None where there are not two types."""
-    parts = [(part.metrics[name], part) for part in report.slices if part.by == "query_type" and name in part.metrics]
-    rows = [
-        row_of(f"  {part.name}", *value_texts(name, metric), str(metric.n))
-        for metric, part in sorted(parts, key=lambda each: _value(each[0]))
-    ]
-    columns = (Column("  type"), *numbers("value", "95% interval", "n"))
-    return Section(title=f"{name} by query type", columns=columns, rows=rows) if len(rows) > 1 else None
-
-
-def slices(report: Report, names: Sequence[str]) -> Section | None:
+def slices(report: Report, names: Sequence[str], *, by: Collection[str] = ("query_type", "tag")) -> Section | None:
     """Return metrics by query type and tag, the lowest of the first one first; None where there are not two slices."""
     names = [name for name in names if any(name in part.metrics for part in report.slices)]
-    parts = [part for part in report.slices if not part.metrics.keys().isdisjoint(names)]
+    parts = [part for part in report.slices if part.by in by and not part.metrics.keys().isdisjoint(names)]
     rows = []
     for part in sorted(parts, key=lambda part: (part.by, _value(part.metrics.get(names[0])))):
         texts = []
         for name in names:
             metric = part.metrics.get(name)
-            texts.append("{} ({}), n {}".format(*value_texts(name, metric), metric.n) if metric else "–")
+            counted = "" if metric is None or metric.n == part.n else f", n {metric.n}"
+            texts.append("{} ({})".format(*value_texts(name, metric)) + counted if metric else "–")
         kind = Styled("type" if part.by == "query_type" else "tag", "dim")
         rows.append(row_of(part.name, kind, str(part.n), *texts))
     columns = (Column("queries"), Column(""), *numbers("n"), *map(Column, names))
@@ -142,31 +129,26 @@ def _value(metric: Summary | None) -> float:
     return metric.value if metric and metric.value is not None else inf
 
 
-def worst_queries(report: Report, *, everything: bool) -> Section | None:
-    """Return the worst queries with what was retrieved instead, and why the judge found it useless; None without any.
-
-    Args:
-        report: The run.
-        everything: Show more queries and chunks, and what was expected.
-    """
-    shown = worst(report.queries, WORST if everything else FIRST)
+def worst_queries(report: Report) -> Section | None:
+    """Return the worst queries with what was retrieved instead, and what the judge said of it; None without any."""
+    shown = worst(report.queries, FIRST)
     which = "worst query" if len(shown) == 1 else f"{len(shown)} worst queries"
-    lines = [each for row in shown for each in _worst(row, everything=everything)]
+    lines = [each for row in shown for each in _worst(row)]
     return Section(title=f"The {which}, and what was retrieved instead", lines=lines) if shown else None
 
 
-def _worst(row: QueryRow, *, everything: bool) -> Iterator[Line]:
+def _worst(row: QueryRow) -> Iterator[Line]:
     tags = Styled(f"  {' · '.join(row.tags)}" if row.tags else "", "dim")
     yield line(Styled(row.id, "bold"), f" {' '.join(row.query.split())}", tags, is_cut=True)
-    for reason in reasons(row)[: 2 if everything else 1]:
+    for reason in reasons(row)[:1]:
         yield line(Styled(f"  {reason}", "bad"), is_cut=True)
-    for hit in row.retrieved[: CHUNKS if everything else FIRST_CHUNKS]:
+    for hit in row.retrieved[:CHUNKS]:
         text = Styled(f"  {hit.preview.lstrip('# ')}", "dim")
         yield line(f"  {rank_and_score(hit)}{hit.source}", text, is_cut=True)
         if hit.verdict == 0 or isinstance(hit.judge, FailedValue):
             found = "judged useless" if hit.verdict == 0 else "not judged"
             yield line(Styled(f"     {found}: {hit.said}", "dim"))
-    for expected in row.expected[:2] if everything else ():
+    for expected in row.expected[:1]:
         yield line(Styled(f"  expected {expected}", "dim"), is_cut=True)
 
 
@@ -280,7 +262,7 @@ def worst_first(rows: Iterable[QueryRow], most: int) -> list[QueryRow]:
     return nsmallest(most, rows, key=order)
 
 
-def worst(rows: Iterable[QueryRow], most: int = WORST) -> list[QueryRow]:
+def worst(rows: Iterable[QueryRow], most: int) -> list[QueryRow]:
     """Return the worst of the queries that are no success, or without labels and poor by the judge, the worst first."""
     poor = (row for row in rows if row.outcome != "SUCCESS" and (row.outcome != "UNLABELLED" or _right(row) < POOR))
     return worst_first(poor, most)

@@ -8,18 +8,18 @@ from evals.report.head import criteria_line, leading, ranked, tone
 from evals.report.model import Report
 from evals.report.section import Line, Section, Styled, escaped, line, markdown, terminal
 from evals.report.sections import (
-    by_type,
     disagreements,
     judge_lines,
     metrics,
     remark,
     searched,
     shown_metrics,
+    slices,
     unmet,
     worst_queries,
 )
 
-# Rows of the first table of metrics.
+# Rows of the table of metrics; --verbose and the page have all.
 FIRST = 9
 # Rows of the table of cells, besides the recommended one.
 CELLS = 10
@@ -42,19 +42,19 @@ def render(
         width: Width of the terminal, in columns.
         color: Use colors.
         everything: Show every metric, more queries, and what each was expected to give.
-        brief: End with the first table of metrics.
+        brief: End with the table of metrics.
         whole: Shorten nothing, as no terminal shows it; only sentences are wrapped.
         command: The command that was typed, which the next one begins with.
     """
     names = shown_metrics(report, everything=everything)
     # Those of the user's own are shown, too, as none of them was named by chance.
     wanted = {gate.metric for gate in report.criteria if not gate.passed} | {one.name for one in report.own_metrics}
-    first = names if everything else leading(names, wanted, FIRST)
+    names = names if everything else leading(names, wanted, FIRST)
     sections = [*grid_sections(report, report.grid, CELLS), Section(lines=[line("")])] if report.grid else []
-    sections += [Section(lines=list(_head(report))), metrics(report, first)]
+    sections += [Section(lines=list(_head(report))), metrics(report, names)]
     if not brief:
         following = f"{command} {report.next_flags}" if report.next_flags else ""
-        sections += _details(report, first, names, following, everything=everything)
+        sections += _details(report, names, following, everything=everything)
     return terminal(sections, width=width, color=color, whole=whole)
 
 
@@ -72,23 +72,18 @@ def _head(report: Report) -> Iterator[Line]:
     yield line(Styled(report.settings, "dim"), is_cut=True)
 
 
-def _details(
-    report: Report, first: Sequence[str], names: Sequence[str], following: str, *, everything: bool
-) -> Iterator[Section]:
-    """Yield what must be known beside the first table and the next command, then the details."""
-    beside = [*_remarks(report, first, everything=everything), *unmet(report)]
+def _details(report: Report, names: Sequence[str], following: str, *, everything: bool) -> Iterator[Section]:
+    """Yield what must be known beside the table and the next command, then the details."""
+    beside = [*_remarks(report, names, everything=everything), *unmet(report)]
     # Of a grid it is the first line.
     beside += [line(Styled("Note:", "fair"), f" {note}") for note in report.notes if note != NO_OUT_OF_SCOPE]
     if following:
         beside.append(line("Next: ", Styled(following, "bold"), is_command=True))
     yield Section(lines=[*beside, line(""), line(Styled("Details", "bold"))])
-    if rest := [name for name in names if name not in first]:
-        yield metrics(report, rest)
-        yield Section(lines=list(_remarks(report, rest, everything=everything)))
     ragas = [report.ragas_check.line] if report.ragas_check and report.ragas_check.line else []
     yield Section(lines=[line(Styled(text, "dim")) for text in (*judge_lines(report), *ragas)])
-    typed = by_type(report, next(iter(ranked(report.metrics)), ""))
-    parts = (typed, worst_queries(report, everything=everything), disagreements(report, everything=everything))
+    by_type = slices(report, [*ranked(report.metrics)][:1], by=("query_type",))
+    parts = (by_type, worst_queries(report), disagreements(report, everything=everything))
     yield from filter(None, parts)
 
 

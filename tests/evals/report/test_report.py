@@ -110,7 +110,7 @@ def test_the_worst_are_failures_first_then_by_what_was_right_then_the_most_confi
         {"id": "confident", "content_relevance": 0.0},
         {"id": "right", "outcome": "SUCCESS"},
     ]
-    found = [row.id for row in worst(reports.report({LLM: [0.75, 0.25, None, None, None, None]}, rows=rows).queries)]
+    found = [row.id for row in worst(reports.report({LLM: [0.75, 0.25, None, None, None, None]}, rows=rows).queries, 5)]
     assert found == ["confident", "nothing", "half right", "poor by the judge"]
 
 
