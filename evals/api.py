@@ -157,19 +157,18 @@ def compare_runs(
         ReportError: A run does not exist or cannot be read, or must not be compared with the baseline.
         TrackingError: MLflow has no such run.
     """
-    from evals.comparison.comparing import ComparisonOptions, compare
+    from evals.comparison.comparing import compare
     from evals.comparison.records import Run
     from evals.tracking.store import open_run
 
     silence(hub=False)
     if not others:
         raise ReportError(f"expected a baseline and at least one run to compare, got {str(baseline)!r} alone")
-    wanted = ComparisonOptions(metrics=tuple(metrics), tolerances=tolerances or {}, common=common)
     runs = [
         Run.of(run.report) if isinstance(run, Evaluation) else open_run(str(run), tracking_uri, tracking_experiment)
         for run in (baseline, *others)
     ]
-    return compare(runs[0], runs[1:], wanted)
+    return compare(runs[0], runs[1:], metrics=metrics, tolerances=tolerances, common=common)
 
 
 def _settled(experiment: Experiment | None, metrics: "str | Sequence[Metric] | None", *, track: bool) -> Experiment:

@@ -8,7 +8,7 @@ the runs, or over 5% of the queries scored in one of them are not scored in the 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import isfinite
 
 from evals.collect.observations import VERDICT_METRIC
@@ -31,23 +31,22 @@ FLAG = "--fail-on-regression"
 MOST_DROPPED = 0.05
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComparisonOptions:
-    """Options of a comparison.
+def compare(
+    baseline: Run,
+    others: Sequence[Run],
+    *,
+    metrics: Sequence[str] = (),
+    tolerances: Mapping[str, float] | None = None,
+    common: bool = False,
+) -> list[Comparison]:
+    """Compare runs with a baseline; p values are adjusted over all metrics of all of them.
 
-    Attributes:
+    Args:
+        baseline: The run that the others are compared with.
+        others: At least one.
         metrics: Names or patterns; empty for those that a run's terminal report shows.
         tolerances: Metric to its largest drop that is no regression.
         common: True to compare runs of different golden data on the queries that are the same in both.
-    """
-
-    metrics: tuple[str, ...] = ()
-    tolerances: Mapping[str, float] = field(default_factory=dict)
-    common: bool = False
-
-
-def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> list[Comparison]:
-    """Compare runs with a baseline; p values are adjusted over all metrics of all of them.
 
     Raises:
         ReportError: Runs must not be compared, or a metric does not exist.
@@ -55,18 +54,18 @@ def compare(baseline: Run, others: Sequence[Run], wanted: ComparisonOptions) -> 
     """
     reports = deepened([run.report for run in (baseline, *others)])
     runs = [replace(run, report=report) for run, report in zip((baseline, *others), reports, strict=True)]
-    tolerated = [*wanted.tolerances]
-    _check(wanted.tolerances, [*METRICS, *(name for report in reports for name in report.metrics)])
-    shown = wanted.metrics or headline(*(report.metrics for report in reports))
-    names = list(dict.fromkeys([*metrics_named(reports, shown), *tolerated]))
-    started = [_begun(runs[0], other, common=wanted.common) for other in runs[1:]]
+    tolerances = tolerances or {}
+    _check(tolerances, [*METRICS, *(name for report in reports for name in report.metrics)])
+    shown = metrics or headline(*(report.metrics for report in reports))
+    names = list(dict.fromkeys([*metrics_named(reports, shown), *tolerances]))
+    started = [_begun(runs[0], other, common=common) for other in runs[1:]]
     adjusted = adjust([[difference(name, comparison) for name in names] for comparison in started])
     return [
         replace(
             comparison,
             differences=differences,
-            moved=moved(comparison.pairing, _movers(tolerated, differences)),
-            regressions=[_judged(entry, wanted.tolerances) for entry in differences if entry.metric in tolerated],
+            moved=moved(comparison.pairing, _movers([*tolerances], differences)),
+            regressions=[_judged(entry, tolerances) for entry in differences if entry.metric in tolerances],
         )
         for comparison, differences in zip(started, adjusted, strict=True)
     ]

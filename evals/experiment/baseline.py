@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evals.cases.reading import GoldenSet, case_fingerprint
 from evals.collect.observations import Gate
-from evals.comparison.comparing import ComparisonOptions, compare
+from evals.comparison.comparing import compare
 from evals.comparison.differences import deepened
 from evals.comparison.mismatches import line, some
 from evals.comparison.records import Comparison, Run, written_p
@@ -56,7 +56,7 @@ def against_baseline(report: Report, baseline: Report | None, file: Path | None)
     deep = (deepest(re.sub(r"(?<=_at_)\d+$", "K", name), runs[0] | runs[1]) for name in report.headline)
     headline = dict.fromkeys((*report.headline, *baseline.headline, *deep))
     names = tuple(name for name in headline if any(run[name].value is not None for run in runs if name in run))
-    [comparison] = compare(Run.of(baseline), [Run.of(report)], ComparisonOptions(metrics=names))
+    [comparison] = compare(Run.of(baseline), [Run.of(report)], metrics=names)
     facts = baseline.facts
     section = ComparedSection(
         about=f"{file.name}: {baseline.settings}, measured on {facts.started_at}, commit {facts.commit}.",

@@ -43,13 +43,10 @@ MOST_PLACES = 250_000
 
 def grid_report(result: Measured) -> GridSection | None:
     """Return the grid that a run is of; None of a single run."""
-    if result.swept is None:
-        return None
-    section, results = grid_section(result.swept), results_by_cell(result)
-    return section.model_copy(update={"results": results}) if results else section
+    return grid_section(result.swept, results_by_cell(result)) if result.swept else None
 
 
-def grid_section(result: Swept) -> GridSection:
+def grid_section(result: Swept, results: ResultsByCell | None) -> GridSection:
     """Return the grid: axes, configurations, cells, every metric by cell, and the recommendation."""
     grid, ranking, choice, decision = result.grid, result.ranking, result.choice, result.decision
     cells = [grid.cell(index) for index in range(len(grid))]
@@ -59,6 +56,7 @@ def grid_section(result: Swept) -> GridSection:
         ranking=RankingSection.of(vars(ranking) | ranked),
         choice=ChoiceSection.of(choice) if choice else None,
         decision=_decision(grid, decision, result.promised) if choice and decision else None,
+        results=results,
         held_out=result.held_out if choice else None,
         proof=_proved(result, result.proof) if result.proof else "",
         explanation=list(_explanation(result)),

@@ -13,8 +13,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from evals.compare import main
-from evals.comparison.comparing import ComparisonOptions, pair
 from evals.comparison.comparing import compare as compare_reports
+from evals.comparison.comparing import pair
 from evals.comparison.differences import WHOLE_RUN
 from evals.comparison.mismatches import changes
 from evals.comparison.records import Comparison, Difference, Run
@@ -215,7 +215,7 @@ JUDGE = {"provider": "cohere", "model": "x", "parameters": {"temperature": 0.0},
 
 def compared(first: Report, second: Report, **options: Any) -> Comparison:
     options.setdefault("metrics", ("*",))
-    [made] = compare_reports(Run.of(first), [Run.of(second)], ComparisonOptions(**options))
+    [made] = compare_reports(Run.of(first), [Run.of(second)], **options)
     return made
 
 

@@ -150,7 +150,7 @@ def test_a_budget_that_ends_in_the_first_round_or_with_the_cheap_judge_proves_no
     one_judge = {"stop": {"margin": 0.05}, **budget}
     result = judged_world.grid(servers[0], **one_judge) if calls == 6 else by_both(judged_world, servers, **budget)
     assert sum(len(server.chats) for server in servers) == calls
-    proof, told = result.swept.proof, grid_section(result.swept).proof
+    proof, told = result.swept.proof, grid_section(result.swept, None).proof
     assert proof.chosen is None and proof.remaining.all() and not np.isfinite(proof.within).any()
     assert f"the budget of {calls} calls is spent" in "".join(result.notes)
     assert f"cannot be compared, as the budget of {calls} calls is spent, with" in told

@@ -21,7 +21,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from evals.comparison.comparing import ComparisonOptions, compare
+from evals.comparison.comparing import compare
 from evals.comparison.records import Run
 from evals.comparison.sections import render as render_comparison
 from evals.grid.decision import NO_OUT_OF_SCOPE
@@ -136,7 +136,7 @@ def test_compared_at_80_columns(name: str, snapshot: SnapshotAssertion) -> None:
     config = before.config | {"retriever": before.config["retriever"] | {"top_k": 9}}
     changed = {"scores": before.scores | scores, "config": config, "run": "after"}
     after = parse(json_text(before.model_copy(update=changed).plain()), "after")
-    compared = compare(Run.of(before), [Run.of(after)], ComparisonOptions())
+    compared = compare(Run.of(before), [Run.of(after)])
     shown = render_comparison(compared, width=80, color=False, queries=2)
     assert shown == snapshot
     assert max(map(len, shown.splitlines())) <= 80 or name == "grid"  # the names of axes are long
