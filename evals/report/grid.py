@@ -162,8 +162,7 @@ def _counts(values: Integers) -> int | list[int]:
 def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> DecisionSection:
     first = decision.by_weight[:MOST_WEIGHTS]
     # At weight 0 itself, cells that find the same are equal however many wrong answers they give.
-    _, *weights = distinct([turn.weight for turn in first])
-    starts = ["above 0", *(f"from {weight}" for weight in weights)]
+    starts = ["above 0", *(f"from {turn.weight:.3g}" for turn in first[1:])]
     cuts = [cut(cell.top_k, cell.threshold) for cell in (grid.cell(turn.cell) for turn in first)]
     turns = [f"{start} {taken}" for start, taken in zip(starts, cuts, strict=True)]
     if further := len(decision.by_weight) - len(first):
@@ -171,12 +170,6 @@ def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> De
     outside = sum(not case.in_scope for case in grid.pool.cases)
     promise = " · ".join(_promised(each, outside) for each in promised)
     return DecisionSection.of(vars(decision) | {"turns": " · ".join(turns), "promise": promise})
-
-
-def distinct(weights: Sequence[float]) -> list[str]:
-    """Return ascending weights with as many digits, at least two, as tell neighbours apart."""
-    texts = (list(map(f"{{:.{digits}f}}".format, weights)) for digits in range(2, 17))
-    return next(text for text in texts if len({*text}) == len({*weights}))
 
 
 def cut(top_k: int, threshold: float | None) -> str:

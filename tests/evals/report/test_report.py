@@ -23,7 +23,6 @@ from evals.errors import ReportError
 from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics import PASS_RATE
-from evals.report.grid import distinct
 from evals.report.head import FLAGS, conclusion, criteria_line, decided, next_flags, tone
 from evals.report.model import Cause, Facts, GridSection, RagasCheck, ResultsByCell
 from evals.report.parsing import cell_report, parse
@@ -202,11 +201,6 @@ def test_bands_hold_the_figures_and_open_with_fewer_queries(grid: Any) -> None:
         for least, figure, most in zip(low, shown[name], high, strict=True):
             assert figure is not None and 0 <= least <= figure + 1e-12 and figure - 1e-12 <= most <= 1
             assert most - least > 0.2  # eleven queries say little of all cells at once
-
-
-def test_weights_at_which_the_choice_turns_are_told_apart() -> None:
-    assert distinct([0.0, 0.3]) == ["0.00", "0.30"]
-    assert distinct([0.0, 0.105, 0.319, 0.323]) == ["0.000", "0.105", "0.319", "0.323"]
 
 
 GENERATE_AND_BUILD = """
