@@ -19,8 +19,6 @@ BEIR = "corpus.jsonl"
 MOST_ROW_BYTES = 64 * 2**20
 BATCH = 512
 MOST_FAULTS = 50
-# What `Dataset.save_to_disk` leaves in its folder.
-SAVED = ("state.json", "dataset_dict.json")
 
 
 # The number of a row and its values by column, or the fault of one that cannot be read. The number is that of the line
@@ -78,17 +76,17 @@ def rows_of(source: Path, revision: str | None = None, split: str | None = None)
     """Yield the rows of a file, or of a Hugging Face dataset, in their order, each after its place.
 
     Args:
-        source: The file; or the folder that `Dataset.save_to_disk` wrote; or `hub:OWNER/NAME`.
+        source: The file, or `hub:OWNER/NAME`.
         revision: Commit of a dataset of the hub.
         split: Split of a dataset of the hub.
 
     Raises:
         IndexingError: It cannot be read.
     """
-    is_dataset = str(source).startswith(HUB) or source.is_dir()
-    number = 0
+    name, number = str(source).removeprefix(HUB), 0
+    is_of_hub = str(source).startswith(HUB)
     try:
-        rows = _dataset_rows(str(source), revision, split) if is_dataset else READERS[source.suffix.lower()](source)
+        rows = _hub_rows(name, revision, split) if is_of_hub else READERS[source.suffix.lower()](source)
         for number, values in rows:
             yield f"{source}:{number}", (number, values)
     except Exception as error:  # each library has its own
@@ -118,16 +116,13 @@ def _parquet_rows(file: Path) -> Iterator[Row]:
         yield from _numbered(table.iter_batches(batch_size=BATCH))
 
 
-def _dataset_rows(source: str, revision: str | None, split: str | None) -> Iterator[Row]:
+def _hub_rows(name: str, revision: str | None, split: str | None) -> Iterator[Row]:
     # It would tell of its use, and count the download.
     quiet = {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1", "HF_UPDATE_DOWNLOAD_COUNTS": "0"}
     os.environ.update(quiet | os.environ)
-    from datasets import load_dataset, load_from_disk
+    from datasets import load_dataset
 
-    if source.startswith(HUB):
-        rows = load_dataset(source.removeprefix(HUB), revision=revision, split=split, streaming=True)
-    else:
-        rows = load_from_disk(source)
+    rows = load_dataset(name, revision=revision, split=split, streaming=True)
     # Nothing is decoded: a column of images may name addresses.
     yield from _numbered(rows.with_format("arrow").iter(BATCH))
 
