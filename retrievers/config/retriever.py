@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import (
     AfterValidator,
     Field,
+    PrivateAttr,
     SerializerFunctionWrapHandler,
     field_validator,
     model_serializer,
@@ -38,8 +39,6 @@ Fusion = Literal["weighted", "rrf", "dbsf"]
 ThresholdOn = Literal["each", "best", "final"]
 RerankerName = Literal["none", "cross-encoder", "mmr"]
 ThresholdSignal = Literal["cosine", "bm25", "known_words", "rerank"]
-_encoder = matching(r"bm25|python:[^:\s]+:[^:\s]+", "bm25, or python:module:factory", ValueError)
-EncoderName = Annotated[str, AfterValidator(_encoder)]
 # As the file systems of all systems and Qdrant take it.
 _collection = matching(
     r"""(?=.*[^. ])[^<>:"/\\|?*\x00-\x1f]{1,255}""",
@@ -112,21 +111,26 @@ class KeywordConfig(Settings):
     """The keyword side: a sparse vector, by default of BM25, whose terms come from a library's tokeniser and stemmer.
 
     Attributes:
-        encoder: `bm25`, or `python:module:factory`: a model of the user's own, such as SPLADE, BM42 or miniCOIL, as
-            the collection's vector is of; the factory returns a function from a text to a sparse vector, or an object
-            with `embed_query` (LangChain) or `query_embed` (FastEmbed).
         synonyms: Term or phrase to further terms, which are searched along at half the weight of the query's own.
     """
 
     vector_name: str = Field("bm25", min_length=1, description="name of the sparse vector in the collection")
-    encoder: EncoderName = Field("bm25", description="encoder of queries: bm25, or python:module:factory")
     language: str = Field("english", description="language of stop words and stemmer")
     synonyms: Mapping[str, tuple[str, ...]] = table("term: [terms to search in addition]")
+
+    # A `QdrantVectorStore` of the user's own may bring another model of sparse vectors along.
+    _own_model = PrivateAttr(default=False)
+
+    def of_own_model(self, vector_name: str) -> Self:
+        """Return the settings for a vector that is encoded by a model of the user's own."""
+        keyword = self.model_copy(update={"vector_name": vector_name})
+        keyword._own_model = True
+        return keyword
 
     @property
     def scale(self) -> ScoreScale:
         """The scale of the scores."""
-        return "sparse" if self.encoder.startswith("python:") else "bm25"
+        return "sparse" if self._own_model else "bm25"
 
     @field_validator("language")
     @classmethod
@@ -284,8 +288,6 @@ class RetrieverConfig(Settings):
         if signal in ("bm25", "known_words") and is_known and self.mode == "semantic":
             remedy = "use mode: hybrid (with semantic_weight: 1 it keeps the order by meaning)"
             yield f"threshold_signal {signal!r} reads the query's words, which mode 'semantic' does not; {remedy}"
-        if signal == "known_words" and self.keyword.encoder != "bm25":
-            yield f"threshold_signal 'known_words' needs words, which keyword.encoder {self.keyword.encoder!r} has not"
 
     @model_serializer(mode="wrap")
     def _in_force(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The keyword side: BM25 as sparse vectors, or the user's own model (SPLADE, BM42, miniCOIL).
+"""The keyword side: BM25 as sparse vectors, or the model of the user's own vector store (SPLADE, BM42, miniCOIL).
 
 BM25 has the terms of Qdrant's own tokeniser, stop words and stemmer; the store adds the IDF.
 Document weights are tf · (k + 1) / (tf + k · (1 − b + b · length / average length)) with k = 1.2 and b = 0.75; a query
@@ -7,18 +7,17 @@ recorded in its manifest.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from retrievers.config.retriever import KeywordConfig
-from retrievers.config.settings import call_factory
-from retrievers.errors import ConfigError, EmbeddingError
+from retrievers.errors import EmbeddingError
 from retrievers.net import cause
 from retrievers.text import words
 
 if TYPE_CHECKING:
+    from langchain_qdrant import SparseEmbeddings
     from qdrant_client.models import SparseVector
     from qdrant_edge import Bm25
 
@@ -69,29 +68,11 @@ def _bm25(language: str, k: float, b: float, average_length: float) -> "Bm25":
     return Bm25(Bm25Config(k=k, b=b, avg_len=average_length, language=language))
 
 
-def query_encoder(config: KeywordConfig) -> "Bm25Encoder | OwnEncoder":
-    """Make the encoder that the settings name.
-
-    Raises:
-        ConfigError: The user's factory cannot be loaded, or makes nothing that encodes.
-    """
-    if config.encoder == "bm25":
-        return Bm25Encoder(config.language)
-    target = config.encoder.removeprefix("python:")
-    encoder = call_factory(target, "keyword.encoder")
-    method = getattr(encoder, "embed_query", None) or getattr(encoder, "query_embed", encoder)
-    if not callable(method):
-        expected = "expected a function from a text to a sparse vector, or an object with embed_query or query_embed"
-        raise ConfigError(f"keyword.encoder {target!r}: {expected}; it made {type(encoder).__name__}")
-    return OwnEncoder(target, method)
-
-
 @dataclass(frozen=True)
 class OwnEncoder:
-    """The user's own model of sparse vectors."""
+    """The model of sparse vectors of a `QdrantVectorStore` of the user's own."""
 
-    target: str
-    encode: Callable[[str], Any]
+    model: "SparseEmbeddings"
 
     def query(self, text: str, *_: Any) -> "SparseVector":
         """Return the weights of a query.
@@ -100,10 +81,10 @@ class OwnEncoder:
             EmbeddingError: The model failed, or returned no sparse vector.
         """
         try:
-            return _sparse(self.encode(text))
+            vector = self.model.embed_query(text)
+            return _sorted({int(i): float(w) for i, w in zip(vector.indices, vector.values, strict=True) if w})
         except (Exception, SystemExit) as error:  # the user's own code may raise anything
-            said = cause(error, "keyword.encoder")
-            raise EmbeddingError(f"keyword.encoder {self.target!r} failed: {said}") from error
+            raise EmbeddingError(f"sparse_embedding {type(self.model).__name__} failed: {cause(error)}") from error
 
 
 def expand(query: str, synonyms: Mapping[str, Sequence[str]]) -> list[str]:
@@ -128,11 +109,3 @@ def _sorted(weights: Mapping[int, float]) -> "SparseVector":
 
     terms = sorted(weights)
     return SparseVector(indices=terms, values=[weights[term] for term in terms])
-
-
-def _sparse(vector: Any) -> "SparseVector":
-    """Return indices and weights as Qdrant takes them, of a mapping, or of LangChain's or FastEmbed's object."""
-    if isinstance(vector, Iterator):
-        vector = next(vector)  # FastEmbed yields the vectors of several texts
-    pairs = vector.items() if isinstance(vector, Mapping) else zip(vector.indices, vector.values, strict=True)
-    return _sorted({int(index): float(value) for index, value in pairs if value})

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
-from retrievers.errors import CollectionNotFoundError, ConfigError, StoreError
+from retrievers.errors import CollectionNotFoundError, StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.pages import Corpus
 from retrievers.records import Chunk
@@ -81,12 +81,9 @@ def index_corpus(
         progress: Called with the stage, the amount done and the total.
 
     Raises:
-        ConfigError: `keyword.encoder` is a model of the user's own.
         StoreError: The collection was not made by this function, or with another model or other settings; or the disk
             has no room for it. An embedded collection is then as it was.
     """
-    if config.keyword.scale != "bm25":
-        raise ConfigError(f"keyword.encoder {config.keyword.encoder!r}: indexing writes BM25; leave it out")
     info, settings, anew = _existing(client, config, corpus, settings, replace=replace)
     stored, vectors = _stored(client, config, info) if info else ({}, {})
     # Of a collection that is made anew only the vectors stay.

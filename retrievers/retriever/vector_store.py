@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from qdrant_client import models
 
 from retrievers.config import Mode, RetrieverConfig, StoreConfig, faults_of
-from retrievers.embedding.bm25 import OwnEncoder, expand, query_encoder
+from retrievers.embedding.bm25 import Bm25Encoder, OwnEncoder, expand
 from retrievers.errors import ConfigError, EmbeddingError
 from retrievers.text.shown import redacted
 
@@ -21,10 +21,10 @@ class QueryTerms(SparseEmbeddings):
 
     def __init__(self, settings: RetrieverConfig, store: QdrantVectorStore | None) -> None:
         self._synonyms = settings.keyword.synonyms
-        self._encoder = None
+        self._encoder: OwnEncoder | Bm25Encoder | None = None
         if settings.mode != "semantic":
             own = own_terms(store) if store else None
-            self._encoder = OwnEncoder(type(own).__name__, own.embed_query) if own else query_encoder(settings.keyword)
+            self._encoder = OwnEncoder(own) if own else Bm25Encoder(settings.keyword.language)
 
     def of(self, query: str) -> models.SparseVector | None:
         """Return the weights of a query's terms and their synonyms; None where only its meaning is searched for."""
@@ -73,23 +73,22 @@ def settings_over(store: QdrantVectorStore, settings: RetrieverConfig) -> Retrie
     own_mode = next(mode for mode, theirs in MODES.items() if theirs == store.retrieval_mode)
     options = getattr(store.client, "init_options", None) or {}
     where = [str(options[name]) for name in ("url", "host", "path", "location") if options.get(name)]
-    searched: dict[str, Any] = {"mode": settings.mode if "mode" in settings.model_fields_set else own_mode}
-    if encoder := own_terms(store):
-        kind, named = type(encoder), settings.keyword.model_dump(exclude_unset=True)
-        written = {"vector_name": store.sparse_vector_name, "encoder": f"python:{kind.__module__}:{kind.__qualname__}"}
-        searched["keyword"] = named | written
+    mode = settings.mode if "mode" in settings.model_fields_set else own_mode
+    has_own_terms = own_terms(store) is not None
     try:
-        settled = settings.replaced_by(searched)
+        settled = settings.replaced_by({"mode": mode})
     except ValidationError as error:
-        raise ConfigError(
-            f"python {settings.python!r} is searched in mode {searched['mode']}: {faults_of(error)}"
-        ) from None
+        raise ConfigError(f"python {settings.python!r} is searched in mode {mode}: {faults_of(error)}") from None
+    if has_own_terms and settings.threshold_signal == "known_words":
+        raise ConfigError("threshold_signal 'known_words' needs words, which a sparse_embedding of your own has not")
+    keyword = settings.keyword.of_own_model(store.sparse_vector_name) if has_own_terms else settings.keyword
     of_store = {
         "collection": store.collection_name,
         # For messages; not checked as our own settings are.
         "store": StoreConfig.model_construct(url=redacted([*where, type(store.client).__name__][0])),
         "metadata": settings.metadata.model_copy(update=keys),
         "vector_name": store.vector_name,
+        "keyword": keyword,
     }
     over = settled.model_copy(update=of_store)
     # Nobody named them, and as settings they would be refused beside `python`.

@@ -142,7 +142,7 @@ def _faults(config: RetrieverConfig, info: CollectionInfo) -> Iterator[str]:
     if config.mode == "semantic":
         return
     keyword, name, is_bm25 = config.keyword, config.keyword.vector_name, config.keyword.scale == "bm25"
-    or_else = f"use mode semantic, set keyword.vector_name or keyword.encoder, or {AGAIN}"
+    or_else = f"use mode semantic, set keyword.vector_name, or {AGAIN}"
     if name not in info.sparse_vectors:
         has = ", ".join(map(repr, info.sparse_vectors)) or "none"
         yield f"has no sparse vector {name!r}, which mode {config.mode!r} searches: it has {has}; {or_else}"

@@ -236,7 +236,7 @@ def _without_bm25(seen: Inspection) -> str:
     keyword, sparse = seen.config.keyword, seen.info.sparse_vectors
     if keyword.scale == "bm25" and keyword.vector_name in sparse:
         return ""
-    has = f"; name keyword.vector_name and keyword.encoder, of {', '.join(map(repr, sparse))}" if sparse else ""
+    has = f"; name keyword.vector_name, of {', '.join(map(repr, sparse))}" if sparse else ""
     return f"{UNCHECKED}: there is no sparse vector of BM25 named {keyword.vector_name!r}{has}"
 
 

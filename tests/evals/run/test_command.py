@@ -234,7 +234,6 @@ def row(**values: Any) -> str:
 
 BAD = [row(querry="x"), row(in_scope=False), "{", row(), row()]
 LOST = [row(), row(id="b", evidence=[{"source_url": "/docs/arms/kinematics", "quote": "nothing on this page says so"}])]
-WORDLESS = "retriever: {mode: keyword, threshold_signal: known_words, keyword: {encoder: 'python:m:f'}}"
 FAULTS: Mapping[str, Mapping[str, str]] = {
     "--dataset.path bad.jsonl": {"bad.jsonl": "\n".join(BAD)},
     "--dataset.path lost.jsonl": {"lost.jsonl": "\n".join(LOST)},
@@ -272,7 +271,6 @@ FAULTS: Mapping[str, Mapping[str, str]] = {
     "--retriever.threshold-signal rerank": {},
     "--retriever.threshold-signal rerank --retriever.rerank cross-encoder --retriever.threshold-on final": {},
     "--retriever.threshold-signal known_words --retriever.mode hybrid --retriever.threshold 1.5": {},
-    "--config words.yaml": {"words.yaml": WORDLESS},
     "--metrics 'ragas/llm_*'": {},
     "--metrics ranking/hitrate_at_5": {},
     "--metrics ranking/judged_at_5": {},
