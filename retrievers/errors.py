@@ -15,7 +15,6 @@ RetrievalError
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Self
 
 from retrievers.text.shown import shortened, without_secrets
 
@@ -36,11 +35,6 @@ class RetrievalError(Exception):
     def __init__(self, message: str = "") -> None:
         # A server may have quoted the key that it refuses. First, as a shorter text may hold a half of it.
         super().__init__(shortened(without_secrets(message)))
-
-    def marked(self, *, transient: bool, retry_after_s: float | None = None, timed_out: bool = False) -> Self:
-        """Return this error, marked for retries."""
-        self.transient, self.retry_after_s, self.timed_out = transient, retry_after_s, timed_out
-        return self
 
 
 class ConfigError(RetrievalError):

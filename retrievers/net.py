@@ -28,6 +28,7 @@ from retrievers.errors import RetrievalError
 from retrievers.text.shown import redacted
 
 Result = TypeVar("Result")
+Typed = TypeVar("Typed", bound=RetrievalError)
 SEARCH_S, RUN_S = 5.0, 60.0
 # Seconds before the second attempt; each further wait is twice as long, up to the most, and a random part longer.
 FIRST_S, MOST_S, JITTER_S = 0.25, 2.0, 0.25
@@ -118,6 +119,13 @@ def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) ->
     if of_run is not None:
         _lost.seconds += last - before
     return result
+
+
+def marked(typed: Typed, error: BaseException) -> Typed:
+    """Return an error of ours with what its cause tells: if it may pass, the wait that is asked for, and a timeout."""
+    typed.transient, typed.timed_out = is_transient(error), timed_out(error)
+    typed.retry_after_s = retry_after_s(headers_of(error))
+    return typed
 
 
 def is_transient(error: BaseException) -> bool:

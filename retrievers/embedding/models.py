@@ -3,7 +3,7 @@
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
@@ -16,10 +16,9 @@ from retrievers.config.layers import api_key
 from retrievers.config.models import EMBEDDING_PROVIDERS, ModelConfig
 from retrievers.config.settings import call_factory
 from retrievers.embedding.tokens import PART, count_tokens, model_folder, token_parts
-from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, RetrievalError
+from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
 from retrievers.text.shown import redacted
 
-Typed = TypeVar("Typed", bound=RetrievalError)
 Embed = Callable[[list[str]], list[list[float]]]
 # Texts of one request: what fails is then all that is asked for again. Cohere takes no more.
 REQUEST_TEXTS = 96
@@ -141,18 +140,9 @@ class CheckedEmbeddings(Embeddings):
             except EmbeddingError:
                 raise
             except Exception as error:  # every provider has its own tree; the type and status are kept in the message
-                raise marked(EmbeddingError(f"{self.name} failed to embed: {net.cause(error)}"), error) from error
+                raise net.marked(EmbeddingError(f"{self.name} failed to embed: {net.cause(error)}"), error) from error
 
         return net.attempt(request, name="embed", retried=self._retried)
-
-
-def marked(typed: Typed, error: Exception) -> Typed:
-    """Convert a provider's error to ours, marked for retries."""
-    return typed.marked(
-        transient=net.is_transient(error),
-        retry_after_s=net.retry_after_s(net.headers_of(error)),
-        timed_out=net.timed_out(error),
-    )
 
 
 def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) -> str | None:

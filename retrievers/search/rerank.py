@@ -17,7 +17,7 @@ from retrievers import net
 from retrievers.config import RetrieverConfig
 from retrievers.config.models import CrossEncoderConfig
 from retrievers.config.settings import call_factory
-from retrievers.embedding.models import TIMEOUT_S, cohere_client, marked, once, provider_key
+from retrievers.embedding.models import TIMEOUT_S, cohere_client, once, provider_key
 from retrievers.errors import ConfigError, RerankError
 from retrievers.search.candidates import Candidates, Floats, Hits, laid_out
 from retrievers.search.find import in_order
@@ -169,7 +169,7 @@ def _checked(ask: Score, name: str, query: str, texts: Sequence[str]) -> Sequenc
         scores = ask(query, texts)
     except Exception as error:  # every provider has its own tree; the type and status are kept in the message
         reason = net.cause(error, "cross_encoder")
-        raise marked(RerankError(f"{name} failed to rerank {len(texts)} texts: {reason}"), error) from error
+        raise net.marked(RerankError(f"{name} failed to rerank {len(texts)} texts: {reason}"), error) from error
     if len(scores) != len(texts) or not all(map(isfinite, scores)):
         each = f"a finite score for each of {len(texts)} texts (a document compressor sets relevance_score)"
         raise RerankError(f"{name}: expected {each}, got {scores[:5]}")

@@ -153,9 +153,9 @@ def _typed(error: Exception, where: str) -> StoreError:
         fault = f"cannot be reached ({words}); {UNREACHED}"
     else:
         fault = f"cannot be read or written ({words}); is it Qdrant, and the address right?"
-    passes = net.is_transient(cause) and NO_TLS not in words and TOO_LARGE not in words
-    asked = net.retry_after_s(net.headers_of(cause))
-    return StoreError(f"{where}: {fault}").marked(transient=passes, retry_after_s=asked, timed_out=late)
+    typed = net.marked(StoreError(f"{where}: {fault}"), cause)
+    typed.transient &= NO_TLS not in words and TOO_LARGE not in words
+    return typed
 
 
 def _words(cause: Exception) -> str:

@@ -332,6 +332,13 @@ def test_retry_after_is_read_in_seconds_by_any_case_of_its_name() -> None:
         assert net.retry_after_s({"Other": value}) is None is net.retry_after_s(net.headers_of(ValueError(value)))
 
 
+def busy(wait_s: float | None = None) -> StoreError:
+    """Return a fault that may pass, whose other side asks to wait so long."""
+    fault = StoreError("busy")
+    fault.transient, fault.retry_after_s = True, wait_s
+    return fault
+
+
 def action(clock: Clock, faults: Sequence[StoreError | None], lasts: float = 0) -> Mock:
     """Return what takes `lasts` seconds and raises the faults in turn, the last again and again; None succeeds."""
     left = iter(faults)
@@ -339,23 +346,19 @@ def action(clock: Clock, faults: Sequence[StoreError | None], lasts: float = 0) 
     def act() -> str:
         clock.pass_by(lasts)
         if (fault := next(left, faults[-1])) is not None:
-            raise type(fault)(str(fault)).marked(transient=fault.transient, retry_after_s=fault.retry_after_s)
+            raise busy(fault.retry_after_s) if fault.transient else StoreError(str(fault))
         return "done"
 
     return Mock(side_effect=act)
 
 
-def wants_a_wait(seconds: float) -> StoreError:
-    return StoreError("busy").marked(transient=True, retry_after_s=seconds)
-
-
-PASSING, LASTING = StoreError("busy").marked(transient=True), StoreError("refused")
+PASSING, LASTING = busy(), StoreError("refused")
 
 
 def test_attempts_end_with_an_answer_or_the_last_error_which_says_how_often_and_how_long(clock: Clock) -> None:
     cases: list[tuple[list[StoreError | None], float, float | None, str, list[float]]] = [
         # Who asks to wait is waited for, and not pestered.
-        *(([wants_a_wait(s), None], 0, None, "done", [max(s, 0.25)]) for s in (0, 0.001, 5)),
+        *(([busy(s), None], 0, None, "done", [max(s, 0.25)]) for s in (0, 0.001, 5)),
         # An application tries for five seconds.
         ([PASSING], 0.25, None, "busy (5 attempts in 5.0 s)", [0.25, 0.5, 1, 2]),
         ([PASSING], 5, None, "busy", []),  # one request took all the time
@@ -398,7 +401,7 @@ def test_a_run_outlives_a_store_that_restarts_says_so_once_and_counts_no_failed_
     with net.patient(60):
         net.attempt(action(clock, [PASSING] * 20 + [None], lasts=0.5), name="store")
         assert net.working_time() - before == pytest.approx(0.5), "of all requests the last alone"
-        net.attempt(action(clock, [wants_a_wait(7), None]), name="store")
+        net.attempt(action(clock, [busy(7), None]), name="store")
     assert caplog.messages == ["store: trying again for up to 60 s: busy", "store: waiting 7 s, as asked: busy"]
 
 
