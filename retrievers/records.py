@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime
 from typing import Any, Literal
 
 # `sparse`: weights of the user's own model of sparse vectors. `unknown`: scores of the user's own retriever, comparable
@@ -126,7 +125,6 @@ class RetrievedChunk:
     scores: Mapping[str, float] = field(default_factory=dict)
     original_rank: int | None = None
     original_score: float | None = None
-    retrieved_at: datetime | None = None
 
     @property
     def source(self) -> str:

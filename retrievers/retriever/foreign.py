@@ -11,7 +11,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cache, cached_property
 from math import isnan, nan
 from threading import Thread
@@ -118,7 +117,6 @@ class ForeignRetriever(Retriever):
                     text=query,
                     scale="cosine" if self.scored else "none",
                     timings=StageTimings(total_ms=(time.perf_counter() - start) * 1000),
-                    retrieved_at=datetime.now(UTC),
                     no_cosine="" if self.scored else UNSCORED,
                     incomplete="the retriever gives its result alone, not the candidates it came from",
                 )

@@ -5,7 +5,6 @@ import time
 import uuid
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, Self
@@ -273,10 +272,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
             rerank_ms=(end - searched) * share if self._rerank else None,
             total_ms=(end - start) * share,
         )
-        facts = [
-            replace(of, text=text, timings=timings, retrieved_at=datetime.now(UTC))
-            for of, text in zip(found.facts, queries, strict=True)
-        ]
+        facts = [replace(of, text=text, timings=timings) for of, text in zip(found.facts, queries, strict=True)]
         return replace(found, facts=facts)
 
     def _embedded(self, queries: Sequence[str], use_cache: bool) -> list[list[float]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cached_property
 from itertools import chain
 from math import isnan
@@ -56,7 +55,6 @@ class SearchFacts:
         text: The query.
         scale: The scale of the final scores.
         timings: Times of the stages.
-        retrieved_at: Time of the search.
         no_cosine: Reason why the candidates carry no cosine; empty where they do.
         incomplete: Reason why a search to the same depth may find more; empty where it cannot.
         query_weight: Sum of the weights of the query's words, synonyms included; None where they were not searched for.
@@ -66,7 +64,6 @@ class SearchFacts:
     text: str = ""
     scale: ScoreScale = "cosine"
     timings: StageTimings = field(default_factory=StageTimings)
-    retrieved_at: datetime | None = None
     no_cosine: str = ""
     incomplete: str = ""
     query_weight: float | None = None
@@ -159,7 +156,6 @@ class Hits(Sequence[RetrievedChunk]):
             chunk=self.found.chunks[int(self.codes[rank])],
             original_rank=None if was_rank is None else int(was_rank),
             original_score=was_score,
-            retrieved_at=self.facts.retrieved_at,
         )
 
     @property

@@ -18,10 +18,9 @@ def session_json(session: RetrievalSession) -> dict[str, Any]:
 
 
 def _chunk_json(result: RetrievedChunk) -> dict[str, Any]:
-    chunk, retrieved_at = result.chunk, result.retrieved_at
+    chunk = result.chunk
     return {
         **{name: value for name, value in asdict(result).items() if name != "chunk"},
-        "retrieved_at": retrieved_at and retrieved_at.isoformat(),
         "source": result.source,
         "breadcrumb": result.breadcrumb,
         "point_id": chunk.point_id,

@@ -106,7 +106,7 @@ def screen(arguments: list[str], capsys: Captured, store: str = "no store") -> s
     done = call(main, arguments, capsys)
     assert "Traceback" not in done.err and not (done.code == 2 and done.out)
     text = f"exit code {done.code}\n{done.out}{done.err}".replace(store, "STORE")
-    text = re.sub(r'("(session_id|retrieved_at|\w+_ms)": )("[^"]*"|[\d.]+)', r"\1#", text)
+    text = re.sub(r'("(session_id|\w+_ms)": )("[^"]*"|[\d.]+)', r"\1#", text)
     return re.sub(r"\d+\.\d ms", "# ms", re.sub(r"(\.\d{4})\d+", r"\1", text))
 
 
