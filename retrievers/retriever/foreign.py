@@ -58,8 +58,8 @@ class ForeignRetriever(Retriever):
 
     Args:
         settings: Settings of the retriever.
-        target: A retriever, a runnable, or a function from a query to documents or texts, best first; each may be
-            asynchronous alone.
+        target: A retriever, a runnable, or a function from a query to documents or texts, best first, asynchronous or
+            not. Of a retriever that is asynchronous alone its `ainvoke` is such a function.
         listing: The collection it reads from, where that is known. If the settings name it, everything that is
             returned must be found in it.
         label: Its name.
@@ -161,24 +161,16 @@ class ForeignRetriever(Retriever):
     def _asked(self, query: str) -> list[tuple[Chunk, float]]:
         """Return what the user's object answers, as chunks with their similarity, or NaN."""
         name = f"python {self.settings.python!r} ({self.label})"
+        ask: Any = getattr(self.target, "invoke", self.target)
         try:
-            return self._read(self._answer(query))
+            answer = ask(query)
+            return self._read(_awaited(answer) if inspect.isawaitable(answer) else answer)
         except ForeignRetrieverError as error:
             raise ForeignRetrieverError(f"{name} {error}") from error
         except RetrievalError:
             raise
         except (Exception, SystemExit) as error:  # the user's own code may raise anything
             raise ForeignRetrieverError(f"{name} failed: {cause(error, 'python')}") from error
-
-    def _answer(self, query: str) -> Any:
-        target: Any = self.target
-        try:
-            answer = getattr(target, "invoke", target)(query)
-        except NotImplementedError:
-            if not hasattr(target, "ainvoke"):
-                raise
-            answer = target.ainvoke(query)
-        return _awaited(answer) if inspect.isawaitable(answer) else answer
 
     def _read(self, answer: Any) -> list[tuple[Chunk, float]]:
         """Return an answer's documents or texts, or pairs of one and its similarity, as chunks.

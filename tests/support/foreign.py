@@ -144,7 +144,7 @@ FACTORIES: Mapping[str, Callable[[], Any]] = {
     "dense": vector_store,
     "leave": lambda: sys.exit(0),
     "with_ids": lambda: Overlap(docs=documents("chunk_id", "source_url", "section_path", "heading")),
-    "asynchronous": lambda: OnlyAsync(docs=documents()),
+    "asynchronous": lambda: OnlyAsync(docs=documents()).ainvoke,
     "without_pages": lambda: Overlap(docs=documents("title")),
     # Addresses under `source`, as LangChain's loaders write them, within `info`.
     "under_other_keys": lambda: Overlap(
