@@ -29,7 +29,6 @@ from retrievers.search.query import check_query
 from retrievers.search.selection import answered
 from retrievers.store.chunks import to_chunk
 from retrievers.store.collection import read_info
-from retrievers.store.opening import client_errors
 
 UNSCORED = "the retriever gives no scores"
 UNPAIRED = "documents or texts (pairs with a similarity are read under a threshold)"
@@ -43,8 +42,7 @@ def listed(client: Any, config: RetrieverConfig) -> Listing:
     Raises:
         StoreError: It does not exist, is unfinished or cannot be read.
     """
-    with client_errors(config.collection):
-        info = read_info(client, config)
+    info = read_info(client, config)
     if info.manifest.get("state", "complete") != "complete":
         raise StoreError(f"collection {info.name!r} is unfinished; index it again (python -m retrievers index DIR)")
     return Listing(client=client, config=config, info=info)

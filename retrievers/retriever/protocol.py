@@ -13,7 +13,6 @@ from retrievers.search.candidates import Candidates
 from retrievers.search.selection import failed
 from retrievers.store.chunks import records, scroll
 from retrievers.store.collection import SAMPLE, CollectionInfo, read_info
-from retrievers.store.opening import client_errors
 
 if TYPE_CHECKING:
     from qdrant_client.models import Record
@@ -121,8 +120,8 @@ class Retriever(ABC):
         Raises:
             StoreError: The store failed, or there is no collection to list them from.
         """
-        with self._reading() as listing:
-            return scroll(listing.client, listing.config, where, listing.info)
+        listing = self._listed()
+        return scroll(listing.client, listing.config, where, listing.info)
 
     def describe(self) -> "tuple[CollectionInfo, dict[str, Record]] | None":
         """Return the collection's own description now, and its first points by id, at most 256; None where unknown.
@@ -135,11 +134,11 @@ class Retriever(ABC):
         """
         if self.info is None:
             return None
-        with self._reading() as listing:
-            info = read_info(listing.client, listing.config)
-            vectors = not info.manifest and bool(info.dimension) and ([info.vector_name] if info.vector_name else True)
-            points = records(listing.client, listing.config, count=SAMPLE, with_vectors=vectors)
-            return info, {str(point.id): point for point in points}
+        listing = self._listed()
+        info = read_info(listing.client, listing.config)
+        vectors = not info.manifest and bool(info.dimension) and ([info.vector_name] if info.vector_name else True)
+        points = records(listing.client, listing.config, count=SAMPLE, with_vectors=vectors)
+        return info, {str(point.id): point for point in points}
 
     def __enter__(self) -> Self:
         return self
@@ -147,9 +146,7 @@ class Retriever(ABC):
     def __exit__(self: Any, *_: object) -> None:
         self.close()
 
-    @contextmanager
-    def _reading(self: Any) -> Iterator[Listing]:
+    def _listed(self: Any) -> Listing:
         if self._listing is None:
             raise StoreError(f"python {self.settings.python!r} lists no chunks; name the store and collection it reads")
-        with client_errors(self._listing.config.collection):
-            yield self._listing
+        return cast(Listing, self._listing)

@@ -35,7 +35,7 @@ from retrievers.store.checks import check_collection, check_index
 from retrievers.store.chunks import ChunkTable, all_metadata, unit
 from retrievers.store.collection import describe
 from retrievers.store.embedded import is_embedded
-from retrievers.store.opening import client_errors, open_client
+from retrievers.store.opening import open_client
 
 # Results, and vectors of queries by hosted models, that are kept in memory.
 RESULTS, VECTORS = 256, 1_024
@@ -124,12 +124,11 @@ class QdrantRetriever(Retriever, BaseRetriever):
         """
         terms = QueryTerms(settings, store)
         rerank = make_reranker(settings, client, env)
-        with client_errors(settings.collection):
-            info = describe(client, settings)
-            if store is None:
-                settings = settings.model_copy(update={"vector_name": info.vector_name})
-            check_collection(client, settings, model, info)
-            among = compile_filters(client, settings)
+        info = describe(client, settings)
+        if store is None:
+            settings = settings.model_copy(update={"vector_name": info.vector_name})
+        check_collection(client, settings, model, info)
+        among = compile_filters(client, settings)
         retriever = cls(settings=settings, vector_store=store or make_store(settings, client, model, terms))
         retriever._listing = Listing(client=client, config=settings, info=info)
         retriever._embeddings, retriever._terms, retriever._among = model, terms, among

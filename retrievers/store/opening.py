@@ -11,7 +11,6 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -110,11 +109,11 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
 
 
 @contextmanager
-def store_errors(store: StoreConfig | None, collection: str) -> Iterator[None]:
+def store_errors(store: StoreConfig, collection: str) -> Iterator[None]:
     """Turn the client's errors into ours, naming the store and the collection, marked for `retrievers.net`.
 
     Args:
-        store: The store; None for one that a client of the caller's own reads.
+        store: The store.
         collection: The collection that the requests inside are about.
     """
     try:
@@ -123,12 +122,7 @@ def store_errors(store: StoreConfig | None, collection: str) -> Iterator[None]:
     except (RetrievalError, MemoryError, BrokenPipeError):
         raise
     except Exception as error:
-        where = f"collection {collection!r}{f' at {location(store)}' if store else ''}"
-        raise _typed(error, where) from error
-
-
-client_errors = partial(store_errors, None)
-"""Turn whatever a client that the caller made raises into ours."""
+        raise _typed(error, f"collection {collection!r} at {location(store)}") from error
 
 
 def expect_exact_search() -> None:
