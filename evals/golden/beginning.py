@@ -82,16 +82,9 @@ def import_cases(namespace: argparse.Namespace) -> int:
     config = DatasetConfig(path=path, hub=hub, revision=namespace.revision, split=namespace.split)
     cases = load_golden(config, parse_columns(namespace.column)).cases
     write(namespace.out, json_lines([case.model_dump(exclude_defaults=True) for case in cases]))
-    lines = []
-    if judged := sum(len(case.relevant_ids) for case in cases):
-        relevant = sum(len(case.relevant) for case in cases)
-        lines.append(
-            f"  {relevant} relevant documents, {judged - relevant} judged and not relevant; their ids must equal the "
-            "chunk_id or the source_document_id of your collection (metadata.map)"
-        )
-    lines.append(f"  next: {next_check(namespace.out, namespace)}, and label what has no evidence")
     outside = sum(not case.in_scope for case in cases)
-    return say(namespace, [f"{namespace.out}: {len(cases)} cases of {source}, {outside} of them out of scope", *lines])
+    last = f"  next: {next_check(namespace.out, namespace)}, and label what has no evidence"
+    return say(namespace, [f"{namespace.out}: {len(cases)} cases of {source}, {outside} of them out of scope", last])
 
 
 def parse_columns(flags: Sequence[str]) -> dict[str, str] | None:

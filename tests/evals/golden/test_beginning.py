@@ -72,8 +72,7 @@ def test_other_sources_and_ids_and_what_only_a_judge_can_score(imported: Command
     made = Dataset.from_list([{"question": f"how {n}?", "gold": ["c1", f"d{n}"]} for n in range(3)])
     place.mkdir()
     getattr(made, "to_parquet" if kind == "parquet" else "to_json")(str(place / f"train.{kind}"))
-    done = imported(place, "--column", "query=question", "--column", "relevant_ids=gold")
-    assert "6 relevant documents, 0 judged and not relevant" in done.out
+    imported(place, "--column", "query=question", "--column", "relevant_ids=gold")
     assert [case["relevant_ids"] for case in cases(tmp_path)] == [{"c1": 1, f"d{n}": 1} for n in range(3)]
     done = imported(place, "--column", "query=question")
     assert f"next: python -m evals.golden check {tmp_path / 'out.jsonl'}, and label what has no evidence" in done.out
