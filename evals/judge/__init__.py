@@ -2,6 +2,6 @@
 
 A question's way, file by file: `judge` takes the results of a run, `tasks` makes of them the questions of ragas'
 metrics, `asking` gets each prompt answered once, out of the `store` or by the model in `chat`, as far as the `budget`
-holds, and reads `answers` and `faults`. What comes back are `verdicts`; `trust` says how good they are, and `plan` what
-they would cost.
+holds, and reads the `answers`. What comes back are `verdicts`; `trust` says how good they are, and `plan` what they
+would cost.
 """

@@ -1,15 +1,10 @@
-"""From a prompt to a verdict: out of the store, or bought once, with a repair, retries and the server's waits.
-
-Providers' libraries share no classes of errors: `read_fault` says what kind of fault a failed call is.
-"""
+"""From a prompt to a verdict: out of the store, or bought once, with a repair, retries and the server's waits."""
 
 import asyncio
 import logging
 import random
-import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import portalocker
 from pydantic import BaseModel
@@ -19,38 +14,14 @@ from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
 from evals.judge.answers import MalformedError, read_verdict
 from evals.judge.budget import Account, Pace, Tokens
-from evals.judge.chat import Chat
+from evals.judge.chat import Chat, Fault, Kind, read_fault
 from evals.judge.store import VerdictStore
 from retrievers.embedding.tokens import count_tokens
-from retrievers.net import (
-    cause,
-    causes,
-    headers_of,
-    is_named,
-    is_transient,
-    retry_after_s,
-    status_of,
-    timed_out,
-)
 from retrievers.text.shown import without_secrets
 
 log = logging.getLogger(__name__)
 Schema = TypeVar("Schema", bound=BaseModel)
 Result = TypeVar("Result")
-Kind = Literal["malformed", "plain", "limited", "passing", "late", "refused", "prompt"]
-# Besides those of `retrievers.net`; 529 is Anthropic's.
-OVERLOADED = frozenset({408, 409, 425, 529})
-UNSENT = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
-# What libraries raise for a reply of another shape than they expect: a proxy's page, or a torn one.
-UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
-NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-# Words of servers that take no request for JSON, and of those that refuse one prompt alone.
-OF_STRUCTURE = re.compile(r"response_format|json_schema|json_object|json mode|structured output", re.IGNORECASE)
-OF_PROMPT = re.compile(
-    r"context.?(length|window|size)|too (long|large|many tokens)|string_above_max_length|maximum .{0,40}(length|tokens)"
-    r"|content.?(filter|policy|management)|moderation|flagged|safety|invalid_prompt",
-    re.IGNORECASE,
-)
 # The verdict as JSON, or why there is none.
 Outcome = str | Failure | Unscored
 # Attempts for one verdict, by the kind of fault that the last one had; one for the other kinds.
@@ -104,27 +75,6 @@ class Question(NamedTuple):
     prompt: str
     schema: type[BaseModel]
     key: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fault:
-    """A call without a verdict.
-
-    Attributes:
-        kind: An answer that is no verdict (`malformed`); a server that takes no request for JSON (`plain`), has had too
-            many requests (`limited`), did not answer in time (`late`), or has another trouble that may pass
-            (`passing`); a refusal of this prompt (`prompt`), or of any request (`refused`).
-        type: Name of the library's error.
-        message: One line with status and remedy, without secrets.
-        retry_after_s: Seconds that the server asked to wait, None when it gave none.
-        billed: True if the call may have been paid for: it was sent, and no refusal came.
-    """
-
-    kind: Kind
-    type: str
-    message: str
-    retry_after_s: float | None = None
-    billed: bool = False
 
 
 class Engine:
@@ -295,30 +245,3 @@ class Engine:
 def _tokens(count: object, text: str) -> int:
     """Return the count of a server, or our own of the text where it gives none that can be."""
     return count if type(count) is int and 0 < count < MOST_TOKENS else count_tokens(text)
-
-
-def read_fault(error: Exception) -> Fault:
-    """Classify an exception of a provider's library."""
-    chain = list(causes(error))
-    status = next(filter(None, map(status_of, chain)), 0)
-    is_spent = any(getattr(link, "code", None) in NO_CREDIT for link in chain)
-    late, passes = timed_out(error), is_transient(error) or status in OVERLOADED
-    unreadable = status == 200 or (isinstance(error, UNREADABLE) and not (status or passes))
-    kind: Kind = "refused"
-    if late:
-        kind = "late"
-    elif status == 429:
-        kind = "refused" if is_spent else "limited"
-    elif status in (400, 415, 422, 501) and OF_STRUCTURE.search(str(error)):
-        kind = "plain"
-    elif status == 413 or (status in (400, 422) and OF_PROMPT.search(str(error))):
-        kind = "prompt"
-    elif passes or unreadable:
-        kind = "passing"
-    return Fault(
-        kind=kind,
-        type="Timeout" if late else type(error).__name__,
-        message="the answer cannot be read: " * unreadable + cause(error, "judge") + "; raise judge.timeout_s" * late,
-        retry_after_s=retry_after_s(headers_of(error)),
-        billed=status in (0, 200) and not any(is_named(link, UNSENT) for link in chain),
-    )

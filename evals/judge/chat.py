@@ -1,15 +1,19 @@
-"""Any LangChain chat model by `provider:model`, asked for one answer at a time without retries of its own."""
+"""Any LangChain chat model by `provider:model`, asked for one answer at a time without retries of its own.
+
+Providers' libraries share no classes of errors: `read_fault` says what kind of fault a failed call is.
+"""
 
 import hashlib
 import json
 import os
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 from pydantic.warnings import PydanticDeprecationWarning
@@ -18,7 +22,16 @@ from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
 from retrievers.config.layers import api_key
 from retrievers.errors import nearest
-from retrievers.net import cause
+from retrievers.net import (
+    cause,
+    causes,
+    headers_of,
+    is_named,
+    is_transient,
+    retry_after_s,
+    status_of,
+    timed_out,
+)
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -38,6 +51,22 @@ SEED = 0
 SEEDED = ("openai", "deepseek", "openrouter")
 # Variables with which the clients of providers go elsewhere: their name, and one of these.
 ADDRESSES = ("API_BASE", "API_URL", "BASE_URL", "ENDPOINT", "HOST")
+
+# What a call without a verdict is; see `Fault`.
+Kind = Literal["malformed", "plain", "limited", "passing", "late", "refused", "prompt"]
+# Besides those of `retrievers.net`; 529 is Anthropic's.
+OVERLOADED = frozenset({408, 409, 425, 529})
+UNSENT = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
+# What libraries raise for a reply of another shape than they expect: a proxy's page, or a torn one.
+UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+# Words of servers that take no request for JSON, and of those that refuse one prompt alone.
+OF_STRUCTURE = re.compile(r"response_format|json_schema|json_object|json mode|structured output", re.IGNORECASE)
+OF_PROMPT = re.compile(
+    r"context.?(length|window|size)|too (long|large|many tokens)|string_above_max_length|maximum .{0,40}(length|tokens)"
+    r"|content.?(filter|policy|management)|moderation|flagged|safety|invalid_prompt",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +99,7 @@ class Chat:
             structured: True to ask for JSON of it by the provider's own option, where it has one.
 
         Raises:
-            Exception: Any error of the provider's library; see `evals.judge.asking`.
+            Exception: Any error of the provider's library; see `read_fault`.
         """
         option = json_option(self.provider, schema) if structured else {}
         return await self.model.ainvoke(prompt, **self.arguments, **option)
@@ -80,6 +109,27 @@ class Chat:
         facts = [self.provider, self.name, dict(self.parameters), prompt, *_schema_and_version(schema)]
         text = json.dumps(facts, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """A call without a verdict.
+
+    Attributes:
+        kind: An answer that is no verdict (`malformed`); a server that takes no request for JSON (`plain`), has had too
+            many requests (`limited`), did not answer in time (`late`), or has another trouble that may pass
+            (`passing`); a refusal of this prompt (`prompt`), or of any request (`refused`).
+        type: Name of the library's error.
+        message: One line with status and remedy, without secrets.
+        retry_after_s: Seconds that the server asked to wait, None when it gave none.
+        billed: True if the call may have been paid for: it was sent, and no refusal came.
+    """
+
+    kind: Kind
+    type: str
+    message: str
+    retry_after_s: float | None = None
+    billed: bool = False
 
 
 def json_option(provider: str, schema: type[BaseModel]) -> dict[str, Any]:
@@ -100,6 +150,33 @@ def json_option(provider: str, schema: type[BaseModel]) -> dict[str, Any]:
 @cache
 def _schema_and_version(schema: type[BaseModel]) -> tuple[str, str]:
     return json.dumps(schema.model_json_schema(), sort_keys=True), version("ragas")
+
+
+def read_fault(error: Exception) -> Fault:
+    """Classify an exception of a provider's library."""
+    chain = list(causes(error))
+    status = next(filter(None, map(status_of, chain)), 0)
+    is_spent = any(getattr(link, "code", None) in NO_CREDIT for link in chain)
+    late, passes = timed_out(error), is_transient(error) or status in OVERLOADED
+    unreadable = status == 200 or (isinstance(error, UNREADABLE) and not (status or passes))
+    kind: Kind = "refused"
+    if late:
+        kind = "late"
+    elif status == 429:
+        kind = "refused" if is_spent else "limited"
+    elif status in (400, 415, 422, 501) and OF_STRUCTURE.search(str(error)):
+        kind = "plain"
+    elif status == 413 or (status in (400, 422) and OF_PROMPT.search(str(error))):
+        kind = "prompt"
+    elif passes or unreadable:
+        kind = "passing"
+    return Fault(
+        kind=kind,
+        type="Timeout" if late else type(error).__name__,
+        message="the answer cannot be read: " * unreadable + cause(error, "judge") + "; raise judge.timeout_s" * late,
+        retry_after_s=retry_after_s(headers_of(error)),
+        billed=status in (0, 200) and not any(is_named(link, UNSENT) for link in chain),
+    )
 
 
 def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
