@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Mapping
 from importlib.resources import files
 from math import isclose
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -20,7 +20,7 @@ from evals.metrics import declared
 from evals.metrics.declaration import DIGITS
 from evals.report.grid_sections import columns, grid_sections
 from evals.report.head import criteria_line, deepest, tone
-from evals.report.model import Cause, GridSection, Report, ResultsByCell
+from evals.report.model import GridSection, Report, ResultsByCell
 from evals.report.section import Column, Section, row_of
 from evals.report.sections import (
     compared,
@@ -61,7 +61,6 @@ QUERY_SCORES = (
     "ragas/id_context_precision",
     "ragas/llm_context_recall",
 )
-WORST_FIRST: Mapping[str | None, int] = {name: place for place, name in enumerate(reversed(get_args(Cause)))}
 
 
 def render_page(report: Report) -> str:
@@ -77,7 +76,6 @@ def render_page(report: Report) -> str:
     grid, drawn = report.grid, figure_data(report)
     decision = grid.decision if grid else None
     script = "".join(map(asset, SCRIPTS))
-    rows = report.queries if len(report.queries) <= MOST_QUERIES else worst_first(report.queries, MOST_QUERIES)
     # By this digest the policy in the head lets the script run.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # Those with a value, or a query that could have one.
@@ -105,7 +103,7 @@ def render_page(report: Report) -> str:
             recommendation=[text for text in (grid.proof, *grid.explanation) if text] if grid else [],
             levels=[*decision.levels, decision.recommended] if decision else [],
             sections=shown,
-            queries=sorted(rows, key=lambda row: WORST_FIRST.get(row.cause, 0)),
+            queries=worst_first(report.queries, MOST_QUERIES),
             query_scores=[name for p in QUERY_SCORES if (name := deepest(p, report.scores)) in report.scores],
             judge=judge_lines(report),
             config=yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True),
