@@ -34,35 +34,24 @@ OF_LIST = ("variant", "id", "fingerprint", "relevance", "facts", "code")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Searched:
-    """The search that found the candidates of a variant.
-
-    Attributes:
-        settings: The settings that decide what is found, by dotted name, as JSON values.
-        label: The class that retrieved.
-        embedding: The model that embedded, None where it is not known.
-        notes: Notes of the retriever for readers of its results.
-    """
-
-    settings: dict[str, Any]
-    label: str
-    embedding: str | None
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Origin:
     """Where a pool is from.
 
     Attributes:
         saved_at: Time of saving, ISO 8601 with time zone.
-        variants: How each was searched.
+        label: The class that retrieved, None where it is not known.
+        embedding: The model that embedded, None where it is not known.
+        variants: Of each the settings that decide what is found, by dotted name, as JSON values.
+        notes: Of each the notes of the retriever for readers of its results.
         collection: The facts of the collection as a report holds them; None where chunks cannot be listed.
         indexed: What the collection records of its indexing (see `CollectionInfo.manifest`).
     """
 
     saved_at: str
-    variants: tuple[Searched, ...]
+    label: str | None
+    embedding: str | None
+    variants: tuple[dict[str, Any], ...]
+    notes: tuple[tuple[str, ...], ...]
     collection: dict[str, Any] | None
     indexed: dict[str, Any]
 
@@ -93,9 +82,11 @@ class SavedPool:
 
     def only(self, numbers: Sequence[int]) -> "SavedPool":
         """Return some of the variants."""
+        variants = tuple(self.origin.variants[number] for number in numbers)
+        notes = tuple(self.origin.notes[number] for number in numbers)
         return replace(
             self,
-            origin=replace(self.origin, variants=tuple(self.origin.variants[number] for number in numbers)),
+            origin=replace(self.origin, variants=variants, notes=notes),
             lists=tuple(self.lists[number] for number in numbers),
             relevance=tuple(self.relevance[number] for number in numbers),
         )
@@ -109,7 +100,7 @@ class SavedPool:
             tables=tuple(self.table(number, rows) for number in numbers),
             relevance=tuple(tuple(self.relevance[number][row] for row in rows) for number in numbers),
             texts=None if self.origin.collection is None else self.texts,
-            notes=tuple((*self.origin.variants[number].notes, note) for number in numbers),
+            notes=tuple((*self.origin.notes[number], note) for number in numbers),
         )
 
     def table(self, number: int, rows: Integers) -> Candidates:

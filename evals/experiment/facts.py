@@ -50,9 +50,8 @@ def gather(
         StoreError: The collection cannot be read.
     """
     if saved:
-        searched, recorded = saved.origin.variants[0], saved.origin.collection
+        recorded, label, embedding = saved.origin.collection, saved.origin.label, saved.origin.embedding
         collection = CollectionFacts.model_validate(recorded) if recorded else None
-        label, embedding = searched.label, searched.embedding
     else:
         collection, label = collection_facts(bench.retriever), bench.retriever.label
         embedding = bench.retriever.embedding_label

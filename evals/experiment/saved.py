@@ -71,8 +71,8 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
         remedy = "save it again with --save-retrieval, or leave --from-retrieval out"
         return ExperimentError(f"--from-retrieval {file}: expected {expected}, got {got}; {remedy}")
 
-    variants = [variant.settings for variant in origin.variants]
-    shared = {name: value for name, value in variants[0].items() if all(v.get(name) == value for v in variants)}
+    first, *others = origin.variants
+    shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     settings = inputs.config.retriever
     try:
         # A store of the user's own settled the others when it was opened. Cuts and axes alone name no retriever.
@@ -94,13 +94,10 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
 def _matching(saved: "SavedPool", wanted: RetrieverConfig, refused: Callable[[str, object], ExperimentError]) -> int:
     """Return the number of the saved variant that has the wanted settings."""
     asked = _deciding(wanted)
-    differences = [
-        {name for name in asked | was.settings if asked.get(name) != was.settings.get(name)}
-        for was in saved.origin.variants
-    ]
+    differences = [{name for name in asked | was if asked.get(name) != was.get(name)} for was in saved.origin.variants]
     number = min(range(len(differences)), key=lambda n: len(differences[n]))
     for name in differences[number]:
-        was = saved.origin.variants[number].settings.get(name)
+        was = saved.origin.variants[number].get(name)
         raise refused(f"retriever.{name} {was!r}, with which it was saved", repr(asked.get(name)))
     if wanted.threshold is not None and saved.lists[number].facts[0].no_cosine:
         raise refused(f"scores to hold threshold {wanted.threshold:g} against", "a retrieval without any")
@@ -136,21 +133,15 @@ def save(file: Path, pool: Pool, held_out: Sequence[Find], facts: Facts, retriev
             f"--save-retrieval {file}: not saved, for the collection changed during the run: "
             f"{facts.collection_changed}; run again while nobody writes to it"
         )
-    from evals.collect.saved import Origin, Searched, write
+    from evals.collect.saved import Origin, write
 
     info = retrievers[0].info
-    variants = [
-        Searched(
-            settings=_deciding(retriever.settings),
-            label=retriever.label,
-            embedding=retriever.embedding_label,
-            notes=notes,
-        )
-        for retriever, notes in zip(retrievers, pool.notes, strict=True)
-    ]
     origin = Origin(
         saved_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        variants=tuple(variants),
+        label=facts.retriever,
+        embedding=facts.embedding,
+        variants=tuple(_deciding(retriever.settings) for retriever in retrievers),
+        notes=pool.notes,
         collection=facts.collection.model_dump(mode="json", exclude_unset=True) if facts.collection else None,
         indexed=dict(info.manifest) if info else {},
     )
