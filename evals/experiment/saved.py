@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 # Parts of the names of settings that do not decide which candidates are found; the axes of a sweep are told apart.
 FREE = frozenset(
-    "store top_k threshold threshold_on threshold_signal group_by trust_embedding required api_key_env timeout_s "
-    "base_url".split()
+    "store top_k threshold threshold_on threshold_signal group_by trust_embedding required base_url".split()
 ) | {*VARIANT_AXES}
 
 
