@@ -108,7 +108,7 @@ def file_layer(path: Path, model: type[Settings], folders: Mapping[str, Path] = 
             written = flat[name]
             folder, _, rest = written.partition(":")
             inside = folders[folder] / rest if folder in folders else path.parent / written
-            if not written.startswith(("~", "local:")):
+            if written and not written.startswith(("~", "local:")):
                 flat[name] = os.path.abspath(inside)  # noqa: PTH100 - of what no file can be called, too
     return Layer(label=str(path), values=nest(flat))
 
@@ -122,7 +122,9 @@ def add_flags(parser: argparse.ArgumentParser, model: type[Settings]) -> None:
         default, flag, metavar = default_text(info), f"--{name.replace('_', '-')}", name.rpartition(".")[2].upper()
         about = f"{info.description}{f' (default: {default})' if default else ''}".replace("%", "%%")
         # A missing flag stays out of the namespace, so that no default of it overrides lower layers.
-        group.add_argument(flag, dest=name, default=argparse.SUPPRESS, metavar=metavar, help=about)
+        action = group.add_argument(flag, dest=name, default=argparse.SUPPRESS, metavar=metavar, help=about)
+        # The setting's own name, as files have it, is a flag as well, which the help does not repeat.
+        parser._option_string_actions[f"--{name}"] = action
 
 
 def default_text(info: FieldInfo) -> str:

@@ -7,7 +7,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 
 from retrievers.config.files import user_path
 from retrievers.errors import ConfigError, nearest
@@ -30,10 +39,13 @@ class Settings(BaseModel):
     idle_beside: ClassVar[Mapping[str, Sequence[str]]] = {}
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
-    @field_validator("*")
+    @field_validator("*", mode="wrap")
     @classmethod
-    def _at_home(cls, value: Any) -> Any:
-        return user_path(value) if isinstance(value, Path) else value
+    def _at_home(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        path = handler(value)
+        if isinstance(path, Path) and value == "":  # an empty variable of the shell would mean the current folder
+            raise ValueError("expected the path of a file or folder")
+        return user_path(path) if isinstance(path, Path) else path
 
 
 def table(about: str) -> Any:

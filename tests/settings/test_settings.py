@@ -309,6 +309,8 @@ def test_the_tilde_is_the_users_home_wherever_a_path_comes_from(file: Path, monk
     for named in (read(file, "store: {path: ~/db}"), flags("--store.path", "~/db")):
         assert build(RetrieverConfig, [named]).store.path == Path("/home/ada/db")
     assert build(RetrieverConfig, [flags("--store.path", "db")]).store.path == Path("db")
+    for empty in (read(file, "store: {path: ''}"), flags("--store.path", "")):  # an unset variable
+        assert faults(empty)[0].startswith("store.path: expected the path of a file or folder, got '' (set by ")
 
 
 NO_SETTINGS = (
@@ -337,6 +339,9 @@ def test_a_flag_is_written_as_in_a_file_tells_its_default_and_sets_nothing_where
         ("threshold", "null", None),
     ):
         assert flags(f"--{flag.replace('_', '-')}", raw).values == nest({flag: value})
+    # The setting's own name is its flag as well, once in the help.
+    assert flags("--top_k", "3").values == flags("--top_k=3").values == {"top_k": "3"}
+    assert "--top_k" not in parser.format_help()
 
 
 def test_a_flag_that_is_not_yaml_is_named_and_an_empty_variable_or_one_of_another_name_sets_nothing(file: Path) -> None:
