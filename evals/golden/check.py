@@ -114,7 +114,7 @@ def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> str:
 
 
 def power(cases: Sequence[Case]) -> str:
-    """Return what difference of scores from 0 to 1 the in-scope queries can prove, all and by split.
+    """Return what difference of nDCG the in-scope queries can prove, all and by split.
 
     At 5% significance, two-sided, and 80% power, paired by query: (1.96 + 0.84) · s / √n, with s = 0.5, the largest
     standard deviation that scores from 0 to 1 can have.
@@ -124,7 +124,7 @@ def power(cases: Sequence[Case]) -> str:
     return part(
         "Smallest differences that can be proved",
         [
-            f"of scores from 0 to 1, at most: {', '.join(differences) or 'no query in scope'}",
+            f"nDCG, at most: {', '.join(differences) or 'no query in scope'}; hit rates: a little more",
             "a difference between two runs that is smaller may be proved in fewer than 80% of the cases",
         ],
     )
