@@ -90,7 +90,7 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
         IndexingError: The folder does not exist, or holds no page.
     """
     if not folder.is_dir():
-        kind = "a file" if folder.is_file() else "neither a folder nor a file, but a pipe or the like"
+        kind = "a file; rows are indexed from .jsonl and .parquet" if folder.is_file() else "a pipe or the like"
         raise IndexingError(f"{folder}: expected a folder of pages, found {kind if folder.exists() else 'nothing'}")
     named = [f for f in folder.rglob("*") if not any(part[0] in "_." for part in f.relative_to(folder).parts)]
     files = sorted(f for f in named if f.suffix.lower() in KINDS)
