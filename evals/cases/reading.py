@@ -5,6 +5,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -34,6 +35,8 @@ Row: TypeAlias = tuple[str, Any]
 # Largest file: hundreds of thousands of queries.
 MOST_BYTES = 100_000_000
 MOST_FAULTS = 50
+# Rows of the hub that are read at once.
+BATCH = 512
 MOST_SHOWN = 5
 # Columns of a table that hold one piece of evidence; `contexts` are texts of passages.
 OF_EVIDENCE = ("quote", "source_url", "heading", "grade")
@@ -291,9 +294,9 @@ def _csv_rows(file: Path) -> Iterator[Row]:
         yield f"{file}:{skipped + reader.line_num}", ValueError(str(error))
 
 
-def _dataset_rows(source: str | Path, revision: str | None = None, split: str | None = None) -> Iterator[Row]:
+def _parquet_rows(file: Path) -> Iterator[Row]:
     try:
-        for place, (_, cells) in table_rows(Path(source), revision, split):
+        for place, (_, cells) in table_rows(file):
             yield place, cells
     except (IndexingError, OSError) as error:
         raise DatasetError(str(error)) from error
@@ -303,10 +306,25 @@ def _hub_rows(name: str, config: DatasetConfig) -> list[Row]:
     """Return the rows of the split that is asked for, or where there is none, of `train`."""
     if config.split and config.split != "train":
         with suppress(DatasetError):  # it may be a column of the only split
-            rows = _dataset_rows(f"hub:{name}", config.revision, config.split)
-            return [(place, {**row, "split": config.split}) for place, row in rows]
-    own = {"split": "train"} if config.split == "train" else {}
-    return [(place, {**row, **own}) for place, row in _dataset_rows(f"hub:{name}", config.revision, "train")]
+            return _rows_of_split(name, config.revision, config.split, {"split": config.split})
+    return _rows_of_split(name, config.revision, "train", {"split": "train"} if config.split == "train" else {})
+
+
+def _rows_of_split(name: str, revision: str | None, split: str, more: Mapping[str, str]) -> list[Row]:
+    """Return the rows of a dataset of the hub, each with more fields."""
+    # It would tell of its use, and count the download.
+    quiet = {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1", "HF_UPDATE_DOWNLOAD_COUNTS": "0"}
+    os.environ.update(quiet | os.environ)
+    from datasets import load_dataset
+
+    try:
+        dataset = load_dataset(name, revision=revision, split=split, streaming=True)
+        # Nothing is decoded: a column of images may name addresses.
+        tables = dataset.with_format("arrow").iter(BATCH)
+        rows = [row for table in tables for row in table.to_pylist()]
+    except Exception as error:  # the library has many kinds
+        raise DatasetError(f"hub:{name}: cannot be read: {type(error).__name__}: {error}") from error
+    return [(f"hub:{name}:{number}", {**row, **more}) for number, row in enumerate(rows, 1)]
 
 
 def _beir_rows(folder: Path, split: str | None) -> Iterator[Row]:
@@ -338,7 +356,7 @@ READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
     ".json": _json_rows,
     ".csv": _csv_rows,
     ".tsv": _csv_rows,
-    ".parquet": _dataset_rows,
+    ".parquet": _parquet_rows,
 }
 
 

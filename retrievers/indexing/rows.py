@@ -1,7 +1,6 @@
-"""A dataset as a corpus: rows of JSON Lines, Parquet and Hugging Face datasets, each a document."""
+"""A dataset as a corpus: rows of JSON Lines and Parquet, each a document."""
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,6 @@ from retrievers.indexing.markdown import Page
 from retrievers.indexing.pages import Corpus, text_page
 from retrievers.text.shown import quoted
 
-HUB = "hub:"
 BEIR = "corpus.jsonl"
 # Bytes of one row; a longer line is no row.
 MOST_ROW_BYTES = 64 * 2**20
@@ -22,7 +20,7 @@ MOST_FAULTS = 50
 
 
 # The number of a row and its values by column, or the fault of one that cannot be read. The number is that of the line
-# on which it starts, from 1; of Parquet and of datasets that of the row.
+# on which it starts, from 1; of Parquet that of the row.
 Row = tuple[int, "Mapping[str, Any] | ValueError"]
 
 
@@ -72,26 +70,19 @@ def table_of(source: Path) -> Path | None:
     return file if file.is_file() and file.suffix.lower() in READERS else None
 
 
-def rows_of(source: Path, revision: str | None = None, split: str | None = None) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a file, or of a Hugging Face dataset, in their order, each after its place.
-
-    Args:
-        source: The file, or `hub:OWNER/NAME`.
-        revision: Commit of a dataset of the hub.
-        split: Split of a dataset of the hub.
+def rows_of(file: Path) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a file in their order, each after its place.
 
     Raises:
         IndexingError: It cannot be read.
     """
-    name, number = str(source).removeprefix(HUB), 0
-    is_of_hub = str(source).startswith(HUB)
+    number = 0
     try:
-        rows = _hub_rows(name, revision, split) if is_of_hub else READERS[source.suffix.lower()](source)
-        for number, values in rows:
-            yield f"{source}:{number}", (number, values)
+        for number, values in READERS[file.suffix.lower()](file):
+            yield f"{file}:{number}", (number, values)
     except Exception as error:  # each library has its own
         said = f"{type(error).__name__}: {error}"
-        raise IndexingError(f"{source}: cannot be read behind row or line {number}: {said}") from error
+        raise IndexingError(f"{file}: cannot be read behind row or line {number}: {said}") from error
 
 
 # Readers
@@ -113,22 +104,8 @@ def _parquet_rows(file: Path) -> Iterator[Row]:
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(file) as table:
-        yield from _numbered(table.iter_batches(batch_size=BATCH))
-
-
-def _hub_rows(name: str, revision: str | None, split: str | None) -> Iterator[Row]:
-    # It would tell of its use, and count the download.
-    quiet = {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1", "HF_UPDATE_DOWNLOAD_COUNTS": "0"}
-    os.environ.update(quiet | os.environ)
-    from datasets import load_dataset
-
-    rows = load_dataset(name, revision=revision, split=split, streaming=True)
-    # Nothing is decoded: a column of images may name addresses.
-    yield from _numbered(rows.with_format("arrow").iter(BATCH))
-
-
-def _numbered(tables: Iterator[Any]) -> Iterator[Row]:
-    return enumerate((row for table in tables for row in table.to_pylist()), 1)
+        rows = (row for batch in table.iter_batches(batch_size=BATCH) for row in batch.to_pylist())
+        yield from enumerate(rows, 1)
 
 
 READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {

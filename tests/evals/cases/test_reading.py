@@ -229,7 +229,7 @@ def test_a_dataset_of_the_hub_is_read_at_its_commit_by_split(tmp_path: Path) -> 
         assert all(COMMIT in one.path or one.path == "/api/agent-harnesses" for one in hub.requests)
         hub.files = {}
         lost = python(["-c", FROM_HUB], tmp_path, {**env, "HF_HOME": str(tmp_path / "2")}).stdout.splitlines()
-        said = f"hub:{HubServer.name}: cannot be read behind row or line 0: "
+        said = f"hub:{HubServer.name}: cannot be read: "
         assert [line[: len(said)] for line in lost] == [said] * 4
 
 
