@@ -21,7 +21,7 @@ OF_A_ROW = {"reference_answer", "expected", "irrelevant", "best_below_threshold"
 def main() -> None:
     """Measure and write it; only what a comparison reads, and nothing that names this machine."""
     config = load_config(parser().parse_args([]), {}).model_copy(update={"baseline": None})
-    write(FILE, json_text(committed(evaluate(experiment=config, env={}).report), indent=None) + "\n")
+    write(FILE, json_text(committed(evaluate(experiment=config).report), indent=None) + "\n")
 
 
 def committed(report: Report) -> dict[str, Any]:
