@@ -1,5 +1,10 @@
-"""Measure the default experiment and write it as its own baseline (`make baseline`)."""
+"""Measure the default experiment and write it as its own baseline (`make baseline`).
 
+python .ci/baseline.py [FILE]        write it elsewhere
+"""
+
+import sys
+from pathlib import Path
 from typing import Any
 
 from evals.api import evaluate
@@ -21,7 +26,8 @@ OF_A_ROW = {"reference_answer", "expected", "irrelevant", "best_below_threshold"
 def main() -> None:
     """Measure and write it; only what a comparison reads, and nothing that names this machine."""
     config = load_config(parser().parse_args([]), {}).model_copy(update={"baseline": None})
-    write(FILE, json_text(committed(evaluate(experiment=config).report), indent=None) + "\n")
+    file = Path(sys.argv[1]) if sys.argv[1:] else FILE
+    write(file, json_text(committed(evaluate(experiment=config).report), indent=None) + "\n")
 
 
 def committed(report: Report) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from evals.cases.case import Case
 from evals.cases.reading import load_golden
 from evals.cases.relevance import resolve
 from evals.config.experiment import DatasetConfig
+from evals.config.files import PRESETS
 from evals.golden.command import main as golden
 from evals.judge.chat import EXTRAS
 from evals.run import main
@@ -368,6 +369,18 @@ def test_a_benchmark_measures_something_small(name: str, tmp_path: Path) -> None
     done = python([str(BENCHMARKS / f"{name}.py"), *SMALL[name]], tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+@pytest.mark.slow
+def test_the_baseline_is_what_is_measured_now(tmp_path: Path) -> None:
+    done = python([ROOT / ".ci" / "baseline.py", tmp_path / "now.json"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    shipped, now = (json.loads(file.read_text()) for file in (PRESETS / "baseline-default.json", tmp_path / "now.json"))
+    values = [{name: figure["value"] for name, figure in each["metrics"].items()} for each in (shipped, now)]
+    steady = {name for name in values[0] if not name.startswith("latency/")}
+    assert values[0].keys() == values[1].keys() and len(steady) > 40
+    assert {name: values[1][name] for name in steady} == pytest.approx({name: values[0][name] for name in steady})
+    assert shipped["facts"]["collection"]["fingerprint"] == now["facts"]["collection"]["fingerprint"]
 
 
 def test_the_experiment_on_ones_own_qdrant_is_understood(capsys: Any) -> None:
