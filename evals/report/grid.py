@@ -162,7 +162,7 @@ def _counts(values: Integers) -> int | list[int]:
 def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> DecisionSection:
     first = decision.by_weight[:MOST_WEIGHTS]
     # At weight 0 itself, cells that find the same are equal however many wrong answers they give.
-    starts = ["above 0", *(f"from {turn.weight:.3g}" for turn in first[1:])]
+    starts = ["above 0", *(f"from {turn.weight:.3f}" for turn in first[1:])]
     cuts = [cut(cell.top_k, cell.threshold) for cell in (grid.cell(turn.cell) for turn in first)]
     turns = [f"{start} {taken}" for start, taken in zip(starts, cuts, strict=True)]
     if further := len(decision.by_weight) - len(first):
