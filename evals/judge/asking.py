@@ -33,8 +33,8 @@ BASE_S = 0.5
 CAP_S = 8.0
 # Time in which a server lets no call through because of their rate, after which judging ends.
 PATIENCE_S = 180.0
-# Time between two looks whether another process still buys verdicts of the model.
-POLL_S = 0.2
+# Time between two looks whether another process still buys verdicts of the model; after so many looks a line says so.
+POLL_S, LOOKS = 0.2, 25
 # Tokens of English text and of a usual answer, for the pace and for plans, which need no exact count.
 CHARACTERS_PER_TOKEN = 4
 USUAL_ANSWER = 150
@@ -139,11 +139,11 @@ class Engine:
 
     async def _turn(self) -> portalocker.Lock:
         """Wait until no other process buys verdicts of the model, and return the lock that says so of this one."""
-        is_told = False
+        looks = 0
         while (buying := self._store.buying(self._chat.label)) is None:
-            if not is_told:
+            looks += 1
+            if looks == LOOKS:
                 log.warning("waiting for another run, which buys verdicts of %s", self._chat.label)
-            is_told = True
             await asyncio.sleep(POLL_S)
         return buying
 
