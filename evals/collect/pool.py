@@ -238,8 +238,8 @@ def _bits(items: Sequence[frozenset[str]], first: int) -> dict[str, int]:
 class Grounds:
     """Relevant chunks of a collection: for each case, by its id; and the text of each by chunk id.
 
-    Where the retriever's chunks cannot be listed, `relevance` is empty, to be resolved in what it returns, and `texts`
-    None.
+    Where the retriever's chunks cannot be listed, `texts` is None, and `relevance` empty, to be resolved in what it
+    returns.
     """
 
     relevance: Mapping[str, Relevance]

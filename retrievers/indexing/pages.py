@@ -296,7 +296,10 @@ def _shown(root: Any) -> Iterator[Line]:
         if element.tag in BREAKING:
             yield from _lines("".join(words), around)
             words.clear()
-            around.append(element.tag) if event == "start" else around.pop()
+            if event == "start":
+                around.append(element.tag)
+            else:
+                around.pop()
         words += [" "] if element.tag in ("td", "th") else []  # the cells of a row are one line
         text = element.text if event == "start" else element.tail
         words += [text] if text and (event == "start" or element is not root) else []
