@@ -165,3 +165,9 @@ class JudgeConfig(Settings):
     def price(self) -> PriceConfig | None:
         """Return the price of the model's tokens, None when the table lacks it."""
         return self.prices.get(self.model or "")
+
+
+class ModelSettings(Settings):
+    """The chat model that writes golden queries, and judges them."""
+
+    judge: JudgeConfig = Field(default_factory=lambda: JudgeConfig.model_validate({}), description="the chat model")

@@ -14,7 +14,7 @@ from evals.grid.measure import alone, grid_of, metrics_of, retrieve
 from evals.judge.asking import USUAL_ANSWER
 from evals.judge.budget import cost, money
 from evals.judge.plan import Prompts
-from evals.metrics import needs
+from evals.metrics import NEED_A_JUDGE, needs
 from evals.metrics.declaration import Collaborators, Metric
 from evals.report.section import Column, Section, Styled, line, terminal
 from evals.report.sections import numbers
@@ -61,9 +61,11 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
     for tier in asked if queries else ():
         prompts = tier.plan([*metrics], selected, [*longest.values()], config.seed)
         sections.append(_of_judge(tier.config, prompts, queries, config.judge.stop.margin))
-    if inputs.held_out:
-        unseen = sum(case.in_scope for case in inputs.held_out.cases)
-        besides = f"Not counted: judging the recommended cell on up to {unseen:,} in-scope queries that are held out."
+    if inputs.held_out and not NEED_A_JUDGE.isdisjoint(config.objective.metrics):
+        questions = judge.plan([*config.objective.metrics], [*longest.values()], [], config.seed)
+        unseen = sample_size(judge.config.sample, sum(case.in_scope for case in inputs.held_out.cases))
+        calls = len([*chain(*questions.values())]) / max(1, sample_size(judge.config.sample, queries)) * unseen
+        besides = f"Not counted: about {calls:,.0f} calls to judge the recommended cell on {unseen:,} held-out queries."
         sections.append(Section(lines=[line(f"  {besides}")]))
     return terminal(sections, width=width, color=False)
 
@@ -77,7 +79,7 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborator
     latency = timed if needs(measured, "latency") else 0
     repeats = REPEATS * cases if needs(measured, "determinism") else 0
     calls = Counter[str]()
-    for settings in (each.settings for each in bench.retrievers):
+    for settings in (retriever.settings for retriever in bench.retrievers):
         if settings.python is not None:
             what = f"searches by python {settings.python}, whatever they call"
         else:
@@ -85,8 +87,8 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborator
             what = f"query embeddings by {settings.embedding.model}{local}"
         calls[what] += cases + latency + repeats
         if settings.python is None and settings.reranks_by_model:
-            label = settings.cross_encoder.model
-            calls[f"rerank calls by {label}, each of up to {settings.candidates} chunks"] += cases + latency + repeats
+            what = f"rerank calls by {settings.cross_encoder.model}, each of up to {settings.candidates} chunks"
+            calls[what] += cases + latency + repeats
     yield from (f"{count:,} {what}" for what, count in calls.items())
     each = "each way to retrieve: " if sweep else ""
     of = f"{cases:,} for candidates (this plan has made them), {latency:,} to measure latency"

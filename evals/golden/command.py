@@ -5,10 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
-from evals.config.judge import JudgeConfig
-from retrievers.config import RetrieverConfig, Settings
+from evals.config.judge import ModelSettings
+from retrievers.config import RetrieverConfig
 from retrievers.config.layers import add_flags
 from retrievers.terminal.command import Parser, add_logging_flags, path_argument, run, set_up_logging, whole_number
 
@@ -17,12 +15,6 @@ GOLDEN = Path("golden.jsonl")
 PER_TYPE = (
     "factual=15,procedural=10,conceptual=10,comparison=8,colloquial=8,keyword=5,misspelt=4,near_domain=12,general=4"
 )
-
-
-class ModelSettings(Settings):
-    """The chat model that writes and judges."""
-
-    judge: JudgeConfig = Field(default_factory=lambda: JudgeConfig.model_validate({}), description="the chat model")
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.golden") -> int:

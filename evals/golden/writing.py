@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from evals.cases.relevance import normalise
 from evals.collect.observations import Unscored
 from evals.config.files import experiment_file, named_folders, write
-from evals.config.judge import JudgeConfig
+from evals.config.judge import JudgeConfig, ModelSettings
 from evals.config.telemetry import silence
 from evals.errors import DatasetError
 from evals.golden.check import MOST_COPIED, copied_share, near_pairs
@@ -36,7 +36,6 @@ from evals.golden.chunks import (
     section_of,
     spread,
 )
-from evals.golden.command import ModelSettings
 from evals.golden.prompts import (
     Answering,
     DraftCase,

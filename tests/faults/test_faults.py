@@ -189,6 +189,7 @@ def test_a_search_raises_the_error_of_its_stage_after_so_many_requests(
 ) -> None:
     asked, query = client.of_time(0.3, monkeypatch) if row.fault.slow else client, request.node.name
     clock.waits.clear()  # those while it was opened
+    caplog.clear()
     with asked.server.failing(replace(row.fault, on=client.path)), pytest.raises(client.error) as caught:
         asked.retriever.invoke(query)
     failed, passes = caught.value, row.searching > 1

@@ -112,9 +112,14 @@ def test_the_held_out_figure_is_the_judges_and_what_it_cost_is_told(
     halves = [json.dumps({**case, "split": ("test", "dev")[number % 2]}) for number, case in enumerate(cases)]
     (here / "halves.jsonl").write_text("\n".join(halves), encoding="utf-8")
     of_data = "--dataset.path", "halves.jsonl", "--objective.metrics", PRECISION, "--objective.out-of-scope", "0"
-    done = run(*of_data, "--dataset.split", "dev", "--sweep.top-k", "1:3")
+    swept = *of_data, "--dataset.split", "dev", "--sweep.top-k", "1:3"
+    planned = run("--plan", *swept).out
+    assert "Not counted" not in run("--plan", *swept, "--objective.metrics", "ranking/mrr_at_10").out
+    done = run(*swept)
     assert (done.code, done.err) == (0, "")
     whole = report()
+    assert "Not counted: about 3 calls to judge the recommended cell on 2 held-out queries" in planned
+    assert len(server.chats) == figures(planned)[2] + 3
     assert len(server.chats) == whole["metrics"]["cost/judge_calls"]["value"] == whole["judge"]["usage"]["calls"]
     following = shlex.split(done.out.partition("Next: ")[2].splitlines()[0])[3:]
     assert run(*following).code == 0
