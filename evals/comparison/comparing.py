@@ -96,14 +96,14 @@ def moved(pairing: Pairing, metrics: Sequence[str]) -> list[Moved]:
         pairing: The queries of both runs.
         metrics: Names of metrics that score queries; each query is told by the one that changed most.
     """
-    found = []
+    moves = []
     for row, other in pairing.rows:
         flip = _change(VERDICT_METRIC, row, other)
         changes = filter(None, [_change(metric, row, other) for metric in metrics])
         if most := max(changes, key=lambda move: abs(move.gain), default=flip):
-            found.append(most._replace(kind="lost" if flip.gain < 0 else "gained") if flip else most)
+            moves.append(most._replace(kind="lost" if flip.gain < 0 else "gained") if flip else most)
     places = {"lost": 0, "gained": 1}
-    return sorted(found, key=lambda move: (places.get(move.kind, 2), -abs(move.gain), move.gain, move.baseline.id))
+    return sorted(moves, key=lambda move: (places.get(move.kind, 2), -abs(move.gain), move.gain, move.baseline.id))
 
 
 def _change(metric: str, row: QueryRow, other: QueryRow) -> Moved | None:
@@ -179,9 +179,9 @@ def _judged(entry: Difference, tolerances: Mapping[str, float]) -> Regression:
         unknown = f"{len(entry.failed)} failed scores leave it open"
     elif dropped > MOST_DROPPED * scored:
         unknown = f"{dropped} of {scored} queries are scored in one of the runs only, more than {MOST_DROPPED:.0%}"
-    remark = "there is no interval"
+    reason = "there is no interval"
     if entry.low is not None and entry.high is not None:
-        remark = f"the 95% interval {'includes' if entry.low <= 0 <= entry.high else 'excludes'} 0"
+        reason = f"the 95% interval {'includes' if entry.low <= 0 <= entry.high else 'excludes'} 0"
     worst = f", if all {len(entry.failed)} failed scores had come out badly" if entry.failed else ""
     passed = not unknown and drop is not None and drop <= limit + ROUNDING
-    return Regression(entry.metric, limit, drop, passed, unknown or remark + worst)
+    return Regression(entry.metric, limit, drop, passed, unknown or reason + worst)

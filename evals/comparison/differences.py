@@ -38,9 +38,9 @@ def metrics_named(reports: Sequence[Report], patterns: Sequence[str]) -> list[st
     Raises:
         ReportError: A pattern chooses nothing; the nearest names are given.
     """
-    found = dict.fromkeys(name for report in reports for name in report.metrics)
+    measured = dict.fromkeys(name for report in reports for name in report.metrics)
     places = {name: place for place, name in enumerate(METRICS)}
-    names = sorted(found, key=lambda name: places.get(name, places.get(DEPTH.sub("_at_10", name), len(places))))
+    names = sorted(measured, key=lambda name: places.get(name, places.get(DEPTH.sub("_at_10", name), len(places))))
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ReportError(f"no metric {pattern!r} in these runs{nearest(pattern, names)}")
@@ -71,17 +71,17 @@ def _deepened(report: Report, metrics: Iterable[str]) -> Report:
     )
     for name in metrics:
         stem, _, depth = name.rpartition("_at_")
-        known = deepest(f"{stem}_at_K", report.metrics)
-        if name in report.metrics or known not in report.metrics:
+        measured = deepest(f"{stem}_at_K", report.metrics)
+        if name in report.metrics or measured not in report.metrics:
             continue
-        scores, least = [row.scores.get(known) for row in rows], int(known.rpartition("_at_")[2])
+        scores, own_depth = [row.scores.get(measured) for row in rows], int(measured.rpartition("_at_")[2])
         if measure := OF_GRADES.get(stem.removeprefix("ranking/")):
-            told, further = (measure(graded, k).tolist() for k in (least, int(depth)))
-            each = list(zip(scores, told, further, strict=True))
+            recomputed, deeper = (measure(graded, k).tolist() for k in (own_depth, int(depth)))
+            triples = list(zip(scores, recomputed, deeper, strict=True))
             # A report that was shortened for a repository may not hold all that was returned.
-            if all(abs(score - again) < SAME for score, again, _ in each if isinstance(score, float | int)):
-                columns[name] = [new if isinstance(score, float | int) else score for score, _, new in each]
-        elif stem == "ranking/evidence_recall" and graded.grades.shape[1] <= least:
+            if all(abs(score - again) < SAME for score, again, _ in triples if isinstance(score, float | int)):
+                columns[name] = [new if isinstance(score, float | int) else score for score, _, new in triples]
+        elif stem == "ranking/evidence_recall" and graded.grades.shape[1] <= own_depth:
             columns[name] = scores
     queries = [
         row.with_scores({name: column[place] for name, column in columns.items()}) for place, row in enumerate(rows)
@@ -98,27 +98,27 @@ def difference(metric: str, comparison: Comparison) -> Difference:
         comparison: The runs, with their queries paired.
     """
     runs = {"baseline": comparison.baseline.report, "other run": comparison.other.report}
-    pairing, made = comparison.pairing, partial(Difference, metric=metric, better=declared(metric).direction)
+    pairing, entry = comparison.pairing, partial(Difference, metric=metric, better=declared(metric).direction)
     facts = [report.facts for report in runs.values()]
     if "judge" in declared(metric).needs and other_judges(*facts):
-        return made(note="given by different judges, so not compared")
+        return entry(note="given by different judges, so not compared")
     if absent := [name for name, report in runs.items() if metric not in report.metrics]:
-        return made(note=f"not measured in the {' nor in the '.join(absent)}")
+        return entry(note=f"not measured in the {' nor in the '.join(absent)}")
     pairs = [(score_of(a, metric), score_of(b, metric)) for a, b in pairing.rows]
     if any(score is not None for both in pairs for score in both):
         return _paired(metric, pairs, pairing, comparison.baseline.report.config.get("seed", 0))
     if pairing.left:
-        return made(note=f"{WHOLE_RUN}, which cannot be restricted to the common queries")
+        return entry(note=f"{WHOLE_RUN}, which cannot be restricted to the common queries")
     means = {name: report.metrics[metric] for name, report in runs.items()}
     missing = [f"no value in the {name}: {mean.note}" for name, mean in means.items() if mean.value is None]
     first, second = (mean.value for mean in means.values())
-    return made(baseline=first, other=second, note="; ".join(missing) or WHOLE_RUN)
+    return entry(baseline=first, other=second, note="; ".join(missing) or WHOLE_RUN)
 
 
 def adjust(families: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
     """Return the differences of several comparisons, with p values adjusted by Holm over all of them together."""
-    adjusted = iter(paired.holm([each.p for family in families for each in family if each.p is not None]))
-    return [[each if each.p is None else each.adjusted(next(adjusted)) for each in one] for one in families]
+    adjusted = iter(paired.holm([entry.p for family in families for entry in family if entry.p is not None]))
+    return [[entry if entry.p is None else entry.adjusted(next(adjusted)) for entry in family] for family in families]
 
 
 def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
@@ -141,30 +141,30 @@ def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Differenc
     scored = np.isfinite(scores)
     alone = scored & ~(scored | left_out)[:, ::-1]
     direction = declared(metric).direction
-    made = partial(Difference, metric=metric, better=direction, failed=ids(failed[:, 0] | failed[:, 1]))
-    made = partial(made, only_baseline=ids(alone[:, 0]), only_other=ids(alone[:, 1]))
+    entry = partial(Difference, metric=metric, better=direction, failed=ids(failed[:, 0] | failed[:, 1]))
+    entry = partial(entry, only_baseline=ids(alone[:, 0]), only_other=ids(alone[:, 1]))
     in_both = scored.all(axis=1)
     if not in_both.any():
         reasons = (getattr(both[run], "reason", getattr(both[run], "failed", "")) for run in (0, 1) for both in pairs)
-        return made(note=f"no query is scored in both: {next(filter(None, reasons), 'they are over other queries')}")
+        return entry(note=f"no query is scored in both: {next(filter(None, reasons), 'they are over other queries')}")
     # Every failed score at the end of the metric's range that is worst for the other run.
     low, high = declared(metric).range
     at_worst = np.where(failed, (low, high) if direction == "lower" else (high, low), scores)
     if left_out.any():
         # The queries that the means stand for: scored, failed, or not drawn.
-        meant = (scored | failed | left_out).all(axis=1)
-        rows = [both for both, is_meant in zip(pairing.rows, meant.tolist(), strict=True) if is_meant]
-        result, note = _of_samples(metric, scores[meant], rows, seed)
-        worst = _of_samples(metric, at_worst[meant], rows, seed)[0].difference if failed.any() else None
+        in_means = (scored | failed | left_out).all(axis=1)
+        rows = [pair for pair, is_in in zip(pairing.rows, in_means.tolist(), strict=True) if is_in]
+        result, note = _of_samples(metric, scores[in_means], rows, seed)
+        worst = _of_samples(metric, at_worst[in_means], rows, seed)[0].difference if failed.any() else None
     else:
         before, after = scores[in_both].T.tolist()
         result, note = paired.compare(before, after, seed), ""
         worst = float(np.nanmean(np.diff(at_worst))) if failed.any() else None
     better, worse = (result.falls, result.rises) if direction == "lower" else (result.rises, result.falls)
-    made = partial(made, **{name: getattr(result, name) for name in OF_A_PAIR}, wins=better, losses=worse)
-    made = partial(made, low=result.interval.low, high=result.interval.high)
+    entry = partial(entry, **{name: getattr(result, name) for name in OF_A_PAIR}, wins=better, losses=worse)
+    entry = partial(entry, low=result.interval.low, high=result.interval.high)
     worst = None if worst is None or not isfinite(worst) else worst
-    return made(worst=worst, note="; ".join(filter(None, (note, result.interval.note))))
+    return entry(worst=worst, note="; ".join(filter(None, (note, result.interval.note))))
 
 
 def _of_samples(
@@ -177,5 +177,5 @@ def _of_samples(
     """
     foretold = np.array([[row.proxies.get(metric, np.nan) for row in both] for both in rows], dtype=float)
     result, weight = sampled_difference((scores[:, 0], scores[:, 1]), (foretold[:, 0], foretold[:, 1]), seed)
-    how = f"corrected by what foretells the judge, weight {weight:.2f}" if weight else "the judged queries alone"
-    return result, f"judged in both: {result.n} of {len(rows)} queries, {how}"
+    basis = f"corrected by what foretells the judge, weight {weight:.2f}" if weight else "the judged queries alone"
+    return result, f"judged in both: {result.n} of {len(rows)} queries, {basis}"

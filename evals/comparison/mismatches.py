@@ -77,7 +77,7 @@ def _golden(baseline: Report, other: Report, pairing: Pairing) -> Iterator[Chang
     }
     faults = [f"{len(ids)} {where} ({some(ids)})" for where, ids in sets.items() if ids]
     before, after = (
-        f"{len(one.queries)} queries, {one.facts.dataset_fingerprint[:DIGITS]}" for one in (baseline, other)
+        f"{len(run.queries)} queries, {run.facts.dataset_fingerprint[:DIGITS]}" for run in (baseline, other)
     )
     meaning = ", ".join(faults) or "only labels differ (tags, types, splits), on which no score depends"
     yield Change("golden data", before, after, meaning)
@@ -86,9 +86,9 @@ def _golden(baseline: Report, other: Report, pairing: Pairing) -> Iterator[Chang
 def _facts(facts: Facts) -> dict[str, str | None]:
     """Return what was recorded of a run, each fact by its name in one line."""
     collection, judge = facts.collection, facts.judge
-    told: dict[str, str | None] = {"retriever": facts.retriever, "embedding": facts.embedding, "commit": facts.commit}
+    known: dict[str, str | None] = {"retriever": facts.retriever, "embedding": facts.embedding, "commit": facts.commit}
     if collection:
-        told["collection"] = f"{collection.name}, {collection.points:,} points, {collection.fingerprint[:DIGITS]}"
+        known["collection"] = f"{collection.name}, {collection.points:,} points, {collection.fingerprint[:DIGITS]}"
     if judge:
-        told["judge"] = f"{judge.provider}:{judge.model}, {judge.fingerprint[:DIGITS]}"
-    return told | {f"version of {name}": version for name, version in facts.versions.items()}
+        known["judge"] = f"{judge.provider}:{judge.model}, {judge.fingerprint[:DIGITS]}"
+    return known | {f"version of {name}": version for name, version in facts.versions.items()}

@@ -80,14 +80,14 @@ def _title(comparison: Comparison) -> str:
 
 def conclusion(comparison: Comparison) -> str:
     """Return in a sentence whether the other run is better, where that is proved, and what flipped."""
-    better, worse = ([entry for entry in comparison.differences if entry.verdict == way] for way in ("better", "worse"))
     number = sum(entry.n > 0 for entry in comparison.differences)
     kinds = [move.kind for move in comparison.moved]
-    said = f"is not distinguishable from {comparison.baseline.name} in any of {number} metrics"
-    if better or worse:
-        ways = [f"{those[0].verdict} in {len(those)} (most: {_most(those)})" for those in (better, worse) if those]
-        said = f"is {' and '.join(ways)} of {number} metrics (Holm, 5%)"
-    return f"{comparison.other.name} {said}. {kinds.count('lost')} queries are lost, {kinds.count('gained')} gained."
+    by_verdict = {v: [entry for entry in comparison.differences if entry.verdict == v] for v in ("better", "worse")}
+    counts = [f"{verdict} in {len(group)} (most: {_most(group)})" for verdict, group in by_verdict.items() if group]
+    finding = f"is {' and '.join(counts)} of {number} metrics (Holm, 5%)"
+    if not counts:
+        finding = f"is not distinguishable from {comparison.baseline.name} in any of {number} metrics"
+    return f"{comparison.other.name} {finding}. {kinds.count('lost')} queries are lost, {kinds.count('gained')} gained."
 
 
 def _most(entries: Sequence[Difference]) -> str:

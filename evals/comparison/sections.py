@@ -20,6 +20,7 @@ COLUMNS = (
     *numbers("95% interval", "p", "Holm", "win/tie/loss", "n", is_needed=False),
     Column(""),
 )
+UNPAIRED = ("only_baseline", "only_other", "changed")
 OF_A_MOVE = ("kind", "metric", "before", "after", "gain")
 
 
@@ -54,30 +55,31 @@ def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """
     return {
         "schema_version": COMPARISON_SCHEMA,
-        "passed": all(item.passed for comparison in comparisons for item in comparison.regressions),
+        "passed": all(regression.passed for comparison in comparisons for regression in comparison.regressions),
         "baseline": _run(comparisons[0].baseline),
         "tested": _tested(comparisons),
         "comparisons": [
             {
-                "run": _run(one.other),
-                "queries": {"compared": len(one.pairing.rows)}
-                | {name: list(getattr(one.pairing, name)) for name in ("only_baseline", "only_other", "changed")},
-                "mismatches": [item._asdict() for item in one.mismatches],
-                "settings": [item._asdict() for item in one.changes],
-                "metrics": {item.metric: _metric(item) for item in one.differences},
+                "run": _run(comparison.other),
+                "queries": {"compared": len(comparison.pairing.rows)}
+                | {name: list(getattr(comparison.pairing, name)) for name in UNPAIRED},
+                "mismatches": [mismatch._asdict() for mismatch in comparison.mismatches],
+                "settings": [setting._asdict() for setting in comparison.changes],
+                "metrics": {entry.metric: _metric(entry) for entry in comparison.differences},
                 "moved": [
-                    {"id": item.baseline.id} | {name: getattr(item, name) for name in OF_A_MOVE} for item in one.moved
+                    {"id": move.baseline.id} | {name: getattr(move, name) for name in OF_A_MOVE}
+                    for move in comparison.moved
                 ],
-                "regressions": [item._asdict() for item in one.regressions],
+                "regressions": [regression._asdict() for regression in comparison.regressions],
             }
-            for one in comparisons
+            for comparison in comparisons
         ],
     }
 
 
 def _tested(comparisons: Sequence[Comparison]) -> int:
     """Return the number of p values that were adjusted together."""
-    return sum(item.n > 0 for comparison in comparisons for item in comparison.differences)
+    return sum(entry.n > 0 for comparison in comparisons for entry in comparison.differences)
 
 
 def head(comparison: Comparison) -> Iterator[Section]:
@@ -95,10 +97,9 @@ def head(comparison: Comparison) -> Iterator[Section]:
     yield Section(lines=lines)
     for title, changes in (("Settings that differ", comparison.changes), ("Other differences", comparison.mismatches)):
         if changes:
-            values = [["not set" if v is None else str(v) for v in (one.baseline, one.other)] for one in changes]
-            rows = [row_of(one.what, " → ".join(both), one.meaning) for one, both in zip(changes, values, strict=True)]
+            rows = [row_of(fact.what, f"{_set(fact.baseline)} → {_set(fact.other)}", fact.meaning) for fact in changes]
             yield Section(lines=[line(""), line(Styled(title, "bold"))], columns=[Column("")] * 3, rows=rows)
-    rows = [row for row in map(_row, comparison.differences) if {part.text for part in row[1:]} - NOTHING]
+    rows = [row for row in map(_row, comparison.differences) if {cell.text for cell in row[1:]} - NOTHING]
     yield Section(lines=[line("")], columns=COLUMNS, rows=rows, spills=True)
 
 
@@ -109,24 +110,24 @@ def _row(entry: Difference) -> tuple[Styled, ...]:
 
 def _beside(comparison: Comparison, family: int) -> Section:
     """Return what must be known beside the table, and how it is read."""
-    texts = []
+    notes = []
     for entry in comparison.differences:
         before, after, worst = len(entry.only_baseline), len(entry.only_other), ""
         if entry.worst is not None:
             worst = f", at worst {signed(entry.metric, entry.worst)}"
-        parts = (
+        remarks = (
             declared(FOUND).about if entry.metric == FOUND else "",
             "" if entry.note == WHOLE_RUN else entry.note,
             f"{before} scored in the baseline only, {after} in the other only" if before + after else "",
             f"{len(entry.failed)} failed{worst}" if entry.failed else "",
         )
-        if any(parts):
-            texts.append(f"  {entry.metric}: {'; '.join(filter(None, parts))}")
-    read = (
+        if any(remarks):
+            notes.append(f"  {entry.metric}: {'; '.join(filter(None, remarks))}")
+    legend = (
         "Difference: other − baseline, over the n queries scored in both; without n a statistic of the whole run. "
         f"Better and worse follow Holm: p adjusted over all {family} tests."
     )
-    return Section(lines=[line(Styled(text, "dim")) for text in (*texts, read)])
+    return Section(lines=[line(Styled(text, "dim")) for text in (*notes, legend)])
 
 
 def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
@@ -134,11 +135,10 @@ def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
     if not comparison.moved:
         yield Section(lines=[line(""), line("No query moved.")])
     elif moves:
-        most = f", {len(moves)} of {len(comparison.moved)}, by {', '.join(metrics)}"
-        yield Section(lines=[line(""), line(Styled("Queries that moved", "bold"), most)])
+        count = f", {len(moves)} of {len(comparison.moved)}, by {', '.join(metrics)}"
+        yield Section(lines=[line(""), line(Styled("Queries that moved", "bold"), count)])
     for move in moves:
-        columns = (_hits(move.baseline), _hits(move.other))
-        rows = [row_of(*both) for both in zip_longest(*columns, fillvalue="")]
+        rows = [row_of(*hits) for hits in zip_longest(_hits(move.baseline), _hits(move.other), fillvalue="")]
         lines = [
             line(""),
             line("  ", Styled(move.baseline.id, "bold"), f" {move.baseline.query}"),
@@ -165,11 +165,16 @@ def _hits(row: QueryRow) -> Iterator[str]:
 def regressions(comparison: Comparison) -> Section:
     """Return the tolerated drops with their answers; empty without any."""
     lines = [line(""), line(Styled("Tolerated drops", "bold"))] if comparison.regressions else []
-    for one in comparison.regressions:
-        drop = "drop unknown" if one.drop is None else f"drop {signed(one.metric, one.drop)}"
-        answer = Styled("pass" if one.passed else "FAIL", "good" if one.passed else "bad")
-        lines.append(line("  ", answer, f"  {one.metric}  {drop}, tolerated {one.tolerance:g}  ({one.reason})"))
+    for regression in comparison.regressions:
+        drop = "unknown" if regression.drop is None else signed(regression.metric, regression.drop)
+        answer = Styled("pass", "good") if regression.passed else Styled("FAIL", "bad")
+        tolerance = f"tolerated {regression.tolerance:g}  ({regression.reason})"
+        lines.append(line("  ", answer, f"  {regression.metric}  drop {drop}, {tolerance}"))
     return Section(lines=lines)
+
+
+def _set(value: Any) -> str:
+    return "not set" if value is None else str(value)
 
 
 def _run(run: Run) -> dict[str, Any]:
