@@ -200,8 +200,8 @@ def look() -> Any:
 
 def add_logging_flags(parser: argparse.ArgumentParser, *, quiet: str = "print nothing but errors") -> None:
     """Add `--quiet` and `--verbose`; `quiet` names the output that remains."""
-    parser.add_argument("--quiet", action="store_true", help=quiet)
-    parser.add_argument("--verbose", action="store_true", help="report the progress in detail")
+    parser.add_argument("-q", "--quiet", action="store_true", help=quiet)
+    parser.add_argument("-v", "--verbose", action="store_true", help="report the progress in detail")
 
 
 def set_up_logging(*, verbose: bool, quiet: bool = False) -> None:
