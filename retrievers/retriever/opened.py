@@ -22,7 +22,7 @@ from retrievers.store.opening import expect_exact_search, open_client
 # Settings of a search that a collection may record: none of them names an address, a file or code.
 RECORDED = (
     "mode", "fusion", "semantic_weight", "rerank", "mmr_lambda", "top_k", "threshold", "threshold_on",
-    "threshold_signal", "candidates", "abbreviations",
+    "threshold_signal", "candidates", "abbreviations", "keyword",
 )  # fmt: skip
 
 
@@ -70,7 +70,8 @@ def recorded_search(settings: RetrieverConfig, env: Mapping[str, str]) -> dict[s
     if settings.python is not None or settings.store.url:
         return {}
     with closing(open_client(settings.store, env)) as client:
-        recorded = read_info(client, settings).manifest.get("search", {})
+        made = read_info(client, settings).manifest
+    recorded = {"keyword": {"language": made.get("bm25", {}).get("language", "english")}, **made.get("search", {})}
     return {name: recorded[name] for name in RECORDED if name in recorded and recorded[name] != "cross-encoder"}
 
 

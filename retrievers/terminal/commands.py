@@ -80,9 +80,8 @@ def _search(namespace: argparse.Namespace, layers: Sequence[Layer], env: dict[st
 
     check_query(namespace.query)
     config = build(RetrieverConfig, layers)
-    if recorded := recorded_search(config, env):
-        record = Layer(label=f"the record of collection {config.collection!r}", values=recorded)
-        config = build(RetrieverConfig, [record, *layers])
+    record = Layer(label=f"the record of collection {config.collection!r}", values=recorded_search(config, env))
+    config = build(RetrieverConfig, [record, *layers])
     with open_retriever(config, env=env) as retriever:
         session = retriever.search(namespace.query)
     if session.status != "success":

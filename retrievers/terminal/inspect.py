@@ -84,13 +84,14 @@ def look(config: RetrieverConfig, env: Mapping[str, str], model: Maker) -> Inspe
     if proposal.text_key and metadata.model_fields_set <= {"required", "map"}:
         keys = {"text_key": proposal.text_key, "nested_under": proposal.nested_under, "map": proposal.map}
         metadata = metadata.model_copy(update=keys)
-    config = config.model_copy(update={"vector_name": info.vector_name, "metadata": metadata})
+    language = {"language": info.manifest.get("bm25", {}).get("language", config.keyword.language)}
+    keyword = config.keyword.model_copy(update=language | config.keyword.model_dump(exclude_unset=True))
+    config = config.model_copy(update={"vector_name": info.vector_name, "metadata": metadata, "keyword": keyword})
     chunks = [to_chunk(point.id, point.payload, metadata) for point in points]
     if name := _only_terms(config, info, [by_name(point.vector) for point in points], chunks):
-        config = config.model_copy(update={"keyword": config.keyword.model_copy(update={"vector_name": name})})
-    return Inspection(
-        config=config, model=model, info=info, stored=stored, points=points, chunks=chunks, proposal=proposal
-    )
+        config = config.model_copy(update={"keyword": keyword.model_copy(update={"vector_name": name})})
+    facts: dict[str, Any] = {"info": info, "stored": stored, "points": points, "chunks": chunks, "proposal": proposal}
+    return Inspection(config=config, model=model, **facts)
 
 
 def _points(
@@ -147,8 +148,7 @@ def inspection_text(seen: Inspection) -> str:
     width = max(map(len, values), default=0)
     keys = list[str]()
     for key, of_key in values.items():
-        kinds = Counter(type(value).__name__ for value in of_key).items()
-        counted = ", ".join(f"{kind} × {count}" for kind, count in kinds)
+        counted = ", ".join(f"{kind} × {n}" for kind, n in Counter(type(value).__name__ for value in of_key).items())
         keys.append(f"  {key:<{width}}  {counted:<12}  {' '.join(str(of_key[0]).split())[:60]}")
     lines = [
         f"Collection   {info.name}",
@@ -179,7 +179,7 @@ def inspection_text(seen: Inspection) -> str:
 def _proposed(seen: Inspection) -> dict[str, Any]:
     """Return the settings that are proposed for the vectors and the payload."""
     config, proposal = seen.config, seen.proposal
-    keyword = config.keyword.model_dump(include={"vector_name"}, exclude_defaults=True)
+    keyword = config.keyword.model_dump(include={"vector_name", "language"}, exclude_defaults=True)
     metadata: dict[str, Any] = {"text_key": proposal.text_key or "?", "nested_under": proposal.nested_under}
     metadata |= {"map": dict(proposal.map)} if proposal.map else {}
     named = {"vector_name": config.vector_name, "keyword": keyword, "metadata": metadata}

@@ -167,6 +167,15 @@ def test_a_search_takes_the_settings_that_the_collection_records(tmp_path: Path,
     assert used()[:2] == ["hybrid", 2]
 
 
+def test_a_collection_in_another_language_is_searched_and_inspected_in_that(tmp_path: Path, capsys: Captured) -> None:
+    pages = write_pages(tmp_path / "pages", {"a.md": "Die Schrauben werden angezogen."})
+    store = ["--store.path", str(tmp_path / "store"), "--collection", "pages"]
+    shown(["index", str(pages), *store, "--keyword.language", "german"], capsys)
+    assert "1 returned" in shown(["search", "Schraube", *store, "--mode", "keyword"], capsys)
+    shown(["inspect", *store, "--write", str(tmp_path / "mine.yaml")], capsys)
+    assert "language: german" in (tmp_path / "mine.yaml").read_text(encoding="utf-8")
+
+
 # index: folders of mixed files, and datasets
 
 MODEL = ("--embedding.model", "python:tests.support.indexing:make_embeddings")
