@@ -97,14 +97,13 @@ def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
     threshold, signal = retriever.threshold, retriever.threshold_signal
     chunk = "" if signal == "cosine" else f" on the {signal} score"
     read = {"each": chunk, "best": f" on the best {signal}", "final": " on the final score"}[retriever.threshold_on]
-    search = [
-        retriever.mode,
-        f"fusion {retriever.fusion}" if retriever.mode == "hybrid" else "",
-        f"rerank {retriever.rerank}" if retriever.rerank != "none" else "",
-    ]
+    search = [retriever.mode, f"fusion {retriever.fusion}" if retriever.mode == "hybrid" else ""]
+    search += [f"rerank {retriever.rerank}"] if retriever.rerank != "none" else []
     cuts = f"top_k {retriever.top_k}", "no threshold" if threshold is None else f"threshold {threshold:g}{read}"
     python = [f"python {retriever.python} ({facts.retriever})"] if retriever.python else search
-    return " · ".join(filter(None, (*python, *cuts, f"candidates {retriever.candidates}", facts.embedding)))
+    limits = {"where": retriever.filters, "one for each": retriever.group_by}
+    limited = [f"{name} {value}" for name, value in limits.items() if value]
+    return " · ".join(filter(None, (*python, *cuts, f"candidates {retriever.candidates}", facts.embedding, *limited)))
 
 
 def slices(result: Measured) -> list[SliceEntry]:

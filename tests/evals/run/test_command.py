@@ -51,6 +51,11 @@ def test_a_run_prints_its_table_and_writes_nothing_that_was_not_asked_for(run: R
     assert [*here.iterdir()] == []
 
 
+def test_a_run_says_what_its_candidates_meet_and_that_a_value_is_returned_once(run: Run) -> None:
+    done = run("--retriever.filters", "title != none", "--retriever.group-by", "heading")
+    assert " · where title != none · one for each heading\n" in done.out
+
+
 def test_the_next_command_takes_the_flags_that_name_data_and_settings(run: Run) -> None:
     done = run("--retriever.top-k", "1", "--ids", "forward,inverse", "--metrics", "ranking/*", "--no-gate")
     [line] = [line for line in done.out.splitlines() if line.startswith("Next: ")]
