@@ -163,12 +163,13 @@ def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> De
     first = decision.by_weight[:MOST_WEIGHTS]
     # At weight 0 itself, cells that find the same are equal however many wrong answers they give.
     starts = ["above 0", *(f"from {turn.weight:.3f}" for turn in first[1:])]
-    cuts = [cut(cell.top_k, cell.threshold) for cell in (grid.cell(turn.cell) for turn in first)]
+    cells = [grid.cell(turn.cell) for turn in first]
+    several = len({cell.variant for cell in cells}) > 1
+    cuts = [f"{grid.variants[c.variant].name} " * several + cut(c.top_k, c.threshold) for c in cells]
     turns = [f"{start} {taken}" for start, taken in zip(starts, cuts, strict=True)]
     if further := len(decision.by_weight) - len(first):
         turns.append(f"and {further} more")
-    outside = sum(not case.in_scope for case in grid.pool.cases)
-    promise = " · ".join(_promised(each, outside) for each in promised)
+    promise = " · ".join(_promised(each, sum(not case.in_scope for case in grid.pool.cases)) for each in promised)
     return DecisionSection.of(vars(decision) | {"turns": " · ".join(turns), "promise": promise})
 
 

@@ -201,6 +201,11 @@ def test_a_sweep_prints_its_best_cells_and_its_report_is_of_the_chosen_one(run: 
     assert max(grid["ranking"]["values"]) - grid["ranking"]["values"][place] <= grid["choice"]["margin"]
 
 
+def test_cells_of_several_retrievals_that_are_best_at_some_weight_are_told_apart(run: Run) -> None:
+    done = " ".join(run(*SWEEP, "--sweep.mode", "semantic,keyword").out.split())
+    assert re.search(r"Best by weight: above 0 (semantic|keyword) k\d t\S+ · from 0\.\d+ (semantic|keyword) k", done)
+
+
 def test_what_thresholds_read_is_swept_by_one_search(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     searches = Mock(wraps=passes.collect)
     monkeypatch.setattr(passes, "collect", searches)
