@@ -395,8 +395,7 @@ def test_help_shows_the_flags_that_people_use_and_help_all_every_setting(command
     shown = {}
     for flag in ("--help", "--help-all"):
         text = command(whole, "run", flag).out
-        words = (line.strip().split(" ")[0].rstrip(",") for line in text.splitlines())
-        shown[flag] = {word for word in words if word.startswith("--")}
+        shown[flag] = {*re.findall(r"^ +(?:-\w, )?(--[\w.-]+)", text, re.MULTILINE)}
     assert shown["--help"] == {*USUAL} and len(USUAL) == 21
     every = {f"--{name.replace('_', '-')}" for name in leaves(ExperimentConfig)} - {"--dataset.ids", "--dataset.limit"}
     assert every | shown["--help"] - {"--help-all"} <= shown["--help-all"]
