@@ -90,8 +90,9 @@ def look(config: RetrieverConfig, env: Mapping[str, str], model: Maker) -> Inspe
     chunks = [to_chunk(point.id, point.payload, metadata) for point in points]
     if name := _only_terms(config, info, [by_name(point.vector) for point in points], chunks):
         config = config.model_copy(update={"keyword": keyword.model_copy(update={"vector_name": name})})
-    facts: dict[str, Any] = {"info": info, "stored": stored, "points": points, "chunks": chunks, "proposal": proposal}
-    return Inspection(config=config, model=model, **facts)
+    return Inspection(
+        config=config, model=model, info=info, stored=stored, points=points, chunks=chunks, proposal=proposal
+    )
 
 
 def _points(
