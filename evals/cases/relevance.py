@@ -48,7 +48,8 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
     """Find the relevant chunks of every case.
 
     A quote makes those chunks relevant that hold at least half of it (white space normalised), or else the one that
-    holds most; what is less than the whole must be more than chance. The chunks under the evidence's heading come
+    holds most; what is less than the whole must be more than chance, and be cut by the border of its chunk where other
+    chunks hold the passage itself. The chunks under the evidence's heading come
     first, then the whole page. Without a quote all chunks under the heading and its sub-headings are relevant, and
     without a heading those of the page, as one piece of evidence. `relevant_ids` name chunks, or documents, all of
     whose chunks are then relevant and one piece of evidence; a missing one still counts as relevant and never
@@ -205,7 +206,8 @@ def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whol
     """Return the chunks of a page that hold a piece of evidence.
 
     These are the chunks under its heading; with a quote, those that hold at least half of it, there or else in the
-    page; of a whole page, else the one that holds most, where that is more than an unrelated text holds by chance.
+    page. Where some hold all of it, or are cut within it, the others only resemble it. Of a whole page it is else the
+    one that holds most, where that is more than an unrelated text holds by chance.
     """
     under = [chunk for chunk in page if _is_under(chunk, evidence.heading)]
     if evidence.quote is None:
@@ -214,8 +216,12 @@ def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whol
     places = (under, page) if evidence.heading else (page,)
     half = min(len(quote), max(HALF * len(quote), LEAST_CHARACTERS))
     for chunks in places:
-        if holders := [c.chunk_id for c in chunks if share_held(quote, plain(c.text), half) >= half / len(quote)]:
-            return frozenset(holders)
+        texts = ((chunk.chunk_id, plain(chunk.text)) for chunk in chunks)
+        holders = [(key, text) for key, text in texts if share_held(quote, text, half) >= half / len(quote)]
+        # Another text that says nearly the same is no part of the passage, which ends where its chunk does.
+        passage = [key for key, text in holders if quote in text or _is_cut(quote, text, int(half))]
+        if holders:
+            return frozenset(passage or [key for key, _ in holders])
     # Of a short quote half may be common words: it counts in the one chunk that holds most, where none holds all.
     least = min(max(LEAST * len(quote), float(LEAST_CHARACTERS)), HALF * len(quote))
     for chunks in places if is_whole else ():
@@ -224,6 +230,12 @@ def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whol
         if shares.get(best, 0.0) >= least / len(quote):
             return frozenset([best])
     return frozenset()
+
+
+def _is_cut(quote: str, text: str, least: int) -> bool:
+    """Return True if a text lies inside a quote, ends with its beginning or begins with its end, at `least` so long."""
+    ends = (text.endswith(quote[:n]) or text.startswith(quote[-n:]) for n in range(least, len(quote)))
+    return text in quote or any(ends)
 
 
 def _is_under(chunk: Chunk, heading: str | None) -> bool:

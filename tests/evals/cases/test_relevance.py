@@ -90,6 +90,11 @@ MERGED = chunk("m", chunk_headings=("Intro", "Setup"), section="Intro")
         (passage("up to 1,000 rpm."),
          [chunk("a", "It turns at up to 1,000 rpm."), chunk("b", "It turns at up to 2,000 rpm.")], "a"),
         (passage(), [chunk("a", QUOTE), chunk("b", QUOTE[:29]), chunk("c", QUOTE[:30])], "ac"),
+        # A text that resembles the passage is no part of it: there what is held ends within the chunk.
+        (passage(), [chunk("a", QUOTE), chunk("b", QUOTE.replace("torso", "waist"))], "a"),
+        (passage(LONG),
+         [chunk("a", "x " + LONG[:35]), chunk("b", f"x {LONG[10:45]} x"), chunk("c", LONG[10:45])], "ac"),
+        (passage(), [chunk("a", QUOTE.replace("robot", "arm."))], "a"),
         # The heading decides between chunks that both hold it, but a wrong one hides none.
         (passage(heading="Joints"), [chunk("a", QUOTE), chunk("b", QUOTE, section="Joints")], "b"),
         (passage(), [chunk("a", QUOTE), chunk("b", QUOTE, section="Joints")], "ab"),
