@@ -94,12 +94,12 @@ def all_metadata(chunk: Chunk) -> dict[str, Any]:
 
 
 def usual_fields(chunks: Sequence[Chunk]) -> tuple[str, ...]:
-    """Return the fields of `REQUIRED_METADATA` that at least half of some chunks have.
+    """Return the fields of `REQUIRED_METADATA` that at least nine tenths of some chunks have.
 
     So a field that some chunks lack by mistake is missed, and one that the collection was made without is not.
     """
     counts = {name: sum(getattr(chunk, name) not in (None, "") for chunk in chunks) for name in REQUIRED_METADATA}
-    return tuple(name for name, count in counts.items() if chunks and 2 * count >= len(chunks))
+    return tuple(name for name, count in counts.items() if chunks and 10 * count >= 9 * len(chunks))
 
 
 def payload_keys(name: str, config: MetadataConfig) -> tuple[str, ...]:
