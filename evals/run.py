@@ -175,6 +175,8 @@ def _next(namespace: argparse.Namespace, prog: str, further: str, carried: Seque
     given = {} if namespace.config is DEFAULT else {"config": str(namespace.config)}
     files = {"refit": namespace.refit, "from-retrieval": namespace.from_retrieval}
     given |= {name: str(file) for name, file in files.items() if file}
+    if namespace.refit and "--sweep." in further:
+        given["export"] = "refitted.yaml"  # so that what is only tried does not replace the retriever in use
     for name, raw in vars(namespace).items():
         is_carried = name.partition(".")[0] in carried and ("--sweep." in further or not name.startswith(OF_SWEEPS))
         if is_carried and isinstance(raw, str) and f"--{name.replace('_', '-')}" not in further.split():

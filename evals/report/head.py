@@ -148,6 +148,8 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         return PAGE
     if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors and "--sweep.mode" in flags:
         flags = "--sweep.top-k 3,5,10" if "--sweep.top-k" in flags else PAGE  # there are no keywords to search
+    if retriever.mode == "keyword":
+        flags = flags.replace("semantic,hybrid", "keyword,hybrid")
     if "--sweep." in flags and data.split == HELD_OUT and CHOSEN_ON in result.splits and not data.ids:
         flags = f"--dataset.split {CHOSEN_ON} {flags}"
     return flags

@@ -78,7 +78,8 @@ def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again(he
     for experiment in (QUIET, flags):  # the experiment names all splits
         out = command(main, *experiment, *again).out
         assert f"r.yaml: threshold {fit['threshold']} as before" in out
-        assert "--refit r.yaml" in out.partition("Next: ")[2]
+        following = out.partition("Next: ")[2]
+        assert "--refit r.yaml" in following and ("--export refitted.yaml" in following) == ("--sweep." in following)
     less = [*again, "--retriever.top-k", "2"]
     said = command(main, *QUIET, *less, "--limit", "17", "--export", "b.yaml").out.splitlines()[-1]
     assert said.startswith("b.yaml: threshold")

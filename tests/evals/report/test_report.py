@@ -146,6 +146,8 @@ def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_re
     assert "main cause of failure: ranked too low (2 of 3)" in conclusion(result(), failing)
     assert next_flags(result(), "ranked too low") == FLAGS["ranked too low"]
     assert next_flags(result(), "ranked too low", sparse_vectors=()) == "--sweep.top-k 3,5,10"
+    by_words = next_flags(result(config=config(mode="keyword")), "ranked too low")
+    assert by_words == "--sweep.mode keyword,hybrid --sweep.top-k 3,5,10", "its own mode is among them"
     own = result(config=config(python="mine:make"))
     assert next_flags(own, "ranked too low") == next_flags(result(), None) == "--html report.html"
     promised = config().model_copy(update={"threshold": ThresholdConfig(false_answer=0.5)})
