@@ -200,7 +200,8 @@ def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> Section:
             continue
         cell, same = standing.cell, len(standing.members) - 1
         threshold, low, high = cells.threshold[cell], standing.low, standing.high
-        mark = ("★" if is_chosen else "✓" if standing.in_set else "") + (f" +{same}" if same else "")
+        is_rival = standing.in_set and not choice.note
+        mark = ("★" if is_chosen else "✓" if is_rival else "") + (f" +{same}" if same else "")
         rows.append(row_of(
             *(str(number), grid.configuration_of(cell).name, str(cells.top_k[cell])),
             "–" if threshold is None else f"{threshold:.6g}",
