@@ -100,7 +100,7 @@ class Judge:
         drawn = order[: sample_size(self.config.sample, len(order))]
         first = counted(self.chat, self.store, tasks(metrics, among(drawn, observations), seed))
         repeated = self._repeated(among(drawn, again), seed)
-        second = counted(self._second_pass, self.store, tasks(metrics, repeated, seed))
+        second = counted(self._second_pass, self.store, tasks({PRECISION}.intersection(metrics), repeated, seed))
         return {**first, "judged again": [*chain(*second.values())]} if second else first
 
     def judge(self, metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> Judging:
@@ -119,17 +119,17 @@ class Judge:
     def again(
         self, first: Judging, metrics: Collection[str], observations: Sequence[Observation], seed: int
     ) -> Judging:
-        """Ask some of the judged queries a second time, as many as `judge.rejudge` says.
+        """Ask about the chunks of some judged queries a second time, as many as `judge.rejudge` says.
 
         Args:
             first: Verdicts of the first pass.
-            metrics: Names of metrics; those that need no judge are passed over.
+            metrics: Names of metrics; all but context precision, whose verdicts can be compared, are passed over.
             observations: One for each query.
             seed: Seed of the choice of queries.
         """
         judged = [o for o in observations if first.drawn is None or o.case.id in first.drawn]
         engine = Engine(self._second_pass, self.config, self.store, self.engine.account)
-        second = self._judged(tasks(metrics, self._repeated(judged, seed), seed), engine)
+        second = self._judged(tasks({PRECISION}.intersection(metrics), self._repeated(judged, seed), seed), engine)
         return replace(first, again=second, usage=second.usage)
 
     def run(self, work: Callable[[], Awaitable[Result]], engine: Engine | None = None) -> Result:

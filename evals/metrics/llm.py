@@ -129,6 +129,6 @@ FIGURES: Mapping[str, Tell] = {
     **{name: _spent(name) for name in SPENT},
     "judge/agreement": _trust("judge/agreement"),
     "judge/kappa": _trust("judge/kappa"),
-    "judge/self_agreement": _trust("judge/self_agreement", "not asked for (judge.rejudge)"),
+    "judge/self_agreement": _trust("judge/self_agreement", f"not judged twice (judge.rejudge, {PRECISION})"),
     CORRECTED: _trust(CORRECTED, NO_PEOPLE),
 }

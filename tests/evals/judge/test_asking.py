@@ -327,12 +327,13 @@ def test_judging_again_is_bought_once_too_and_a_revoked_key_leaves_the_first(ser
     server.requests.clear()
     server.oracle = oracle(false_useless=1.0)
     with judge_of(server, store=file, rejudge=30) as judge:
+        assert len(judge.plan(ALL, RUN, RUN, seed=0)["judged again"]) == 5, "the chunks: nothing else is compared"
         both = judge.again(judge.judge(ALL, RUN), ALL, RUN, seed=0)
-    assert both.again is not None and both.usage.calls == both.usage.hits == len(server.chats) == CALLS
+    assert both.again is not None and both.usage.hits == CALLS and both.usage.calls == len(server.chats) == 5
     with judge_of(server, store=file, rejudge=30) as judge:
         kept = judge.again(judge.judge(ALL, RUN), ALL, RUN, seed=0)
     assert kept.again and useful(kept.again) == useful(both.again)
-    assert (kept.usage.calls, kept.usage.hits, len(server.chats)) == (0, 2 * CALLS, CALLS)
+    assert (kept.usage.calls, kept.usage.hits, len(server.chats)) == (0, CALLS + 5, 5)
     assert useful(both)["pose", "forward"] == 1 and set(useful(both.again).values()) == {0}
     assert useful(judged(server, store=file)) == useful(both)
     with judge_of(server, rejudge=10) as judge:
