@@ -43,10 +43,8 @@ USUAL = (
     "--sweep.threshold", "--output", "--html", "--export", "--plan", "--no-gate", "--print-config", "--verbose",
     "--help-all",
 )  # fmt: skip
-# Flags of a run that the next one on the same data takes, too, besides its metrics where a judge is paid for them; of
-# these the ones that are refused without a sweep.
+# Flags of a run that the next one on the same data takes, too, besides its metrics where a judge is paid for them.
 CARRIED = ("dataset", "retriever", "index", "sources", "judge")
-OF_SWEEPS = "judge.stop."
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.run") -> int:
@@ -178,7 +176,7 @@ def _next(namespace: argparse.Namespace, prog: str, further: str, carried: Seque
     if namespace.refit and "--sweep." in further:
         given["export"] = "refitted.yaml"  # so that what is only tried does not replace the retriever in use
     for name, raw in vars(namespace).items():
-        is_carried = name.partition(".")[0] in carried and ("--sweep." in further or not name.startswith(OF_SWEEPS))
+        is_carried = name.partition(".")[0] in carried
         if is_carried and isinstance(raw, str) and f"--{name.replace('_', '-')}" not in further.split():
             given[name.replace("_", "-")] = redacted(raw)
     return " ".join((prog, *(f"--{name} {quote(raw)}" for name, raw in given.items())))

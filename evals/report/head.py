@@ -135,11 +135,14 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
             return ""  # what keeps the cells from being ranked comes first
         cell = result.swept.grid.cell(result.swept.chosen).parameters.items()
         # The command names the user's own retriever already; named anew it would replace the file's other settings.
-        named = ((name.replace("_", "-"), value) for name, value in cell if value is not None and name != "python")
-        of_cell = [f"--retriever.{name} {value}" for name, value in named]
+        settings = {name.replace("_", "-"): value for name, value in cell if value is not None and name != "python"}
+        further = [f"--retriever.{name} {value}" for name, value in settings.items()]
+        # Rounds are refused without a grid, and a second judge of all queries without rounds.
+        further += ["--judge.stop.margin null"] * ((judge := result.config.judge).stop.margin is not None)
+        further += ["--judge.second.sample auto"] * (judge.second.model is not None and judge.second.sample == "all")
         if result.swept.held_out and data.split and not data.ids:  # the queries of the choice flatter
-            of_cell.insert(0, f"--dataset.split {result.config.objective.held_out or HELD_OUT}")
-        return " ".join([*of_cell, *([] if retriever.python else ["--export retriever.yaml"])])
+            further.insert(0, f"--dataset.split {result.config.objective.held_out or HELD_OUT}")
+        return " ".join([*further, *([] if retriever.python else ["--export retriever.yaml"])])
     # The settings of a user's own retriever are not known; which scores without bounds there are is on the page alone.
     # A promise settles the threshold, and without queries in scope no cell is ranked.
     settled = retriever.threshold_scale in UNBOUNDED or result.config.threshold.false_answer is not None
@@ -150,9 +153,8 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         flags = "--sweep.top-k 3,5,10" if "--sweep.top-k" in flags else PAGE  # there are no keywords to search
     if retriever.mode == "keyword":
         flags = flags.replace("semantic,hybrid", "keyword,hybrid")
-    if "--sweep." in flags and data.split == HELD_OUT and CHOSEN_ON in result.splits and not data.ids:
-        flags = f"--dataset.split {CHOSEN_ON} {flags}"
-    return flags
+    of_test = "--sweep." in flags and data.split == HELD_OUT and CHOSEN_ON in result.splits and not data.ids
+    return f"--dataset.split {CHOSEN_ON} {flags}" if of_test else flags
 
 
 def leading(measured: Collection[str], wanted: Collection[str], most: int = MOST) -> list[str]:

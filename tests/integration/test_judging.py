@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from evals.cases.reading import load_golden
 from evals.run import main
@@ -135,16 +136,21 @@ def test_exact_recall_buys_the_minimum_and_cells_are_their_runs(made: Experiment
 
 
 @ERRING
-def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(run: Run) -> None:
+def test_the_command_that_a_judged_grid_ends_on_runs_its_cell(
+    run: Run, made: Experiment, server: CohereChatServer
+) -> None:
+    server.models = {*server.models, "strong"}
     of_keywords = ("--sweep.mode", "keyword", "--sweep.top-k", "2,3")
-    of_cells = ("--judge.stop.margin", "0.1", "--objective.metrics", PRECISION)
-    done = run(*OF_BOTH, *of_keywords, *of_cells)
+    rounds = {"stop": {"margin": 0.1}, "second": {"model": "cohere:strong"}}
+    file = made.config.with_name("rounds.yaml")
+    file.write_text(yaml.safe_dump({**yaml.safe_load(made.config.read_text()), "judge": rounds}))
+    done = run("--config", file, *OF_BOTH, *of_keywords, "--objective.metrics", PRECISION)
     assert done.code == 0, done.err
     chosen = report()
     [line] = [line for line in done.out.splitlines() if line.startswith("Next: ")]
     program, *flags = shlex.split(line.removeprefix("Next: "))[2:]
-    assert program == "evals.run" and "--judge.stop.margin" not in flags and "--metrics" in flags
-    assert run(*flags[2:], "--no-gate").code == 0
+    assert program == "evals.run" and flags[:2] == ["--config", str(file)] and "--metrics" in flags
+    assert run(*flags, "--no-gate").code == 0
     assert report()["facts"]["retriever"] == chosen["facts"]["retriever"]
 
 
