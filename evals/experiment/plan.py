@@ -109,7 +109,7 @@ def _of_judge(config: JudgeConfig, by_metric: Mapping[str, Prompts], queries: in
     told = [f"Cost: {price}, if an answer has {USUAL_ANSWER} tokens."]
     if (drawn := sample_size(config.sample, queries)) < queries:
         first = ", whose first round this is" if config.sample == "auto" else ""
-        told.append(f"Counted are {drawn:,} of {queries:,} in-scope queries: judge.sample {config.sample}{first}.")
+        told.append(f"Counted are {drawn:,} of {queries:,} in-scope queries: sample {config.sample}{first}.")
     if margin is not None:
         told.append(f"Judging ends earlier, once a cell is proved within {margin:g} of the best (judge.stop).")
     return Section(
