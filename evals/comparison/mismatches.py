@@ -39,7 +39,7 @@ def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[Chang
 
     Those of a judge that neither run has are left out, and those of a grid where one of them is none.
     """
-    first, second = dict(flatten(baseline)), dict(flatten(other))
+    first, second = ({name: value for name, value in flatten(run) if value != {}} for run in (baseline, other))
     is_judged = first.get("judge.model") or second.get("judge.model")
     are_grids = all(any(run[name] for name in run if name.startswith("sweep.")) for run in (first, second))
     without = WITHOUT_SCORES | (set() if is_judged else {"judge"}) | (set() if are_grids else OF_A_GRID)

@@ -351,6 +351,10 @@ def test_settings_that_differ_are_named_by_their_place_without_those_on_which_no
     other = {"objective": {"margin": 0.2}, "sweep": {"top_k": [1, 3]}}
     assert changes(run, other) == [], "only of two grids it says how each was chosen"
     assert [one.what for one in changes(grid, other)] == ["objective.margin", "sweep.top_k"]
+    bare: dict[str, object] = {"filters": {}}
+    assert changes({"retriever": bare}, {"retriever": {"filters": {"lang": "en"}}}) == [
+        ("retriever.filters.lang", None, "en", "")
+    ]
 
 
 def test_most_moved_first_each_query_once_by_the_metric_that_moved_it_most() -> None:
