@@ -1,6 +1,7 @@
 """Changes between two runs: those that forbid a comparison, and those that a reader must know of. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from evals.comparison.records import Change, Pairing
@@ -10,7 +11,7 @@ from retrievers.config.layers import flatten
 SHOWN = 5
 DIGITS = 12
 # Settings, or tables of them, on which no score depends.
-WITHOUT_SCORES = {"name", "tracking", "baseline", "criteria", "metrics"}
+WITHOUT_SCORES = {"name", "tracking", "baseline", "criteria", "metrics", "judge.cache_path", "judge.prices"}
 # Those that say which cell of a grid a run is.
 OF_A_GRID = {"sweep", "objective"}
 # What a difference in a fact means.
@@ -46,7 +47,7 @@ def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[Chang
     return [
         Change(name, first.get(name), second.get(name))
         for name in {**first, **second}
-        if first.get(name) != second.get(name) and name.partition(".")[0] not in without
+        if first.get(name) != second.get(name) and without.isdisjoint(accumulate(name.split("."), "{}.{}".format))
     ]
 
 
