@@ -18,7 +18,7 @@ from evals.config.experiment import TrackingConfig
 from evals.errors import TrackingError
 from evals.report.html import render_page
 from evals.report.model import Report
-from evals.tracking.store import FOLDER, PARENT, check_store, mlflow_at, tracking_uri
+from evals.tracking.store import PARENT, check_store, database_file, mlflow_at, tracking_uri
 from evals.tracking.traces import traces
 from evals.tracking.values import (
     Figure,
@@ -128,7 +128,9 @@ def _experiment(client: "MlflowClient", config: TrackingConfig) -> str:
     """
     from mlflow.exceptions import MlflowException
 
-    name, location = config.experiment, None if config.uri else (FOLDER / "artifacts").resolve().as_uri()
+    name, file = config.experiment, database_file(tracking_uri(config.uri))
+    # By default MLflow would take ./mlruns, wherever the database is.
+    location = None if file is None else (file.resolve().parent / "artifacts").as_uri()
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         try:

@@ -82,7 +82,10 @@ def test_a_checkout_that_was_copied_says_so_before_it_writes(
 
 
 @pytest.mark.usefixtures("database")
-def test_artifacts_that_were_put_elsewhere_stay_there(tmp_path: Path) -> None:
+def test_artifacts_lie_beside_their_database_and_those_that_were_put_elsewhere_stay_there(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/other.db"
+    run = run_of(written(report(), uri=uri), uri)
+    assert (tmp_path / "artifacts" / run.info.run_id / "artifacts" / "report.json").is_file()
     client().create_experiment("elsewhere", artifact_location=(tmp_path / "big disk").as_uri())
     run = run_of(written(report(), experiment="elsewhere"))
     assert (tmp_path / "big disk" / run.info.run_id / "artifacts" / "report.json").is_file()
