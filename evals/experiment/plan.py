@@ -106,7 +106,7 @@ def _of_judge(config: JudgeConfig, by_metric: Mapping[str, Prompts], queries: in
         counts = (len(prompts), len(prompts) - len(sent), len(sent), tokens_in, tokens_out)
         rows.append([Styled(f"  {metric}"), *(Styled(f"{count:,}") for count in counts)])
         price = money(cost(config.price, tokens_in, tokens_out), config.model)
-    told = [f"Cost: {price}, if an answer has {USUAL_ANSWER} tokens."]
+    told = [f"Cost, if an answer has {USUAL_ANSWER} tokens: {price}."]
     if (drawn := sample_size(config.sample, queries)) < queries:
         first = ", whose first round this is" if config.sample == "auto" else ""
         told.append(f"Counted are {drawn:,} of {queries:,} in-scope queries: sample {config.sample}{first}.")

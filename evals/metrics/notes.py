@@ -51,7 +51,7 @@ def notes(
     if judging is None:
         yield "there is no judge (judge.model): no LLM-graded metric was computed"
     elif judging.incomplete:
-        yield f"not everything was judged: {judging.incomplete}"
+        yield f"not everything was judged: {judging.incomplete}; the same command continues from there"
 
 
 def _listed(names: Sequence[str], joint: str = ", ") -> str:

@@ -87,16 +87,18 @@ def criteria_line(report: Report) -> str:
     if not criteria and not incomplete:
         return "No criteria to meet."
     worse = [criterion.answer == "FAIL" for criterion in criteria if criterion.condition == NO_WORSE]
-    unmet = [not criterion.passed for criterion in criteria if criterion.condition != NO_WORSE]
+    own = [criterion for criterion in criteria if criterion.condition != NO_WORSE]
+    counts = Counter(criterion.answer for criterion in own if not criterion.passed)
     parts = [f"Incomplete: {incomplete}."] if incomplete else []
     if any(worse):
         parts.append(f"Worse than the baseline in {sum(worse)} of {len(worse)} metrics.")
     elif worse and not incomplete:
         parts.append(f"No worse than the baseline in {len(worse)} metrics.")
-    if any(unmet):
-        parts.append(f"{sum(unmet)} of {len(unmet)} criteria {'is' if sum(unmet) == 1 else 'are'} not met.")
-    elif unmet and not incomplete:
-        parts.append("The criterion is met." if len(unmet) == 1 else f"All {len(unmet)} criteria are met.")
+    for answer, count in counts.items():
+        state = {"FAIL": "not met"}.get(answer, answer)
+        parts.append(f"{count} of {len(own)} criteria {'is' if count == 1 else 'are'} {state}.")
+    if own and not counts and not incomplete:
+        parts.append("The criterion is met." if len(own) == 1 else f"All {len(own)} criteria are met.")
     return " ".join(parts)
 
 
@@ -143,6 +145,8 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         if result.swept.held_out and data.split and not data.ids:  # the queries of the choice flatter
             further.insert(0, f"--dataset.split {result.config.objective.held_out or HELD_OUT}")
         return " ".join([*further, *([] if retriever.python else ["--export retriever.yaml"])])
+    if result.judging and result.judging.incomplete:
+        return ""  # the same command judges the rest
     # The settings of a user's own retriever are not known; which scores without bounds there are is on the page alone.
     # A promise settles the threshold, and without queries in scope no cell is ranked.
     settled = retriever.threshold_scale in UNBOUNDED or result.config.threshold.false_answer is not None

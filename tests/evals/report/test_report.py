@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from math import isnan
 from pathlib import Path
 from typing import Any, get_args
@@ -127,11 +128,12 @@ def test_met_criteria_alone_are_no_praise_and_a_run_that_is_incomplete_never_pas
 def test_the_criteria_in_a_sentence(snapshot: SnapshotAssertion) -> None:
     told = []
     for own, baseline, incomplete in (
-        ([], [], ""), ([True, False], [], ""), ([], [True] * 3, ""), ([True], [True, False], ""),
+        ([], [], ""), ([True, False, None], [], ""), ([], [True] * 3, ""), ([True], [True, False], ""),
         ([True], [True], "gone"),
     ):  # fmt: skip
-        gates = [Gate(metric="m", condition=">= 1", figure=1.0, passed=one, reason="") for one in own]
-        gates += [Gate(metric="m", condition="no worse", figure=1.0, passed=one, reason="") for one in baseline]
+        gate = partial(Gate, metric="m", figure=1.0, reason="")
+        gates = [gate(condition=">= 1", passed=one is True, undecided=one is None) for one in own]
+        gates += [gate(condition="no worse", passed=one) for one in baseline]
         told.append(criteria_line(report().model_copy(update={"criteria": gates, "incomplete": incomplete})))
     assert told == snapshot
 

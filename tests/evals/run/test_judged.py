@@ -133,7 +133,10 @@ def test_a_spent_budget_is_exit_code_3_with_what_was_judged(run: Run, report: Re
     assert done.err.strip().startswith("incomplete: the budget of 6 calls is spent (the report is at ")
     whole = report()
     assert whole["judge"]["incomplete"] == "the budget of 6 calls is spent"
-    assert "not everything was judged: the budget of 6 calls is spent" in whole["notes"]
+    assert (
+        "not everything was judged: the budget of 6 calls is spent; the same command continues from there" in done.out
+    )
+    assert "Next: " not in done.out
     precision = whole["metrics"][PRECISION]
     assert precision["n"] + precision["n_unscored"] == 4 and precision["n_unscored"] > 0
     last = [row["scores"][PRECISION] for row in whole["queries"] if row["in_scope"]][-1]
@@ -176,7 +179,7 @@ def test_a_plan_counts_what_the_run_will_ask(run: Run, server: ChatServer, flags
     assert ("judged again" in planned.out) == ("--judge.rejudge" in flags)
     questions, cached, calls, tokens_in, tokens_out = figures(planned.out)
     prices = f"{{{server.provider}:{MODEL}: {{input: 2, output: 8}}}}"
-    priced = f"Cost: about {(tokens_in * 2 + tokens_out * 8) / 1e6:.4f} USD, if"
+    priced = f": about {(tokens_in * 2 + tokens_out * 8) / 1e6:.4f} USD."
     assert priced in run("--plan", *judged, "--judge.prices", prices).out
     assert (cached, questions, tokens_out) == (0, calls, 150 * calls)
     assert run(*judged).code in (0, 3)
