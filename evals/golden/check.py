@@ -160,11 +160,12 @@ def repeats(cases: Sequence[Case], vectors: Floats) -> str:
         vectors: Their vectors of length 1, shape (queries, dimension).
     """
     found = ((cases[i], cases[j], cosine) for i, j, cosine in near_pairs(vectors))
-    pairs = sorted(found, key=lambda pair: (pair[0].split == pair[1].split, -pair[2]))
+    pairs = sorted(found, key=lambda p: (p[0].in_scope == p[1].in_scope, p[0].split == p[1].split, -p[2]))
     across = [one.split != other.split for one, other, _ in pairs]
+    scopes = [", one of them out of scope" * (one.in_scope != other.in_scope) for one, other, _ in pairs]
     examples = [
-        f"{one.id} and {other.id} ({cosine:.2f}{', across splits' * crosses}): {one.query!r}, {other.query!r}"
-        for (one, other, cosine), crosses in zip(pairs, across, strict=True)
+        f"{one.id} and {other.id} ({cosine:.2f}{', across splits' * crosses}{scope}): {one.query!r}, {other.query!r}"
+        for (one, other, cosine), crosses, scope in zip(pairs, across, scopes, strict=True)
     ]
     line = f"{len(pairs)} pairs with a cosine of {NEAR:g} and above, {sum(across)} of them across splits"
     return part("Repeated queries", [line + ", so that a held-out figure is not" * any(across)], examples)

@@ -221,7 +221,7 @@ DOUBTFUL = [
     case("stands", "wait for TEN seconds?", ASK, "topics"),
     case("short", "ten seconds", ASK, "topics"),
     case("twice", "What is the top pace of that drive?", STEPPER, "motors"),
-    {"id": "outside", "query": "who won?", "in_scope": False, "query_type": "general", "split": "test"},
+    {"id": "outside", "query": "ten seconds!", "in_scope": False, "query_type": "general", "split": "test"},
     {"id": "bare", "query": "and this one?"},
 ]
 DOUBTFUL[6]["evidence"].append({"source_url": "/docs/again", "heading": "Speed"})
