@@ -6,8 +6,8 @@ from retrievers.terminal import start
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m retrievers") -> int:
-    """Parse and run; return the exit code. Usage and errors call the command `prog`."""
-    # Its imports take half a second, in which Ctrl-C is to end the command with a line.
+    """Parse the arguments, run the command, and return its exit code. Messages call the command `prog`."""
+    # These imports take half a second. Meanwhile Ctrl-C must end the command with a line (see `start`).
     from retrievers.terminal.commands import main as parse_and_run
 
     return parse_and_run(arguments, prog)

@@ -1,4 +1,4 @@
-"""The errors of retrieval, each with the actual value, the expected value and the remedy.
+"""The errors of retrieval. Each message has the actual value, the expected value and the remedy.
 
 RetrievalError
 ├── ConfigError                  a setting is missing, unknown or out of range
@@ -6,9 +6,9 @@ RetrievalError
 ├── EmbeddingError               the embedding model failed
 │   └── MissingKeyError          its API key is not in the environment
 ├── RerankError                  the reranker failed
-├── ForeignRetrieverError        the user's own retriever failed, or returned what is no document
-├── StoreError                   the vector store failed, or a collection is not what the settings say
-│   ├── CollectionNotFoundError  there is none of that name, or it has to be made again
+├── ForeignRetrieverError        the user's own retriever failed, or returned something else than documents
+├── StoreError                   the vector store failed, or a collection does not fit the settings
+│   ├── CollectionNotFoundError  there is no collection of that name, or it has to be made again
 │   └── CollectionChangedError   the collection was written to during a search
 └── IndexingError                pages cannot be indexed; every fault is listed
 """
@@ -20,11 +20,11 @@ from retrievers.text.shown import shortened, without_secrets
 
 
 class RetrievalError(Exception):
-    """Base of all errors raised on purpose by `retrievers`; its text is fit to be shown to a user.
+    """Base of all errors that `retrievers` raises on purpose. The message can be shown to a user.
 
     Attributes:
         transient: True if the same request may succeed a little later (see `retrievers.net`).
-        retry_after_s: Seconds that the other side asks to wait.
+        retry_after_s: Seconds that the server asks to wait.
         timed_out: True if a request got no answer in time.
     """
 
@@ -33,7 +33,7 @@ class RetrievalError(Exception):
     timed_out: bool = False
 
     def __init__(self, message: str = "") -> None:
-        # A server may have quoted the key that it refuses. First, as a shorter text may hold a half of it.
+        # A server may have quoted the key that it refuses. It is hidden first: a shortened text may hold half of it.
         super().__init__(shortened(without_secrets(message)))
 
 
@@ -62,22 +62,22 @@ class ForeignRetrieverError(RetrievalError):
 
 
 class StoreError(RetrievalError):
-    """The vector store failed or refused a request, or a collection is not what the settings say."""
+    """The vector store failed or refused a request, or a collection does not fit the settings."""
 
 
 class CollectionNotFoundError(StoreError):
-    """The store has no collection of that name that can be read: it is missing, or has to be made again."""
+    """The store has no readable collection of that name: it is missing, or has to be made again."""
 
 
 class CollectionChangedError(StoreError):
-    """The collection was written to during a search: what was found is no longer there."""
+    """The collection was written to during a search: a point that the search found is gone."""
 
 
 class IndexingError(RetrievalError):
     """Pages cannot be indexed.
 
     Attributes:
-        faults: One line per fault, each beginning with the file it is about.
+        faults: One line for each fault, which begins with the name of the file.
     """
 
     def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
@@ -86,8 +86,8 @@ class IndexingError(RetrievalError):
 
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> str:
-    """Say which known names are nearest to `name`, as a clause to append to an error (empty when none is near)."""
+    """Return the known names nearest to `name` as a clause to append to an error; empty if no name is near."""
     known = list(dict.fromkeys(known))
     matches = get_close_matches(name, known, n=limit, cutoff=0.5)
-    matches = matches or [k for k in known if name and (name in k or k in name)][:limit]
+    matches = matches or [other for other in known if name and (name in other or other in name)][:limit]
     return f"; did you mean {' or '.join(map(repr, matches))}?" if matches else ""

@@ -1,13 +1,13 @@
-"""Requests to servers: which faults may pass, how long a request is repeated, and answers that fit into memory.
+"""Requests to servers: which faults are transient, how long a request is repeated, and how large an answer may be.
 
-Faults are told apart by the errors of HTTP libraries and of the SDKs built on them. What may pass is a status 429, 500,
-502, 503 or 504, a connection that was refused, reset or dropped, and a request that got no answer in time. All else
-fails at once: 400, 401, 403, 404, a certificate that is not trusted, a host that does not exist, an answer that is not
-the provider's. stamina sends a request again; nothing below retries.
+The errors of HTTP libraries, and of the SDKs built on them, tell faults apart. Transient are a status 429, 500, 502,
+503 or 504, a connection that was refused, reset or dropped, and a request that got no answer in time. All other faults
+fail at once: 400, 401, 403, 404, a certificate that is not trusted, a host that does not exist, an answer that is not
+the provider's. stamina repeats requests. The libraries below must not repeat them.
 
-An application's search tries for `SEARCH_S` seconds, a run of an evaluation or of indexing for `RUN_S` (see `patient`):
-it is worth more than a wait, and outlives a server that restarts. Who asks to wait (Retry-After) is waited for as long
-as it says, if that is within these seconds.
+A search of an application repeats its requests for `SEARCH_S` seconds. A run of an evaluation or of indexing repeats
+them for `RUN_S` seconds (see `patient`), since it should survive the restart of a server. If a server asks to wait
+(Retry-After), the request waits as long as the server says, if that is within these seconds.
 """
 
 import logging
@@ -30,37 +30,38 @@ from retrievers.text.shown import redacted
 Result = TypeVar("Result")
 Typed = TypeVar("Typed", bound=RetrievalError)
 SEARCH_S, RUN_S = 5.0, 60.0
-# Seconds before the second attempt; each further wait is twice as long, up to the most, and a random part longer.
+# Seconds before the second attempt, the longest wait, and the longest random time that is added to a wait. Each wait is
+# twice as long as the one before.
 FIRST_S, MOST_S, JITTER_S = 0.25, 2.0, 0.25
 TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
-# Names of error classes, Python's own and those of httpx, requests, aiohttp and SDKs, so that none is imported.
+# Names of error classes of Python, httpx, requests, aiohttp and SDKs, none of which has to be imported.
 TIMEOUTS = frozenset({"TimeoutError", "Timeout", "TimeoutException", "APITimeoutError"})
 DROPPED = frozenset(
     {"ConnectionError", "APIConnectionError", "ClientConnectionError"}
     | {"ConnectError", "ReadError", "WriteError", "RemoteProtocolError"}
 )
-# Characters of a provider's own words that are quoted.
+# Most characters of a provider's message that are quoted.
 QUOTED = 200
-# Headers that describe the bytes on the wire, and are wrong for an answer that has been read and unpacked.
+# Headers that describe the bytes on the wire. They are wrong for an answer that was read and unpacked.
 ENCODED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 log = logging.getLogger(__name__)
-# stamina tells of every wait, naming the function; what is told here names the fault.
+# stamina logs every wait by the name of the function. Our own record names the fault.
 logging.getLogger("stamina").addFilter(lambda record: __name__ not in str(record.__dict__.get("stamina.callable")))
 
 
-# By thread: a wait of one search must not shorten the measured time of another.
+# For each thread: a wait of one search must not shorten the measured time of another search.
 class _Lost(threading.local):
     seconds = 0.0
 
 
-# Seconds for which a run tries a request again; None for an application's search.
+# Seconds for which a run repeats a request; None in a search of an application.
 _wait_s: ContextVar[float | None] = ContextVar("retrievers.net", default=None)
 _lost = _Lost()
 
 
 @contextmanager
 def patient(wait_s: float = RUN_S) -> Iterator[None]:
-    """Try requests inside for up to `wait_s` seconds; 0 sends each once. Threads have to be given the context."""
+    """Repeat the requests inside for up to `wait_s` seconds, or never for 0. Threads need a copy of the context."""
     token = _wait_s.set(wait_s)
     try:
         yield
@@ -69,17 +70,17 @@ def patient(wait_s: float = RUN_S) -> Iterator[None]:
 
 
 def working_time() -> float:
-    """Return the seconds of a clock that leaves out this thread's failed attempts and waits, in a patient run."""
+    """Return the seconds of a clock that, in a patient run, leaves out failed attempts and waits of this thread."""
     return time.perf_counter() - _lost.seconds
 
 
 def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) -> Result:
-    """Call an action, again while its fault may pass.
+    """Call an action, and repeat it while its fault is transient.
 
     Args:
-        action: Function to call; it raises a `RetrievalError` whose `transient` is True if a retry may help.
-        name: The stage that it is, for errors and the log.
-        retried: False to call it only once.
+        action: Function to call. It raises a `RetrievalError` whose `transient` is True if a retry may help.
+        name: Name of the stage, for the log.
+        retried: False to call the action only once.
 
     Raises:
         RetrievalError: Error of the last attempt, with the number of attempts and their duration.
@@ -103,7 +104,7 @@ def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) ->
         attempts, last = attempts + 1, time.perf_counter()
         return action()
 
-    # stamina costs 50 µs a call, which models in this process do without.
+    # stamina takes 50 µs a call, which models in this process are spared.
     tried = once
     if retried and wait_s > 0:
         waits = {"timeout": wait_s, "wait_initial": FIRST_S, "wait_max": MOST_S, "wait_jitter": JITTER_S}
@@ -122,7 +123,7 @@ def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) ->
 
 
 def marked(typed: Typed, error: BaseException) -> Typed:
-    """Return an error of ours with what its cause tells: if it may pass, the wait that is asked for, and a timeout."""
+    """Return an error of ours that is marked by its cause: as transient, as a timeout, with the wait it asks for."""
     typed.transient, typed.timed_out = is_transient(error), timed_out(error)
     typed.retry_after_s = retry_after_s(headers_of(error))
     return typed
@@ -131,7 +132,7 @@ def marked(typed: Typed, error: BaseException) -> Typed:
 def is_transient(error: BaseException) -> bool:
     """Return True if the same request may succeed a little later.
 
-    Classified by the first of the error and its causes that has a status, or a class of one of the names above.
+    The first of the error and its causes that has a status, or a class with one of the names above, decides.
     """
     decisive = _decisive(error)
     if decisive is None:
@@ -155,19 +156,19 @@ def lasts(error: BaseException) -> bool:
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status of an error: its `status_code`, its `status`, or that of its `response`."""
+    """Return the HTTP status of an error, which is an attribute of the error or of its `response`; None without one."""
     holders = (error, getattr(error, "response", None))
     found = (getattr(holder, name, None) for holder in holders for name in ("status_code", "status"))
     return next((status for status in found if isinstance(status, int) and 100 <= status <= 599), None)
 
 
 def headers_of(error: BaseException) -> Any:
-    """Return the headers of the answer behind an error, None without one."""
+    """Return the headers of the answer that an error is about; None without an answer."""
     return getattr(error, "headers", None) or getattr(getattr(error, "response", None), "headers", None)
 
 
 def retry_after_s(headers: Any) -> float | None:
-    """Return the seconds that a server asks to wait by `Retry-After`; None where it names none.
+    """Return the seconds that a server asks to wait by `Retry-After`; None if it does not ask.
 
     Args:
         headers: A mapping of header names, in any case, to values; anything else holds none.
@@ -188,25 +189,25 @@ def cause(error: BaseException, settings: str = "embedding") -> str:
         settings: The group of settings that the provider is configured by.
     """
     status, body = status_of(error), getattr(error, "body", None)
-    said = body.get("message", "") if isinstance(body, Mapping) else "" if status else error
+    message = body.get("message", "") if isinstance(body, Mapping) else "" if status else error
     if not status and timed_out(error):
-        said = (type(error) is TimeoutError and str(error)) or "no answer in time"  # the user's own may say more
+        message = (type(error) is TimeoutError and str(error)) or "no answer in time"  # a user's own error may say more
     elif not status and is_named(error, DROPPED):
-        # The SDKs' own words are that there was a connection error; the system's say which.
+        # An SDK says only that there was a connection error. The error of the system says which.
         texts = [str(error), *(str(link) for link in causes(error) if isinstance(link, OSError))]
-        said = ": ".join(dict.fromkeys(text.rstrip(".") for text in (texts[0], texts[-1])))
+        message = ": ".join(dict.fromkeys(text.rstrip(".") for text in (texts[0], texts[-1])))
     remedies = {
         200: f"the answer is not the provider's; is {settings}.base_url right?",
         401: "the API key was refused",
         403: "the API key may not do this",
-        429: said or "the rate limit was hit",  # also of whoever has no credit, which only the server tells
+        429: message or "the rate limit was hit",  # or there is no credit left, which only the server says
     }
-    detail = redacted(str(remedies.get(status or 0) or said).strip().split("\n")[0])[:QUOTED]
+    detail = redacted(str(remedies.get(status or 0) or message).strip().split("\n")[0])[:QUOTED]
     return ", ".join(filter(None, (type(error).__name__, f"status {status}" if status else "", detail)))
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Return an error and its causes, each once, the error itself first."""
+    """Yield an error and then its causes, each once."""
     visited: set[int] = set()
     while error is not None and id(error) not in visited:
         visited.add(id(error))
@@ -215,17 +216,17 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def is_named(error: BaseException, names: frozenset[str]) -> bool:
-    """Return True if the class of an error, or a class it derives from, has one of these names."""
+    """Return True if the class of an error, or one of its base classes, has one of the names."""
     return any(parent.__name__ in names for parent in type(error).__mro__)
 
 
 def _decisive(error: BaseException) -> BaseException | None:
-    """Return the first of an error and its causes that shows the kind of failure."""
+    """Return the first of an error and its causes that tells the kind of fault; None if none does."""
     return next((cause for cause in causes(error) if is_named(cause, TIMEOUTS | DROPPED) or status_of(cause)), None)
 
 
 class TooLargeError(Exception):
-    """An answer is larger than was allowed; the rest of it was not read."""
+    """An answer is larger than allowed. The rest of it was not read."""
 
 
 def exchange(client: httpx.Client, request: httpx.Request, *, timeout_s: float, most_bytes: int) -> httpx.Response:
@@ -233,12 +234,12 @@ def exchange(client: httpx.Client, request: httpx.Request, *, timeout_s: float, 
 
     Args:
         client: The client.
-        request: The request; its own timeouts are replaced.
-        timeout_s: Seconds that each wait for the server may take, and in all the body.
-        most_bytes: Largest answer, unpacked.
+        request: The request. Its own timeouts are replaced.
+        timeout_s: Most seconds of each wait for the server, and of the whole body.
+        most_bytes: Largest size of the answer, unpacked.
 
     Raises:
-        httpx.HTTPError: It failed, or did not end in time.
+        httpx.HTTPError: The request failed, or its answer did not end in time.
         TooLargeError: The answer is larger.
     """
     request.extensions["timeout"] = httpx.Timeout(timeout_s).as_dict()

@@ -1,22 +1,22 @@
-"""The records of retrieval: chunks, ranked results, sessions. All frozen."""
+"""The records of retrieval: chunks, ranked results, sessions. All of them are frozen."""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-# `sparse`: weights of the user's own model of sparse vectors. `unknown`: scores of the user's own retriever, comparable
-# within one result at most; `none`: it gives none.
+# `sparse`: scores by the user's own model of sparse vectors. `unknown`: scores of the user's own retriever, comparable
+# within one result at most. `none`: the retriever gives no scores.
 ScoreScale = Literal[
     "cosine", "bm25", "sparse", "weighted", "rrf", "dbsf", "rerank", "known_words", "unknown", "none"
 ]  # fmt: skip
 UNBOUNDED: frozenset[str] = frozenset({"bm25", "sparse"})
-"""The scales that a threshold may read whose scores are not within 0 and 1."""
+"""Scales that a threshold may read although their scores are not within 0 and 1."""
 Status = Literal["success", "error", "timeout"]
 
 PREVIEW_LENGTH = 200
 
-# Other names of a field, to its canonical name.
+# Other names of fields, with their canonical names.
 ALIASES: Mapping[str, str] = {
     "url": "source_url",
     "source": "source_url",  # what LangChain's document loaders write
@@ -31,16 +31,17 @@ ALIASES: Mapping[str, str] = {
 class Chunk:
     """A passage of a page as the collection holds it.
 
-    Only `chunk_id`, `point_id` and `text` are certain; a collection made elsewhere may lack any of the others (None).
-    Lines are 1-based and inclusive; `section_path` is the headings from the page's top, joined by " > ".
+    Every chunk has `chunk_id`, `point_id` and `text`. In a collection that another program made, any other field may be
+    missing (None). Lines are 1-based and inclusive. `section_path` holds the headings from the page's top, joined
+    by " > ".
 
     Attributes:
-        page_number: Page of a PDF on which the chunk begins, from 1; such a chunk has no lines.
+        page_number: Page of a PDF on which the chunk begins, from 1. Such a chunk has no lines.
         chunk_context: Title and headings that were embedded and indexed before the text (`index.context`).
-        chunk_headings: Headings of all sections that the chunk holds, where they are several (`index.merge_small`);
-            `heading` and `section_path` are those of the first.
-        problems: One line per payload value that has the wrong type and was therefore not taken over.
-        extra: Whatever else the payload holds, by its own keys; no part of what makes chunks equal.
+        chunk_headings: Headings of all sections in the chunk, if there are several (`index.merge_small`). `heading` and
+            `section_path` are those of the first section.
+        problems: One line for each payload value that was left out because it has the wrong type.
+        extra: All other values of the payload, by their own keys. They do not count when chunks are compared.
     """
 
     chunk_id: str
@@ -70,7 +71,7 @@ class Chunk:
 
     @property
     def indexed_text(self) -> str:
-        """The text as it is embedded and indexed for BM25: after its context, where it has one."""
+        """The text as it is embedded and indexed for BM25: after its context if it has one."""
         return with_context(self.chunk_context, self.text)
 
     @property
@@ -80,7 +81,7 @@ class Chunk:
 
     @property
     def source(self) -> str:
-        """Location of the chunk, as `path:start-end` or `path:page`, or as much of it as is known."""
+        """Location of the chunk, as `path:start-end` or `path:page`, as far as it is known."""
         path = self.file_path or self.source_url or self.source_document_id or self.chunk_id
         if self.start_line is None:
             return path if self.page_number is None else f"{path}:{self.page_number}"
@@ -88,8 +89,8 @@ class Chunk:
 
     @property
     def breadcrumb(self) -> str:
-        """Module › chapter › heading, without unknown and repeated parts."""
-        return " › ".join(dict.fromkeys(part for part in (self.module, self.chapter, self.heading) if part))
+        """Module › chapter › heading, without unknown and repeated names."""
+        return " › ".join(dict.fromkeys(filter(None, (self.module, self.chapter, self.heading))))
 
     def value(self, name: str) -> Any:
         """Return a field by its canonical name or an alias.
@@ -111,11 +112,13 @@ METADATA_FIELDS = tuple(f.name for f in fields(Chunk) if f.name not in ("point_i
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetrievedChunk:
-    """A chunk at its place in a result. `score` is on `score_scale`; `scores` holds the components.
+    """A chunk at its place in a result.
 
-    `score` is None where the retriever gives none (`score_scale` is then `none`).
-    Components are `semantic` (the cosine), `keyword` (BM25), `fused` and `rerank`.
-    `original_rank` and `original_score` are those before reranking.
+    Attributes:
+        score: The final score. None if the retriever gives no scores; `score_scale` is then `none`.
+        scores: The components of the score: `semantic` (the cosine), `keyword` (BM25), `fused` and `rerank`.
+        original_rank: The rank before reranking.
+        original_score: The score before reranking.
     """
 
     rank: int
@@ -139,7 +142,7 @@ class RetrievedChunk:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageTimings:
-    """Wall time of the stages of one search, in milliseconds. None: the stage did not run."""
+    """Wall time of the stages of one search, in milliseconds; None for a stage that did not run."""
 
     embed_ms: float | None = None
     search_ms: float | None = None
@@ -152,8 +155,8 @@ class Confidence:
     """Confidence in a result, from its scores alone.
 
     Attributes:
-        scale: Which scores: those that the threshold read, of the vectors unless it is `threshold_on: final`.
-        average: Mean score of the returned chunks; None where nothing was returned.
+        scale: Scale of the scores, which are those that the threshold reads.
+        average: Mean score of the returned chunks; None if nothing was returned.
         level: `high`, `medium`, `low`, or `none` for an empty result.
         reason: Reason for the level, in a sentence.
     """
@@ -166,16 +169,16 @@ class Confidence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetrievalSession:
-    """One search and all that can be said of it.
+    """One search, its result, and how it went.
 
     Attributes:
-        parameters: The settings the search ran with (mode, top_k, threshold, collection).
-        embedding: Provider, model and dimension; `vector` as well when it was asked for.
+        parameters: Settings of the search (mode, top_k, threshold, collection and so on).
+        embedding: Provider, model and dimension.
         candidates_found: Number of candidates of the search.
         filtered_out: Number of candidates that the threshold removed.
-        below_threshold: The best of those, at most three; they are not part of the result.
-        status: `success`, `error` or `timeout`; `error` then says what happened.
-        kept: True if the result is one of an earlier search (see `QdrantRetriever`).
+        below_threshold: The best of the removed candidates, at most three. They are not part of the result.
+        status: `success`, `error` or `timeout`. `error` says what happened.
+        kept: True if the result was kept from an earlier search (see `QdrantRetriever`).
     """
 
     session_id: str
@@ -196,6 +199,6 @@ class RetrievalSession:
 
     @property
     def sources(self) -> Mapping[str, int]:
-        """The pages the result is from, each with how many of its chunks, in the order they come."""
+        """The number of chunks from each page, in the order of the result."""
         chunks = (result.chunk for result in self.chunks)
         return Counter(c.source_url or c.file_path or c.source_document_id or c.chunk_id for c in chunks)

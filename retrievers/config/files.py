@@ -1,4 +1,4 @@
-"""Files: those that users name, our own SQLite files, locks, and the paths to all of them."""
+"""Files that users name, our own SQLite files, locks, and paths."""
 
 import contextlib
 import json
@@ -24,11 +24,11 @@ def read_text(file: Path, expected: str, most_bytes: int, error: Callable[[str],
     Args:
         file: The file.
         expected: The kind of file that is expected, for messages, such as "a JSON Lines file".
-        most_bytes: Its largest size.
-        error: Function that makes the error for a file that cannot be read.
+        most_bytes: Largest size of the file.
+        error: Makes the error for a file that cannot be read.
 
     Raises:
-        RetrievalError: It is missing, no regular file (a pipe might never end), too large, or not UTF-8.
+        RetrievalError: The file is missing, is no regular file (a pipe might never end), is too large, or is not UTF-8.
     """
     try:
         if file.exists() and not file.is_file():
@@ -45,10 +45,10 @@ def read_text(file: Path, expected: str, most_bytes: int, error: Callable[[str],
 
 
 def load_json(text: str) -> Any:
-    """Parse a JSON text without repeated names, NaN, infinity and halves of characters.
+    """Parse a JSON text. Repeated names, NaN, infinity and halves of characters are refused.
 
     Raises:
-        ValueError: It is not valid; the fault, and where that is known.
+        ValueError: The text is not valid. The message says where, if that is known.
     """
     try:
         value = json.loads(text, object_pairs_hook=_unambiguous, parse_constant=_refused)
@@ -56,15 +56,15 @@ def load_json(text: str) -> Any:
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except (RecursionError, ValueError) as error:
-        said = "it is nested too deep" if isinstance(error, RecursionError) else error
-        raise ValueError(f"not valid JSON: {said}") from None
+        reason = "it is nested too deep" if isinstance(error, RecursionError) else error
+        raise ValueError(f"not valid JSON: {reason}") from None
 
 
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
-        raise ValueError(f"{quoted(twice)} is given twice; leave one of them out")
+        [(repeated, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"{quoted(repeated)} is given twice; leave one of them out")
     return values
 
 
@@ -76,23 +76,23 @@ def _refused(constant: str) -> None:
 
 
 def user_path(text: str | Path) -> Path:
-    """Replace `~` in a path by the user's home, as the shell does not in `--flag=~/file`; `~name` of nobody stays."""
-    return Path(os.path.expanduser(text))  # noqa: PTH111 - Path's own method raises for a name of nobody
+    """Replace `~` in a path by the user's home: the shell does not in `--flag=~/file`. An unknown `~name` stays."""
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - Path.expanduser raises for an unknown name
 
 
 def user_cache(env: Mapping[str, str]) -> Path:
-    """Return the project's folder below the user's cache folder (`XDG_CACHE_HOME`, `~/.cache` where it is not set)."""
+    """Return the project's folder in the user's cache folder (`XDG_CACHE_HOME`, or `~/.cache` if it is not set)."""
     return Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retrieval-evals"
 
 
 def make_private(file: Path) -> None:
-    """Make a file for its owner alone, and let one that is there already be so (on Windows folders see to that).
+    """Make a file that only its owner can read, or change an existing file so. On Windows its folder decides.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: The file cannot be made.
     """
     file.touch(mode=0o600)
-    with contextlib.suppress(OSError):  # another user's, who sets its mode
+    with contextlib.suppress(OSError):  # it belongs to another user, who sets its mode
         file.chmod(0o600)
 
 
@@ -100,14 +100,14 @@ def make_private(file: Path) -> None:
 
 
 def file_lock(path: Path, *, wait: bool = True) -> portalocker.Lock:
-    """Take the lock on a file, which is made where there is none; the system releases it at any end of the process.
+    """Lock a file, which is made if it does not exist. However the process ends, the system releases the lock.
 
     Args:
         path: The file.
         wait: True to wait for another holder, False to refuse at once.
 
     Raises:
-        portalocker.AlreadyLocked: Another holder has it, in this process or another, and `wait` is not set.
+        portalocker.AlreadyLocked: This or another process holds the lock, and `wait` is not set.
         OSError: The file cannot be opened.
     """
     kind = portalocker.LockFlags.EXCLUSIVE
@@ -117,22 +117,22 @@ def file_lock(path: Path, *, wait: bool = True) -> portalocker.Lock:
 
 
 def open_sqlite(file: Path, schema: str, probe: str) -> sqlite3.Connection:
-    """Open a file of our own, and make it, for its owner alone, if it is not there. Threads may share the connection.
+    """Open a file of our own, or make one that only its owner can read. Threads may share the connection.
 
     Args:
         file: The file.
-        schema: The statement that creates the table if it is not there.
+        schema: The statement that creates the table if it does not exist.
         probe: A query that fails on the file of another program, which then stays as it is.
 
     Raises:
-        OSError: There is no such folder, and it cannot be made.
-        sqlite3.Error: The file is none of ours, is damaged, or may not be written.
+        OSError: The folder does not exist and cannot be made.
+        sqlite3.Error: The file is not ours, is damaged, or may not be written.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     make_private(file)
     with file_lock(file.with_name(f"{file.name}.lock")):
-        # Two processes that switch a new file to the write-ahead log at once can both fail.
-        # Each statement is a transaction unless one is begun.
+        # Without the lock, two processes that switch a new file to the write-ahead log at once can both fail.
+        # Without an isolation level, each statement is a transaction unless one is begun.
         database = sqlite3.connect(file, timeout=TIMEOUT_S, check_same_thread=False, isolation_level=None)
         try:
             for statement in (schema, probe, "PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL"):

@@ -1,11 +1,11 @@
-"""Conditions on chunks, in one of three forms, as a filter of Qdrant.
+"""Convert conditions on chunks to a filter of Qdrant. They have one of three forms.
 
     {module: module-1-ros2, tags: [qos, dds]}                       every entry holds; a list is any of its values
     module = a and not tags contains b and chunk_token_count >= 200
     {must: [{key: metadata.module, match: {value: a}}]}             Qdrant's own, with the payload's own keys
 
-Text has `=`, `!=`, `<`, `<=`, `>`, `>=`, `in [a, b]`, `contains x` (or `contains [x, y]`, all of them), `and`, `or`,
-`not` and parentheses; quotes hold what would be read otherwise. 5 is a number and "5" text.
+The form of text has `=`, `!=`, `<`, `<=`, `>`, `>=`, `in [a, b]`, `contains x` (or `contains [x, y]` for all of them),
+`and`, `or`, `not` and parentheses. Names and values with spaces or signs stand in quotes. 5 is a number, "5" is text.
 """
 
 import re
@@ -29,15 +29,15 @@ EXPECTED = "conditions such as `module = a`, joined by and, or, not and parenthe
 
 
 def is_qdrants(source: str | Mapping[str, Any]) -> bool:
-    """Return True for a filter of Qdrant, which goes to it as it is."""
+    """Return True for a filter in Qdrant's own form. It is sent as it is."""
     return isinstance(source, Mapping) and bool(source) and CLAUSES.issuperset(source)
 
 
 def to_filter(source: str | Mapping[str, Any]) -> "models.Filter":
-    """Return the filter of Qdrant that is meant; unless it is written as one, its keys are names of fields.
+    """Convert conditions to a filter of Qdrant. Its keys are names of fields, unless the source is a filter of Qdrant.
 
     Raises:
-        ValueError: It is malformed; what was expected, and what was got.
+        ValueError: The source is malformed. The message says what was expected and what was got.
     """
     from pyparsing import ParseBaseException
     from qdrant_client import models
@@ -56,10 +56,10 @@ def to_filter(source: str | Mapping[str, Any]) -> "models.Filter":
 
 
 def as_qdrants(model: "type[Model]", given: Any) -> "Model":
-    """Return what was given as a model of Qdrant's.
+    """Validate a value as a model of Qdrant.
 
     Raises:
-        ValueError: It is none; its first fault.
+        ValueError: The value is not valid. The message is its first fault.
     """
     try:
         return model.model_validate(given)
@@ -133,7 +133,7 @@ def _condition(field: str, operator: str, given: Any) -> "models.Filter":
 
 
 def _equals(field: str, value: Any) -> "models.FieldCondition":
-    """Equality; of a number by a range, since Qdrant matches 5 and 5.0 by it alike."""
+    """Return the condition that a field equals a value. For a number it is a range, which matches both 5 and 5.0."""
     from qdrant_client import models
 
     if isinstance(value, int | float) and not isinstance(value, bool):

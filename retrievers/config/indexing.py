@@ -1,4 +1,4 @@
-"""The settings of indexing: how pages are cut, and what is embedded with each chunk."""
+"""The settings of indexing: how pages are cut, and which context is embedded with each chunk."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Self
@@ -9,7 +9,7 @@ from retrievers.config.settings import Settings
 
 Context = Literal["none", "title", "path"]
 Splitter = Literal["sections", "whole"]
-# The settings of a new collection where none are named, and those of one that was made before they were recorded.
+# Settings of a new collection that are not named, and settings of a collection that was made before they were recorded.
 DEFAULTS: Mapping[str, Any] = {
     "context": "none", "splitter": "sections", "max_tokens": 256, "merge_small": False,
 }  # fmt: skip
@@ -20,9 +20,9 @@ class IndexSettings(Settings):
 
     Attributes:
         context: Text before that of a chunk when it is embedded and indexed for BM25: nothing, the title of its page,
-            or the title and the headings above it. The chunk's own text stays as it stands in the page. A new
-            collection gets `path` where its pages have headings, the title where it is of rows, else nothing.
-        splitter: How text is cut: whole blocks, section by section (sections); or not at all (whole).
+            or the title and the headings above it. The chunk's own text stays as it stands in the page. The default for
+            a new collection is `path` if its pages have headings, `title` if it is made of rows, else `none`.
+        splitter: How text is cut: section by section into whole blocks (`sections`), or not at all (`whole`).
         max_tokens: Token budget of a chunk, its context included.
         merge_small: True to put neighbouring sections of one parent into one chunk while they fit into the budget.
     """
@@ -38,7 +38,7 @@ class IndexSettings(Settings):
 
     @property
     def named(self) -> dict[str, Any]:
-        """The settings that are given."""
+        """The settings that are not left out."""
         return {name: value for name in IndexSettings.model_fields if (value := getattr(self, name)) is not None}
 
     def over(self, recorded: Mapping[str, Any]) -> Self:
@@ -48,5 +48,5 @@ class IndexSettings(Settings):
 
 
 def recorded_settings(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that a collection was made with; empty where `retrievers index` did not make it."""
+    """Return the settings with which a collection was made; empty if another program made it."""
     return {**DEFAULTS, **manifest.get("index", {})} if "embedding" in manifest else {}

@@ -1,7 +1,7 @@
 """Settings from layers: flags over experiment file over environment over `.env` over defaults.
 
-A layer is a nested dict with a label; `build` merges them, validates the whole and reports every fault at once,
-with the value, where it came from and what was expected.
+A layer is a nested dict with a label. `build` merges the layers, validates the whole, and reports all faults at once.
+Each fault has the value, the layer that set it, and what was expected.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from retrievers.errors import ConfigError, nearest
 from retrievers.text.shown import quoted, redacted, remember, remember_environment
 
 Model = TypeVar("Model", bound=Settings)
-# Environment variables that set retriever settings where the experiment file is silent; no other variable does.
+# Environment variables that set a setting of the retriever if no file does. No other variable does.
 ENVIRONMENT: Mapping[str, str] = {
     "QDRANT_URL": "store.url",
     "RAG_DEFAULT_COLLECTION": "collection",
@@ -35,7 +35,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "RAG_SIMILARITY_THRESHOLD": "threshold",
     "RAG_SEARCH_MODE": "mode",
 }
-# Settings of a model that mean nothing beside another one.
+# Settings of a model that have no meaning for another model.
 OF_MODEL = frozenset(("base_url", "query_prefix", "document_prefix", "options"))
 MOST_BYTES = 1 << 20
 
@@ -52,26 +52,26 @@ class Layer:
 
 
 def environment(environ: Mapping[str, str], dotenv: Path = Path(".env")) -> dict[str, str]:
-    """Complete the environment by a `.env` file where a variable is not set. Change neither.
+    """Return the environment, completed by the variables of a `.env` file that it lacks. Neither is changed.
 
-    The keys and passwords in it are hidden from now on in all that is shown (see `retrievers.text.shown`).
+    From now on its keys and passwords are hidden in all that is shown (see `retrievers.text.shown`).
 
     Raises:
         ConfigError: The file cannot be read.
     """
     try:
-        read = dotenv_values(dotenv, encoding="utf-8-sig") if dotenv.is_file() else {}
+        variables = dotenv_values(dotenv, encoding="utf-8-sig") if dotenv.is_file() else {}
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{dotenv}: cannot be read ({error}); expected a .env file of NAME=value lines") from None
-    env = {**{name: value for name, value in read.items() if value is not None}, **environ}
+    env = {**{name: value for name, value in variables.items() if value is not None}, **environ}
     remember_environment(env)
     return env
 
 
 def api_key(env: Mapping[str, str], name: str) -> str | None:
-    """Return an API key from the environment, without the line break that a file adds; None when there is none.
+    """Return an API key from the environment, without a line break at its end; None if there is no key.
 
-    Whatever happens to it later, it is hidden in all that is shown.
+    From now on the key is hidden in all that is shown.
     """
     key = env.get(name, "").strip()
     remember(key)
@@ -79,18 +79,18 @@ def api_key(env: Mapping[str, str], name: str) -> str | None:
 
 
 def environment_layer(env: Mapping[str, str], prefix: str = "") -> Layer:
-    """Return the settings that the environment names; `prefix` is the path of the retriever's settings in the whole."""
+    """Return the settings of the retriever that the environment sets. `prefix` is put before their names."""
     values = {prefix + setting: env[name] for name, setting in ENVIRONMENT.items() if env.get(name)}
     return Layer(label="the environment", values=nest(values))
 
 
 def file_layer(path: Path, model: type[Settings], folders: Mapping[str, Path] = MappingProxyType({})) -> Layer:
-    """Read the settings of a YAML file; relative paths start at the file's own folder, `~` is left as it is.
+    """Read the settings of a YAML file. Relative paths start at the folder of the file; `~` stays as it is.
 
     Args:
         path: The file.
         model: Model of the settings.
-        folders: Folders by the name with which a path may begin: `name:rest` is the path `rest` in it.
+        folders: Folders by names that a path may begin with: `name:rest` is the path `rest` in that folder.
 
     Raises:
         ConfigError: The file cannot be read, is not YAML, is not a mapping, or has a name twice.
@@ -99,7 +99,7 @@ def file_layer(path: Path, model: type[Settings], folders: Mapping[str, Path] = 
     if not isinstance(values, dict):
         actual = "and the file is empty" if values is None else f"got {quoted(values)}"
         raise ConfigError(f"{path}: expected a mapping of settings, {actual}")
-    # An experiment is read for its retriever, where that is what is wanted.
+    # If settings of a retriever are expected, those of an experiment's retriever are read.
     if isinstance(values.get("retriever"), dict) and "retriever" not in model.model_fields:
         values = values["retriever"]
     flat = dict(flatten(values, unopened=tables(model)))
@@ -109,36 +109,36 @@ def file_layer(path: Path, model: type[Settings], folders: Mapping[str, Path] = 
             folder, _, rest = written.partition(":")
             inside = folders[folder] / rest if folder in folders else path.parent / written
             if written and not written.startswith(("~", "local:")):
-                flat[name] = os.path.abspath(inside)  # noqa: PTH100 - of what no file can be called, too
+                flat[name] = os.path.abspath(inside)  # noqa: PTH100 - does not fail for an impossible name of a file
     return Layer(label=str(path), values=nest(flat))
 
 
 def add_flags(parser: argparse.ArgumentParser, model: type[Settings]) -> None:
-    """Give the parser a dotted flag for every setting of the model."""
+    """Add a flag with a dotted name for every setting of the model."""
     groups: dict[str, argparse._ArgumentGroup] = {}
     for name, info in leaves(model).items():
         title = name.rpartition(".")[0] or "settings"
         group = groups.setdefault(title, parser.add_argument_group(title))
         default, flag, metavar = default_text(info), f"--{name.replace('_', '-')}", name.rpartition(".")[2].upper()
         about = f"{info.description}{f' (default: {default})' if default else ''}".replace("%", "%%")
-        # A missing flag stays out of the namespace, so that no default of it overrides lower layers.
+        # A missing flag stays out of the namespace, so that no default overrides a lower layer.
         action = group.add_argument(flag, dest=name, default=argparse.SUPPRESS, metavar=metavar, help=about)
-        # The setting's own name, as files have it, is a flag as well, which the help does not repeat.
+        # The setting's name with underscores, as in files, is a flag as well. The help does not show it.
         parser._option_string_actions[f"--{name}"] = action
 
 
 def default_text(info: FieldInfo) -> str:
-    """Return the default of a setting as it is written; empty for none."""
+    """Return the default of a setting as text; empty if it has none."""
     default = None if info.is_required() else info.get_default(call_default_factory=True)
-    several = default if isinstance(default, list | tuple) else [default]
-    return ", ".join(str(each) for each in several if each is not None and not isinstance(each, Settings | dict))
+    values = default if isinstance(default, list | tuple) else [default]
+    return ", ".join(str(value) for value in values if value is not None and not isinstance(value, Settings | dict))
 
 
 def flag_layer(namespace: argparse.Namespace, model: type[Settings]) -> Layer:
     """Return the settings given as flags.
 
-    Lists and mappings are YAML (`[a, b]`, `{a: b}`); a list may be `a, b` too. `null` unsets a setting that may be
-    left out, as in a file.
+    Lists and mappings are YAML (`[a, b]`, `{a: b}`). A list may also be written as `a, b`. As in a file, `null` unsets
+    a setting that may be left out.
 
     Raises:
         ConfigError: A list or mapping is not valid YAML.
@@ -152,10 +152,10 @@ def flag_layer(namespace: argparse.Namespace, model: type[Settings]) -> Layer:
 
 
 def build(model: type[Model], layers: Sequence[Layer]) -> Model:
-    """Merge layers, lowest first, and validate the whole.
+    """Merge layers, the lowest first, and validate the whole.
 
     Raises:
-        ConfigError: A setting has a fault; a line for each: setting, value, where it was set, what was expected.
+        ConfigError: Settings have faults. The message has a line for each: setting, expectation, value and layer.
     """
     merged: dict[str, Any] = {}
     idle_beside = _idle_beside(model)
@@ -170,17 +170,17 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
 
 
 def given_settings(settings: Model, changes: Mapping[str, Any]) -> Model:
-    """Return settings with others in their place that a caller gave as arguments.
+    """Return settings with the changes that a caller gave as arguments.
 
     Raises:
-        ConfigError: They have a fault, as in `build`.
+        ConfigError: Settings have faults, as in `build`.
     """
     values = {**settings.model_dump(exclude_unset=True), **changes}
     return build(type(settings), [Layer(label="the arguments", values=values)])
 
 
 def _idle_beside(model: type[Settings], prefix: str = "") -> dict[str, list[str]]:
-    """Return what `Settings.idle_beside` says of a model and its sections, by dotted names."""
+    """Return `Settings.idle_beside` of a model and its sections, with dotted names."""
     idle = {prefix + name: [prefix + other for other in others] for name, others in model.idle_beside.items()}
     for name, info in model.model_fields.items():
         if isinstance(info.annotation, type) and issubclass(info.annotation, Settings):
@@ -191,12 +191,12 @@ def _idle_beside(model: type[Settings], prefix: str = "") -> dict[str, list[str]
 def _is_dropped(
     name: str, merged: Mapping[str, Any], values: Mapping[str, Any], idle_beside: Mapping[str, Sequence[str]]
 ) -> bool:
-    """Return True if the values of a higher layer replace a setting of those merged, or leave no meaning to it."""
+    """Return True if the values of a higher layer replace a merged setting, or if it has no meaning beside them."""
     if any(_overlaps(name, other) for other in values):
         return True
     group, _, last = name.rpartition(".")
     if last in OF_MODEL and (model := values.get(f"{group}.model")):
-        # Another model at the same address gets the texts there, and nowhere else.
+        # Another model of the same provider is asked at the same address.
         provider = str(merged.get(f"{group}.model")).partition(":")[0]
         return last != "base_url" or provider != str(model).partition(":")[0]
     given = {other for other, value in values.items() if value is not None}
@@ -208,7 +208,7 @@ def _overlaps(name: str, other: str) -> bool:
 
 
 def leaves(model: type[Settings], prefix: str = "") -> dict[str, FieldInfo]:
-    """Return every setting of a model by its dotted name, nested models opened."""
+    """Return all settings of a model and its sections by dotted name."""
     settings: dict[str, FieldInfo] = {}
     for name, info in model.model_fields.items():
         inner = info.annotation
@@ -220,12 +220,12 @@ def leaves(model: type[Settings], prefix: str = "") -> dict[str, FieldInfo]:
 
 
 def tables(model: type[Settings]) -> frozenset[str]:
-    """Return the settings marked as a `TABLE`."""
+    """Return the names of the settings that are marked as a `TABLE`."""
     return frozenset(name for name, info in leaves(model).items() if info.json_schema_extra == TABLE)
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "", unopened: Container[str] = ()) -> Iterator[tuple[str, Any]]:
-    """Return (dotted name, value) of nested mappings; an empty mapping is a value, and so is one in `unopened`."""
+    """Yield dotted names and values of nested mappings. Empty mappings and those in `unopened` are values."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value and f"{prefix}{key}" not in unopened:
             yield from flatten(value, f"{prefix}{key}.", unopened)
@@ -234,7 +234,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "", unopened: Container[str
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Invert `flatten`."""
+    """Return nested mappings from dotted names: the inverse of `flatten`."""
     tree: dict[str, Any] = {}
     for name, value in flat.items():
         *parents, last = name.split(".")
@@ -246,7 +246,7 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Settings(yaml.SafeLoader):
-    """The safe loader with unique keys, and without numbers in base 60: `1:20` is a range, as in YAML 1.2."""
+    """The safe loader, which refuses repeated keys. As in YAML 1.2 it has no numbers of base 60: `1:20` is a range."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         names: set[str] = set()
@@ -267,14 +267,14 @@ _Settings.yaml_implicit_resolvers = {
 def _load(text: str, where: str) -> Any:
     try:
         return yaml.load(text, _Settings)
-    except (ValueError, RecursionError, yaml.YAMLError) as error:  # a date that is none, too
+    except (ValueError, RecursionError, yaml.YAMLError) as error:  # ValueError: an impossible date
         mark = getattr(error, "problem_mark", None)
         line, problem = f":{mark.line + 1}" if mark else "", getattr(error, "problem", None) or error
         raise ConfigError(f"{where}{line}: not valid YAML: {problem}") from None
 
 
 def _types(info: FieldInfo) -> set[Any]:
-    """Return every type in the annotation of a setting, generic ones by their origin."""
+    """Return all types in the annotation of a setting. Generic types are replaced by their origin."""
     annotations: list[Any] = [info.annotation]
     for annotation in annotations:
         annotations += get_args(annotation)
@@ -298,8 +298,8 @@ def _flag(name: str, raw: str, info: FieldInfo) -> Any:
 def _explain(model: type[Settings], item: dict[str, Any], layers: Sequence[Layer]) -> str:
     name, value = ".".join(map(str, item["loc"])).removesuffix(".[key]"), item["input"]
     # The highest layer that sets the name, or a part of it, is at fault.
-    origin = next((la.label for la in reversed(layers) if any(_overlaps(name, n) for n, _ in flatten(la.values))), None)
-    where = f" (set by {origin})" if origin else ""
+    setters = [layer.label for layer in layers if any(_overlaps(name, other) for other, _ in flatten(layer.values))]
+    where = f" (set by {setters[-1]})" if setters else ""
     if item["type"] == "extra_forbidden":
         if successor := removed(name):
             return f"{name}: is no setting any more{where}: {successor}"
@@ -316,12 +316,12 @@ def _explain(model: type[Settings], item: dict[str, Any], layers: Sequence[Layer
 
 
 def removed(name: str, value: object = None) -> str:
-    """Return what took the place of a setting, flag, metric or subcommand of an earlier version; empty for others.
+    """Return what replaced a setting, flag, metric or subcommand of an earlier version; empty if it was not removed.
 
     Args:
-        name: Dotted name of a setting, with or without `retriever.`; a flag with its dashes; a metric; or the
+        name: The dotted name of a setting, with or without `retriever.`; a flag with its dashes; a metric; or a
             subcommand as `retrieval-evals COMMAND`.
-        value: Its value, where the name itself is still known.
+        value: The value of a setting, to ask whether that value was removed.
     """
     setting = re.sub(r"\.\d+$", "", name.removeprefix("--").replace("-", "_").removeprefix("retriever."))
     # `retrievers index` has the settings of indexing without their prefix.
@@ -330,9 +330,9 @@ def removed(name: str, value: object = None) -> str:
         names += [setting[: dot.start()] for dot in re.finditer(r"\.", setting)]
     else:
         [value] = value if isinstance(value, list) and len(value) == 1 else [value]
-        # Of few bytes of YAML, aliases make a list that no text can hold.
-        names = [f"{each}={value}" for each in names] if isinstance(value, str) else []
-    return next((_successors()[each] for each in names if each in _successors()), "")
+        # Other values are not formatted: by aliases, few bytes of YAML can make a list that no text can hold.
+        names = [f"{name}={value}" for name in names] if isinstance(value, str) else []
+    return next((_successors()[name] for name in names if name in _successors()), "")
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The models of embedding and reranking: whose they are, and what decides which vector a text gets."""
+"""The settings of the models that embed and rerank, and the providers of these models."""
 
 import re
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from pydantic import AfterValidator, Field, field_validator
 from retrievers.config.settings import Settings, UnshownError, address, table
 from retrievers.errors import nearest
 
-# The model that is packaged.
+# The packaged model.
 PACKAGED = "wordllama:l2_supercat_256"
-# Names of arguments that may not stand in a file.
+# Names of arguments that are secrets, which may not stand in a file.
 SECRET = re.compile(r"(key|secret|password|credentials?|token|headers?)$", re.IGNORECASE)
 
 
@@ -24,8 +24,8 @@ class Provider:
     """Declaration of a provider.
 
     Attributes:
-        key_env: Environment variable of its API key; None where it has none, or its library finds it.
-        hosted: True if its models run on a server, so that vectors are worth keeping; None where that is not known.
+        key_env: Environment variable of its API key; None if it has no key, or if its library finds the key.
+        hosted: True if its models run on a server, so that their vectors are kept; None if that is not known.
     """
 
     key_env: str | None = None
@@ -46,7 +46,7 @@ CROSS_ENCODER_PROVIDERS = _providers("cross_encoder")
 
 
 class ModelConfig(Settings):
-    """A model as `PROVIDER:NAME`; `python:module:factory` loads one of the user's own."""
+    """A model, as `PROVIDER:NAME`. `python:module:factory` loads a model of the user's own."""
 
     providers: ClassVar[Mapping[str, Provider]] = {}
     model: str = Field(description="PROVIDER:NAME, or python:module:factory")
@@ -84,11 +84,11 @@ class ModelConfig(Settings):
 class EmbeddingConfig(ModelConfig):
     """Model that turns text into vectors.
 
-    `wordllama` is packaged and needs no key or network; `python:` loads any LangChain `Embeddings`.
+    `wordllama` is packaged and needs no key or network. `python:` loads any LangChain `Embeddings`.
 
     Attributes:
         query_prefix: Text that the model expects before a query, such as `query: `.
-        document_prefix: The same before a text that is stored.
+        document_prefix: Text that the model expects before a stored text, such as `passage: `.
         options: Further arguments of the provider's LangChain class.
     """
 
@@ -107,7 +107,7 @@ class EmbeddingConfig(ModelConfig):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The model as a collection records it: provider and model, and length and prefixes where they are set."""
+        """The model as a collection records it: provider and name, and dimensions and prefixes if they are set."""
         prefixes = {"query_prefix": self.query_prefix, "document_prefix": self.document_prefix}
         chosen = {"dimensions": self.options.get("dimensions"), **prefixes}
         named = {name: value for name, value in chosen.items() if value is not None}
@@ -115,7 +115,7 @@ class EmbeddingConfig(ModelConfig):
 
 
 class CrossEncoderConfig(ModelConfig):
-    """Cross-encoder that reranks: Cohere Rerank, a local sentence-transformers model, or any of the user's.
+    """Cross-encoder that reranks: Cohere Rerank, a local sentence-transformers model, or a model of the user's own.
 
     `python:` loads a LangChain document compressor, or an object with `score(pairs)`.
     """

@@ -1,4 +1,4 @@
-"""The settings of a retriever: all that decides what a query gets back."""
+"""The settings of a retriever, which decide what it returns for a query."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -27,11 +27,11 @@ MAX_QUERY_WORDS = 512
 MAX_QUERY_CHARACTERS = 4_000
 REQUIRED_METADATA = ("source_url", "title", "section_path", "chunk_index", "total_chunks", "content_hash")
 ALWAYS_THERE = ("point_id", "text", "chunk_text_preview")
-# Settings that apply to a retriever of the user's own (`python`); all others are set inside of it.
+# Settings that apply to a retriever of the user's own (`python`). Its own code decides everything else.
 FOREIGN_SETTINGS = ("python", "store", "collection", "metadata", "top_k", "threshold", "candidates")
-# What a `QdrantVectorStore` of the user's own brings along; all else may be set for one.
+# Settings that a `QdrantVectorStore` of the user's own decides. All others apply to it.
 OF_THE_STORE = ("embedding", "vector_name")
-# Scales without fixed bounds, on which a threshold means something else for every query.
+# Scales without fixed bounds: on them a threshold has another meaning for every query.
 UNSCALED = ("rrf", "dbsf", "bm25", "sparse")
 
 Mode = Literal["semantic", "keyword", "hybrid"]
@@ -39,7 +39,7 @@ Fusion = Literal["weighted", "rrf", "dbsf"]
 ThresholdOn = Literal["each", "best", "final"]
 RerankerName = Literal["none", "cross-encoder", "mmr"]
 ThresholdSignal = Literal["cosine", "bm25", "known_words", "rerank"]
-# As the file systems of all systems and Qdrant take it.
+# Such names are possible in Qdrant and in the file systems of all operating systems.
 _collection = matching(
     r"""(?=.*[^. ])[^<>:"/\\|?*\x00-\x1f]{1,255}""",
     'a name without < > : " / \\ | ? * and line breaks, of at most 255 characters',
@@ -52,7 +52,7 @@ def known_field(name: str, fields: Sequence[str] = METADATA_FIELDS) -> str:
     """Return the canonical name of a field.
 
     Raises:
-        ValueError: It is none of `fields`; the nearest is given.
+        ValueError: The name is none of `fields`. The message gives the nearest one.
     """
     canonical = ALIASES.get(name, name)
     if canonical not in fields:
@@ -73,7 +73,7 @@ ServerAddress = Annotated[str, AfterValidator(_address)]
 class StoreConfig(Settings):
     """Location of the collection: a Qdrant server (`url`) or an embedded folder (`path`), not both.
 
-    The authorities that sign a server's certificate are those of the standard variables SSL_CERT_FILE and SSL_CERT_DIR.
+    The standard variables SSL_CERT_FILE and SSL_CERT_DIR name the authorities that may sign a server's certificate.
     """
 
     idle_beside: ClassVar = {"path": ("url",), "url": ("path",)}
@@ -103,26 +103,27 @@ class MetadataConfig(Settings):
 
     @property
     def keys(self) -> Mapping[str, Sequence[str]]:
-        """Payload keys that each field may have, the first one that is there counts."""
+        """Payload keys that each field may have. The first one that a payload has counts."""
         return USUAL_KEYS | {name: [key] for name, key in self.map.items()} if self.map else USUAL_KEYS
 
 
 class KeywordConfig(Settings):
-    """The keyword side: a sparse vector, by default of BM25, whose terms come from a library's tokeniser and stemmer.
+    """The keyword side of a search: a sparse vector, by default of BM25, with terms by Qdrant's tokeniser and stemmer.
 
     Attributes:
-        synonyms: Term or phrase to further terms, which are searched along at half the weight of the query's own.
+        synonyms: For a term or phrase in a query, further terms to search for. They have half the weight of the query's
+            own terms.
     """
 
     vector_name: str = Field("bm25", min_length=1, description="name of the sparse vector in the collection")
     language: str = Field("english", description="language of stop words and stemmer")
     synonyms: Mapping[str, tuple[str, ...]] = table("term: [terms to search in addition]")
 
-    # A `QdrantVectorStore` of the user's own may bring another model of sparse vectors along.
+    # True if a `QdrantVectorStore` of the user's own has a model of sparse vectors.
     _own_model = PrivateAttr(default=False)
 
     def of_own_model(self, vector_name: str) -> Self:
-        """Return the settings for a vector that is encoded by a model of the user's own."""
+        """Return the settings for a sparse vector that the user's own model makes."""
         keyword = self.model_copy(update={"vector_name": vector_name})
         keyword._own_model = True
         return keyword
@@ -135,7 +136,7 @@ class KeywordConfig(Settings):
     @field_validator("language")
     @classmethod
     def _known_language(cls, name: str) -> str:
-        if name != "english":  # a question to the library costs its import
+        if name != "english":  # for the default the library need not be imported
             from qdrant_edge import Language
 
             languages = [language.lower() for language in vars(Language) if language[0].isupper()]
@@ -148,29 +149,31 @@ class KeywordConfig(Settings):
 
 
 class RetrieverConfig(Settings):
-    """All that decides what a query gets back.
+    """Settings that decide what a retriever returns for a query.
 
-    With `python` the retriever is the user's own. Where it is no `QdrantVectorStore`, only `FOREIGN_SETTINGS` may be
-    given, of which `store` and `collection` name where its chunks are listed; that is checked when it is opened.
+    With `python` the retriever is the user's own. If it is no `QdrantVectorStore`, only `FOREIGN_SETTINGS` may be
+    given; this is checked when the retriever is opened. `store` and `collection` then name the collection that it reads
+    from, whose chunks can be listed.
 
     Attributes:
         python: `module:factory` of a LangChain `BaseRetriever` or `QdrantVectorStore`, called without arguments.
         candidates: Depth of the search before threshold and cut; `top_k` may not exceed it.
-        threshold: Worst score of a returned chunk: of its cosine similarity, 0 to 1, in any mode, unless `threshold_on`
-            is `final`. Under `best` all chunks count as having the best of the candidates, so that a query gets a
-            whole answer or none. None: none is in force.
-        threshold_signal: What the threshold reads under `each` and `best`, where the cosine does not tell the questions
-            that the documents answer from others: `bm25`, a chunk's BM25 per weight of the query's words, 0 or more;
-            `known_words`, the share of the query's words that some chunk has, which a further search for each word
-            tells; `rerank`, the cross-encoder's score.
-        search_params: What goes as Qdrant's `SearchParams` with every search for dense vectors; what is left out is as
-            the collection has it. A keyword search is exact.
-        semantic_weight: Share of the semantic side in a hybrid search by `weighted` or `rrf`; the keyword side has the
-            rest. In `dbsf` both sides count alike.
-        abbreviations: Short form to meaning, set behind it before a query is embedded.
-        filters: A condition that every candidate meets (see `retrievers.config.filters`).
-        group_by: A field of which each value is returned once, with its best chunk.
-        trust_embedding: Skip the check that a collection without a recorded model was embedded by the configured one.
+        threshold: Least score of a returned chunk; None for no threshold. In all modes it reads the cosine, 0 to 1,
+            unless `threshold_signal` or `threshold_on` says otherwise.
+        threshold_on: `each`: the score of each chunk is read. `best`: the highest score of all candidates is read for
+            every chunk, so that a query gets a whole result or none. `final`: the final score is read.
+        threshold_signal: The score that the threshold reads under `each` and `best`. Other scores than the cosine may
+            better tell the questions that the documents answer from others. `bm25`: a chunk's BM25 divided by the
+            weight of the query's words, 0 or more. `known_words`: the share of the query's words that some chunk has,
+            which takes a further search for each word. `rerank`: the score of the cross-encoder.
+        search_params: Qdrant's `SearchParams` for searches of dense vectors. The collection has its own values for
+            those that are left out. A keyword search is always exact.
+        semantic_weight: Share of the semantic side in a hybrid search by `weighted` or `rrf`. The keyword side has the
+            rest. Under `dbsf` both sides count alike.
+        abbreviations: Meanings of abbreviations. They are put behind the abbreviations before a query is embedded.
+        filters: A condition that every candidate must meet (see `retrievers.config.filters`).
+        group_by: A field. Of the chunks with one value of it, only the best is returned.
+        trust_embedding: Skip the check that the configured model embedded a collection that records no model.
     """
 
     python: FactoryName | None = Field(None, description="your retriever: module:factory")
@@ -202,42 +205,45 @@ class RetrieverConfig(Settings):
     trust_embedding: bool = Field(False, description="do not verify an unrecorded embedding model")
 
     def replaced_by(self, changes: Mapping[str, Any]) -> Self:
-        """Return the settings with others in their place.
+        """Return the settings with the changes, validated.
 
         Raises:
-            ValidationError: They cannot be.
+            ValidationError: The changes are not valid.
         """
         return type(self).model_validate(self.model_dump() | {**changes})
 
     @property
     def least(self) -> float:
-        """The threshold; −∞ where none is in force."""
+        """The threshold; −∞ if there is none."""
         return -inf if self.threshold is None else self.threshold
 
     @property
     def threshold_scale(self) -> ScoreScale:
         """The scale of the scores that the threshold reads."""
-        of_signal: dict[ThresholdSignal, ScoreScale] = {
-            "cosine": "cosine", "bm25": self.keyword.scale, "known_words": "known_words", "rerank": "rerank",
-        }  # fmt: skip
-        return self.score_scale if self.threshold_on == "final" else of_signal[self.threshold_signal]
+        if self.threshold_on == "final":
+            return self.score_scale
+        return self.keyword.scale if self.threshold_signal == "bm25" else self.threshold_signal
 
     @property
     def reranks_by_model(self) -> bool:
-        """True if a model gives candidates scores of its own after the search."""
+        """True if a model scores the candidates again after the search."""
         return self.rerank == "cross-encoder"
 
     @property
     def score_scale(self) -> ScoreScale:
         """The scale of the final scores."""
-        of_mode: dict[Mode, ScoreScale] = {
-            "semantic": "cosine", "keyword": self.keyword.scale, "hybrid": self.fusion,
-        }  # fmt: skip
-        return "rerank" if self.reranks_by_model else of_mode[self.mode]
+        return "rerank" if self.reranks_by_model else self.search_scale
+
+    @property
+    def search_scale(self) -> ScoreScale:
+        """The scale of the scores of the search, before candidates are reranked."""
+        if self.mode == "hybrid":
+            return self.fusion
+        return self.keyword.scale if self.mode == "keyword" else "cosine"
 
     @property
     def names_collection(self) -> bool:
-        """Return True if a collection is named beside a retriever of the user's own."""
+        """True if a collection is named for a retriever of the user's own."""
         return self.python is not None and "collection" in self.model_fields_set
 
     # Checks
@@ -259,7 +265,7 @@ class RetrieverConfig(Settings):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        """Check what no setting can tell alone."""
+        """Check the settings that depend on each other."""
         if faults := [*self._faults()]:
             raise ValueError("; ".join(faults))
         return self
@@ -283,7 +289,7 @@ class RetrieverConfig(Settings):
             yield f"threshold_on 'final' reads the final score, not threshold_signal {signal!r}; leave out one of them"
         if signal == "rerank" and not self.reranks_by_model:
             yield "threshold_signal 'rerank' needs a reranker that gives scores; use rerank: cross-encoder"
-        # A store of the user's own brings its mode along when it is opened.
+        # A store of the user's own has a mode of its own, which is known when it is opened.
         is_known = self.python is None or "mode" in self.model_fields_set
         if signal in ("bm25", "known_words") and is_known and self.mode == "semantic":
             remedy = "use mode: hybrid (with semantic_weight: 1 it keeps the order by meaning)"
@@ -291,7 +297,7 @@ class RetrieverConfig(Settings):
 
     @model_serializer(mode="wrap")
     def _in_force(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Return the settings in force: without those that a retriever of the user's own does not read."""
+        """Return the settings without those that a retriever of the user's own does not read."""
         plain: dict[str, Any] = handler(self)
         if self.python is None:
             return plain
@@ -301,6 +307,6 @@ class RetrieverConfig(Settings):
         return {name: value for name, value in plain.items() if name in read}
 
 
-# How much is read, and what it is called, counts also where a higher layer names a retriever of the user's own.
+# These settings keep their values if a higher layer names a retriever of the user's own.
 KEPT = {"top_k", "candidates", "metadata"}
 RetrieverConfig.idle_beside = {name: ("python",) for name in {*RetrieverConfig.model_fields} - KEPT}

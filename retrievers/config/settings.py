@@ -1,4 +1,4 @@
-"""The base of all settings, and factories of the user's own that a setting names (`module:factory`)."""
+"""The base of all settings, and the user's own factories that a setting names (`module:factory`)."""
 
 import re
 import sys
@@ -22,18 +22,20 @@ from retrievers.config.files import user_path
 from retrievers.errors import ConfigError, nearest
 from retrievers.net import cause
 
-# Marks a setting whose mapping has keys of the user's own: taken whole, and replaced whole by a higher layer.
+# Marks a setting that is a mapping with keys of the user's own. A higher layer replaces it as a whole.
 TABLE: dict[str, Any] = {"table": True}
 ADDRESS = re.compile(r"https?://(?:\[[0-9A-Fa-f:.]+\]|[^\s/@?#:\[\]]+)(?::(?P<port>\d{1,5}))?(?:/[^\s@?#]*)?")
 MOST_PORT = 65_535
 
 
 class Settings(BaseModel):
-    """Base of all settings: frozen, unknown names refused, defaults checked, `~` in a path the user's home.
+    """Base of all settings. They are frozen, and defaults are checked, too.
+
+    Unknown names are refused. `~` in a path is the user's home.
 
     Attributes:
-        idle_beside: A setting or section, and those beside which it means nothing: one of them in a higher layer
-            drops it.
+        idle_beside: For a setting or section, the settings beside which it has no meaning. If a higher layer sets one
+            of those, it is dropped.
     """
 
     idle_beside: ClassVar[Mapping[str, Sequence[str]]] = {}
@@ -49,34 +51,34 @@ class Settings(BaseModel):
 
 
 def table(about: str) -> Any:
-    """Return a field that holds a mapping whose keys are the user's own, by default empty."""
+    """Return a field for a mapping with keys of the user's own. By default it is empty."""
     return Field(default_factory=dict, description=about, json_schema_extra=TABLE)
 
 
 def section(model: type[BaseModel], about: str) -> Any:
-    """Return a field that holds settings of their own, by default all as they are when left out."""
+    """Return a field for a section of settings. By default all of them have their defaults."""
     return Field(default_factory=lambda: model.model_validate({}), description=about)
 
 
 class UnshownError(ValueError):
-    """Refusal of a value that may hold a secret; the error does not show it."""
+    """Refusal of a value that may be a secret. The message does not show it."""
 
 
 def address(url: str, example: str, key: str) -> str:
-    """Return a server's address, without the slash at its end.
+    """Return the address of a server, without a slash at its end.
 
     Raises:
-        ValueError: It is none, or carries credentials; `example` shows one, `key` says where a key belongs.
+        ValueError: It is no address, or has credentials. `example` is an address, and `key` the place for a key.
     """
     match = ADDRESS.fullmatch(url)
-    if not match or int(match["port"] or 0) > MOST_PORT:  # a port that is none may be the beginning of a password
+    if not match or int(match["port"] or 0) > MOST_PORT:  # too large a port may be the beginning of a password
         plain = "without credentials, query and fragment"
         raise UnshownError(f"expected an http:// or https:// address such as {example}, {plain}; a key goes into {key}")
     return url.rstrip("/")
 
 
 def matching(pattern: str, expected: str, refusal: type[ValueError] = UnshownError) -> Callable[[Any], str]:
-    """Return a check that a setting is a text of a form; `refusal` is the error for any other, by default unshown."""
+    """Return a check that a setting matches a pattern. Its error, `refusal`, does not show the value by default."""
 
     def check(text: Any) -> str:
         if not isinstance(text, str) or not re.fullmatch(pattern, text):
@@ -97,7 +99,7 @@ host = matching(
     r"(?:[\w-]+(?:\.[\w-]+)*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?",
     "hosts such as docs.example.com or localhost:3000, and nothing before or behind",
 )
-# By POSIX's rules; a longer stretch of letters and digits is more likely a key.
+# As in POSIX. A longer stretch of letters and digits is more likely a key.
 _variable = matching(
     r"(?!.*[A-Z0-9]{25})[A-Z_][A-Z0-9_]{0,63}",
     "the name of an environment variable, such as COHERE_API_KEY, and not the key itself",
@@ -105,7 +107,7 @@ _variable = matching(
 # The name of an environment variable that holds a key.
 VariableName = Annotated[str, BeforeValidator(_variable)]
 _factory = matching(r"[^:]*[^:\s][^:]*:.*\S.*", "'module:factory'", ValueError)
-# Where a factory of the user's own is.
+# The place of a factory of the user's own.
 FactoryName = Annotated[str, AfterValidator(_factory)]
 
 
@@ -115,7 +117,7 @@ def faults_of(error: ValidationError) -> str:
 
 
 def dump(settings: BaseModel) -> dict[str, Any]:
-    """Return the settings as plain JSON values, paths absolute, so that they mean the same in any folder."""
+    """Return the settings as plain JSON values. Paths are absolute, so that they mean the same in any folder."""
     plain = settings.model_dump(mode="json")
     for name, value in settings:
         if name in plain and isinstance(value, BaseModel):
@@ -129,11 +131,11 @@ def call_factory(target: str, setting: str) -> Any:
     """Call a factory without arguments and return its result.
 
     Args:
-        target: `module:factory`; the module may be a file of the current folder.
-        setting: Which setting names it, for messages.
+        target: `module:factory`. The module may be a file in the current folder.
+        setting: Name of the setting, for messages.
 
     Raises:
-        ConfigError: It cannot be imported or called, or raises.
+        ConfigError: The factory cannot be imported or called, or raises an error.
     """
     factory = load_factory(target, setting)
     try:
@@ -149,16 +151,15 @@ def load_factory(target: str, setting: str) -> Callable[[], Any]:
         ConfigError: The module cannot be imported or has no such factory.
     """
     name, _, attribute = target.partition(":")
-    # A script that calls us has its own folder there.
+    # If a script calls us, the path begins with the folder of that script.
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
         module = import_module(name)
     except (Exception, SystemExit) as error:
         raise ConfigError(f"{setting} {target!r} cannot be loaded: {cause(error)}") from error
-    factory: Any = getattr(module, attribute, None)
+    factory: Callable[[], Any] | None = getattr(module, attribute, None)
     if not callable(factory):
         near = nearest(attribute, (defined for defined, value in vars(module).items() if callable(value)))
         raise ConfigError(f"{setting} {target!r}: expected a function or class of {name}, found none{near}")
-    call: Callable[[], Any] = factory
-    return call
+    return factory

@@ -1,4 +1,4 @@
-"""Counting tokens with the tokenizer of the packaged embedding model (no download)."""
+"""Count tokens with the tokenizer of the packaged embedding model. Nothing is downloaded."""
 
 import re
 from functools import lru_cache
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# Characters of a text, and of a word, that the tokenizer gets at once.
+# Most characters of a text, and of a word, that the tokenizer gets at once.
 PART, LONGEST_WORD = 10_000, 10_000
 WORD_START = re.compile(r"(?<=\S) (?=\S)")
 
 
 def model_folder() -> Path:
-    """Return the folder of wordllama, without importing it."""
+    """Return the folder of wordllama without importing it."""
     return Path(str(distribution("wordllama").locate_file("wordllama")))
 
 
@@ -37,9 +37,10 @@ def count_tokens(text: str) -> int:
 
 
 def token_parts(text: str) -> list[str]:
-    """Return parts of a text that have its tokens together: the tokenizer takes 3 KB for each character of one text.
+    """Cut a text into parts that have the same tokens: the tokenizer takes 3 KB of memory for each character.
 
-    A token begins at each blank between two words. Longer words than `LONGEST_WORD` are cut, where tokens may differ.
+    A cut is at a blank between two words, where a token begins. Words longer than `LONGEST_WORD` are cut as well, and
+    may get other tokens.
     """
     parts, start = list[str](), 0
     while len(text) - start > PART:

@@ -69,10 +69,9 @@ class Search:
             if config.mode == "hybrid":
                 columns["keyword"][columns["keyword"] == 0] = np.nan
                 columns["fused"] = columns["score"]
-            scale = {"semantic": "cosine", "keyword": config.keyword.scale}.get(config.mode, config.fusion)
             weights = [None if config.mode == "semantic" else sum(_weights(query).values()) for query in queries]
             facts = [
-                SearchFacts(scale=scale, query_weight=weight, known_words=share)
+                SearchFacts(scale=config.search_scale, query_weight=weight, known_words=share)
                 for weight, share in zip(weights, self._known_words(queries), strict=True)
             ]
             table = Candidates(codes=codes, columns=columns, chunks=self.chunks, facts=facts)

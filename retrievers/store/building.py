@@ -1,12 +1,15 @@
-"""An embedded collection, built beside the one of its name and renamed into its place: whole, or as it was.
+"""Build an embedded collection beside the one of its name, then rename it into its place.
 
-PATH/writer.lock                      held by the one process that builds
-PATH/collections/NAME/shard/          what the engine keeps
-PATH/collections/NAME/collection.json written last: its description, the engine's version, the size of every file
-PATH/collections/.NAME.new, .NAME.old a collection under construction; one that is being replaced
+So a collection is replaced as a whole, or stays as it was.
 
-A process that is killed between the two renames leaves .NAME.old alone: readers open it, and the next build puts it
-back first. Nothing is repaired: a collection whose files have other sizes is indexed again.
+PATH/writer.lock                      locked by the one process that builds
+PATH/collections/NAME/shard/          the files of the engine
+PATH/collections/NAME/collection.json written last: the description, the engine's version, the size of every file
+PATH/collections/.NAME.new            a collection under construction
+PATH/collections/.NAME.old            a collection that is being replaced
+
+A process that is killed between the two renames leaves .NAME.old alone. Readers open it, and the next build first puts
+it back. Nothing is repaired: if its files have other sizes, a collection has to be indexed again.
 """
 
 import json
@@ -27,14 +30,14 @@ from retrievers.config.files import file_lock
 from retrievers.errors import CollectionNotFoundError, RetrievalError, StoreError
 
 RECORD = "collection.json"
-# The engine grows its files in steps of 32 MB; past a full disk it does not fail, the system ends the process.
+# The engine grows its files in steps of 32 MB. If the disk is full it does not fail: the system ends the process.
 ROOM, SPARE_BYTES = 3, 200_000_000
-# Addresses: the engine maps files up to three times, and its threads reserve more. Short of them it deletes the payload
-# indexes that it could not map, or hangs.
+# The engine maps files up to three times, and its threads reserve further addresses. If it gets too few, it deletes the
+# payload indexes that it could not map, or hangs.
 MAPPED, SPARE_ADDRESSES = 3, 250_000_000
 DISTANCES = {"Cosine": edge.Distance.Cosine, "Dot": edge.Distance.Dot}
 KINDS = {name: getattr(edge.PayloadSchemaType, name.title()) for name in ("keyword", "integer", "float", "bool")}
-# Qdrant's own defaults, for whoever reads the description of a collection.
+# Qdrant's own defaults, for readers of the description of a collection.
 DEFAULTS = {
     "hnsw_config": {"m": 16, "ef_construct": 100, "full_scan_threshold": 10_000},
     "optimizer_config": {"default_segment_number": 0, "flush_interval_sec": 5},
@@ -68,19 +71,21 @@ def building(
     metadata: Mapping[str, Any] | None = None,
     indexes: Mapping[str, str] | None = None,
 ) -> Iterator[Build]:
-    """Build a collection in the block; at its end it takes the place of one of its name, at an exception nothing does.
+    """Build a collection in the block. At the end of the block it replaces the collection of its name.
+
+    If the block raises an exception, nothing is replaced.
 
     Args:
         store: The folder of the store.
         name: The collection.
         vectors: Its dense vectors, of distance cosine or dot.
         sparse: Its sparse vectors.
-        metadata: What it records of itself.
-        indexes: Payload keys that filters name to their kind: keyword, integer, float or bool.
+        metadata: Its record about itself.
+        indexes: Kind (keyword, integer, float or bool) of each payload key that gets an index.
 
     Raises:
-        StoreError: It cannot be written, or another process is building in the store; a collection of that name is as
-            it was.
+        StoreError: The collection cannot be written, or another process is building in the store. The collection of
+            that name is then as it was.
     """
     folder, old = _places(store, name)
     new = old.with_suffix(".new")
@@ -89,7 +94,7 @@ def building(
         try:
             with engine_errors(doing):
                 shutil.rmtree(new, ignore_errors=True)
-                if old.exists() and not folder.exists():  # a process was killed between the renames
+                if old.exists() and not folder.exists():  # a process was killed between the two renames
                     old.rename(folder)
                 new.mkdir(parents=True)
                 shard = edge.EdgeShard.create(str(new / "shard"), _engine_config(vectors, sparse or {}))
@@ -113,8 +118,8 @@ def building(
 
 
 def find(store: Path, name: str) -> tuple[Path, tuple[int, int]] | None:
-    """Return the folder of a collection, and a value that differs for every build of it; None where there is none."""
-    # One of the two places has it, unless it is being replaced right now.
+    """Return the folder of a collection, and a stamp that differs for every build; None if there is no collection."""
+    # It is in one of two places, unless it is being replaced at this moment.
     for folder in _places(store, name) * 3:
         with suppress(OSError):
             stat = (folder / RECORD).stat()
@@ -123,15 +128,15 @@ def find(store: Path, name: str) -> tuple[Path, tuple[int, int]] | None:
 
 
 def opened(folder: Path) -> tuple[edge.EdgeShard, models.CollectionInfo]:
-    """Open a collection after looking at the sizes of its files: the engine may crash on damaged ones.
+    """Open a collection after a check of the sizes of its files: the engine may crash on damaged files.
 
     Raises:
-        CollectionNotFoundError: They are not as they were written, or it was built by another version.
-        StoreError: The process may not map as much.
+        CollectionNotFoundError: The files are not as they were written, or another version of the engine wrote them.
+        StoreError: The process may not map so much memory.
     """
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        # Opening a shard writes two files beside themselves and renames them: a process killed there leaves one more.
+        # To open a shard, the engine writes two files anew and renames them. A killed process may leave a further file.
         if (record["engine"], record["files"]) != (engine_version(), _sizes(folder / "shard", record["files"])):
             raise ValueError(f"its files have other sizes, or are of qdrant-edge {record['engine']}")
         info = models.CollectionInfo.model_validate(record["info"])
@@ -146,13 +151,13 @@ def opened(folder: Path) -> tuple[edge.EdgeShard, models.CollectionInfo]:
 
 
 def names(store: Path) -> list[str]:
-    """Return the names of all collections."""
+    """Return the names of all collections in a store."""
     folders = (record.parent.name for record in (store / "collections").glob(f"*/{RECORD}"))
     return sorted({unquote(name.lstrip(".").removesuffix(".old")) for name in folders if not name.endswith(".new")})
 
 
 def check_room(store: Path, name: str, size: int) -> None:
-    """Refuse to build where the disk has too little room.
+    """Refuse to build a collection if the disk has too little room for it.
 
     Args:
         store: The folder of the store.
@@ -160,7 +165,7 @@ def check_room(store: Path, name: str, size: int) -> None:
         size: Estimate of its bytes.
 
     Raises:
-        StoreError: There is none.
+        StoreError: There is too little room.
     """
     need, free = ROOM * size + SPARE_BYTES, shutil.disk_usage(store).free
     if free < need:
@@ -170,11 +175,11 @@ def check_room(store: Path, name: str, size: int) -> None:
 
 @contextmanager
 def engine_errors(doing: str) -> Iterator[None]:
-    """Turn what the engine and the disk raise, panics included, into a StoreError that begins with `doing`."""
+    """Turn the errors of the engine and the disk, panics included, into a StoreError that begins with `doing`."""
     try:
         yield
     except BaseException as error:
-        # The class of faults inside the engine is no Exception.
+        # A fault inside the engine raises a PanicException, which is no Exception.
         is_fault = isinstance(error, Exception) or type(error).__name__ == "PanicException"
         if not is_fault or isinstance(error, RetrievalError | MemoryError | BrokenPipeError):
             raise
@@ -185,15 +190,15 @@ def engine_errors(doing: str) -> Iterator[None]:
 
 @cache
 def engine_version() -> str:
-    """Return the engine's version up to the part within which its files stay readable."""
+    """Return the part of the engine's version that stays the same while its files stay readable."""
     return ".".join(version("qdrant-edge-py").split(".")[:2])
 
 
 @cache
 def _places(store: Path, name: str) -> tuple[Path, Path]:
-    """Return the folder of a name, and where it is while it is replaced.
+    """Return the folder of a collection, and its folder while it is being replaced.
 
-    Names are escaped so that any fits, none leaves the store, and none begins or ends like the other folders.
+    Names are escaped, so that any name is possible, none leaves the store, and none looks like another kind of folder.
     """
     folder = store / "collections" / quote(name, safe=" ").replace(".", "%2E")
     return folder, folder.with_name(f".{folder.name}.old")
@@ -210,16 +215,16 @@ def _lock(store: Path) -> portalocker.Lock:
 def _engine_config(vectors: Any, sparse: Mapping[str, models.SparseVectorParams]) -> edge.EdgeConfig:
     dense = {"": vectors} if isinstance(vectors, models.VectorParams) else vectors
     named = {n: edge.EdgeVectorParams(size=p.size, distance=DISTANCES[p.distance.value]) for n, p in dense.items()}
-    weighed = {n: edge.Modifier.Idf if p.modifier else None for n, p in sparse.items()}
-    idf = {n: edge.EdgeSparseVectorParams(modifier=modifier) for n, modifier in weighed.items()}
-    # Without a log of writes: a collection comes into force whole or not at all.
-    return edge.EdgeConfig(vectors=named, sparse_vectors=idf, wal_enabled=False)
+    modifiers = {n: edge.Modifier.Idf if p.modifier else None for n, p in sparse.items()}
+    terms = {n: edge.EdgeSparseVectorParams(modifier=modifier) for n, modifier in modifiers.items()}
+    # No log of writes is needed: a collection is replaced as a whole or not at all.
+    return edge.EdgeConfig(vectors=named, sparse_vectors=terms, wal_enabled=False)
 
 
 def _description(
     points: int, params: models.CollectionParams, metadata: Mapping[str, Any] | None, indexes: Mapping[str, str]
 ) -> Mapping[str, Any]:
-    """Return a collection as a server describes its own."""
+    """Return the description of a collection, as a server gives it."""
     config = {"params": params.model_dump(mode="json", exclude_none=True), "metadata": metadata}
     schema = {key: {"data_type": kind, "points": points} for key, kind in indexes.items()}
     state = {"status": "green", "optimizer_status": "ok", "segments_count": 1, "points_count": points}
@@ -232,14 +237,14 @@ def _point(point: models.PointStruct) -> edge.Point:
     vectors = {
         name: edge.SparseVector(vector.indices, vector.values) if isinstance(vector, models.SparseVector) else vector
         for name, vector in given.items()
-        # One without terms has nothing to be found by, and the engine would count it.
+        # A vector without terms cannot be found, but the engine would count it.
         if not isinstance(vector, models.SparseVector) or vector.indices
     }
     return edge.Point(key, vectors, point.payload)
 
 
 def _settled(shard: edge.EdgeShard, folder: Path) -> int:
-    """Close a shard, and open and close it once more: later openings change no byte then. Return its points."""
+    """Close a shard, then open and close it again, so that later openings change no byte. Return the points' number."""
     shard.flush()
     shard.close()
     again = edge.EdgeShard.load(str(folder))

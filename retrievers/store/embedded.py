@@ -1,7 +1,7 @@
-"""Qdrant's engine in this process, behind the methods by which QdrantClient reads.
+"""A client for Qdrant's engine in this process, with the methods of QdrantClient that read.
 
-langchain-qdrant searches it as it does a server. It is written as a whole by `retrievers.store.building`; here no file
-changes. A client sees a collection that was built anew at its next call.
+langchain-qdrant searches it like a server. `retrievers.store.building` writes a collection as a whole. This client
+changes no file. At its next call it sees a collection that was built anew.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,11 +29,11 @@ class _Opened(NamedTuple):
 
 
 class EmbeddedClient:
-    """Reads a folder of collections; any number of threads and processes may.
+    """Reads a folder of collections. Any number of threads and processes may read the same folder.
 
     Args:
         path: The folder.
-        create: True to make it when it does not exist.
+        create: True to make the folder if it does not exist.
 
     Raises:
         StoreError: There is no store at `path`, or it cannot be opened.
@@ -52,16 +52,16 @@ class EmbeddedClient:
         self._opened: dict[str, _Opened] = {}
 
     def close(self, *_: Any, **__: Any) -> None:
-        """Let go of every collection."""
+        """Close all collections."""
         self._opened.clear()
 
-    def building(self, collection_name: str, **parts: Any) -> AbstractContextManager[building.Build]:
-        """Build a collection, or one in place of another of its name (see `retrievers.store.building`)."""
-        self._opened.pop(collection_name, None)  # where open folders cannot be renamed, this client's is none
-        return building.building(self.path, collection_name, **parts)
+    def building(self, collection_name: str, **description: Any) -> AbstractContextManager[building.Build]:
+        """Build a collection, which replaces the one of its name (see `retrievers.store.building`)."""
+        self._opened.pop(collection_name, None)  # some systems cannot rename a folder that is open
+        return building.building(self.path, collection_name, **description)
 
     def generation(self, collection_name: str) -> tuple[int, int] | None:
-        """Return the generation of a collection, another one after each build; None without a collection."""
+        """Return a stamp of a collection that changes with each build; None if there is no collection."""
         current = building.find(self.path, collection_name)
         return current and current[1]
 
@@ -82,7 +82,7 @@ class EmbeddedClient:
     def count(
         self, collection_name: str, count_filter: models.Filter | None = None, exact: bool = True, **_: Any
     ) -> models.CountResult:
-        """Count the points, or those that a filter lets pass."""
+        """Count the points that pass a filter, or all points."""
         with self._reading(collection_name) as opened:
             request = edge.CountRequest(exact=True, filter=to_engine(count_filter))
             return models.CountResult(count=opened.shard.count(request))
@@ -90,7 +90,7 @@ class EmbeddedClient:
     def scroll(
         self, collection_name: str, scroll_filter: models.Filter | None = None, limit: int = 10, **options: Any
     ) -> tuple[list[models.Record], int | str | None]:
-        """Return points in the order of their ids, and the id to go on with, None at the end."""
+        """Return points in the order of their ids, and the id of the next point, None at the end."""
         with self._reading(collection_name) as opened:
             offset = options.get("offset")
             request = edge.ScrollRequest(
@@ -106,7 +106,7 @@ class EmbeddedClient:
     def retrieve(
         self, collection_name: str, ids: Sequence[Any], with_payload: Any = True, with_vectors: Any = False, **_: Any
     ) -> list[models.Record]:
-        """Return the points of these ids, in their order; missing ones are left out."""
+        """Return the points of the ids, in their order. Missing points are left out."""
         with self._reading(collection_name) as opened:
             keys = [key if isinstance(key, int | UUID) else UUID(key) for key in ids]
             points = opened.shard.retrieve([*dict.fromkeys(keys)], with_payload, with_vectors)
@@ -116,16 +116,16 @@ class EmbeddedClient:
     def query_points(
         self, collection_name: str, query: Any = None, using: str | None = None, **options: Any
     ) -> QueryResponse:
-        """Return the nearest points to a dense or sparse vector, best first; or a fusion of several such searches.
+        """Return the points nearest to a dense or sparse vector, best first, or the fusion of several such searches.
 
-        Every search is exact, so that `search_params` change nothing. Which of several equal scores come first, and
-        which of them the limit cuts off, may differ from call to call.
+        Every search is exact, so `search_params` have no effect. The order of points with equal scores, and which of
+        them the limit cuts off, may differ from call to call.
 
         Args:
             collection_name: The collection.
             query: A list of numbers, a `SparseVector`, or a `FusionQuery` over `prefetch`.
             using: The vector of the collection to compare with; the unnamed one when left out.
-            options: As QdrantClient has them: `query_filter`, `limit`, `offset`, `with_payload` and so on.
+            options: Options of QdrantClient: `query_filter`, `limit`, `offset`, `with_payload` and so on.
         """
         fields = {RENAMED.get(name, name): value for name, value in options.items()}
         request = models.QueryRequest.model_construct(query=query, using=using, **{"with_payload": True} | fields)
@@ -134,14 +134,14 @@ class EmbeddedClient:
     def query_batch_points(
         self, collection_name: str, requests: Sequence[models.QueryRequest], **_: Any
     ) -> list[QueryResponse]:
-        """Run `query_points` for each request, in one pass; points without payload are as the engine gives them."""
+        """Run `query_points` for each request, in one pass. Points without payload are objects of the engine."""
         if not requests:
             return []
         with self._reading(collection_name) as opened:
             answers = opened.shard.query_batch(edge.QueryBatchRequest([*map(_request, requests)]))
         return [
-            QueryResponse.model_construct(points=[*map(_scored, found)] if asked.with_payload else cast("Any", found))
-            for asked, found in zip(requests, answers, strict=True)
+            QueryResponse.model_construct(points=[*map(_scored, points)] if r.with_payload else cast("Any", points))
+            for r, points in zip(requests, answers, strict=True)
         ]
 
     @contextmanager
@@ -150,7 +150,7 @@ class EmbeddedClient:
             yield self._current(name)
 
     def _current(self, name: str) -> _Opened:
-        """Return the collection as it stands, opened; one that is replaced while it is opened is looked for again."""
+        """Open the current build of a collection. Look for it again if it is replaced while it is opened."""
         while current := building.find(self.path, name):
             folder, stamp = current
             with self._lock:
@@ -168,15 +168,15 @@ class EmbeddedClient:
 
 
 def is_embedded(client: Any) -> TypeGuard[EmbeddedClient]:
-    """Return True if a client is of an embedded store."""
+    """Return True for a client of an embedded store."""
     return isinstance(client, EmbeddedClient)
 
 
 def to_engine(given: Any) -> Any:
-    """Convert a filter for the engine; values match by kind, as on a server: 1, true and "1" differ.
+    """Convert a filter, or a part of one, for the engine. As on a server, the values 1, true and "1" differ.
 
     Raises:
-        StoreError: It holds a condition that is not convertible.
+        StoreError: It holds a condition that cannot be converted.
     """
     if given is None or isinstance(given, bool):
         return given
@@ -245,7 +245,7 @@ def _id(value: Any) -> Any:
 
 
 def _record(key: Any, point: edge.Record) -> models.Record:
-    # The engine makes an id anew whenever it is asked.
+    # The engine makes a new object at each access to `point.id`, so callers pass the id that they have.
     fields = {"id": _id(key), "payload": point.payload, "vector": _vectors(point.vector)}
     return models.Record.model_construct(**fields, shard_key=None, order_value=None)
 

@@ -1,8 +1,8 @@
-"""Where a store is, a client of it, and its errors as ours.
+"""The location of a store, a client for it, and typed errors in place of the client's.
 
-A request to a server is bounded in time and size, tried again, and typed when it fails. Reading is repeatable. So are
-the writes of indexing: chunks have fixed point ids, so putting and deleting them twice has the same effect, as has
-writing the manifest. See `retrievers.net` for the rules of retries.
+A request to a server is bounded in time and size, and is repeated after a transient fault (see `retrievers.net`). To
+repeat a read is safe. So it is to repeat a write of indexing: chunks have fixed point ids, so to put them, to delete
+them or to write the manifest twice has the same effect as once.
 """
 
 import math
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 DEFAULT_PATH = Path(".qdrant")
 # Variable of the environment that holds the API key of a server.
 KEY = "QDRANT_API_KEY"
-# Bytes of an answer: three times those of 32 queries with 100 candidates and vectors of 3,072 dimensions.
+# Most bytes of an answer: three times those for 32 queries with 100 candidates and vectors of 3,072 dimensions.
 MOST_BYTES = 512 * 2**20
 COLLECTION = re.compile(r"/collections/([^/]+)")
-# Qdrant's words for a batch larger than its rate limit, and httpx' for a server without TLS: neither passes.
+# Parts of messages of faults that are not transient: Qdrant's for a batch larger than its rate limit, and that of httpx
+# for a server without TLS.
 TOO_LARGE, NO_TLS = "larger than rate limiter capacity", "illegal"
 REMEDIES = {
     401: f"the API key in {KEY} was refused, or none was sent",
@@ -41,7 +42,7 @@ REMEDIES = {
 }
 UNREACHED = "does it run? is http:// or https:// right? is its certificate's authority in SSL_CERT_FILE?"
 LOCAL_MODE = "if you trust it, name a factory of your QdrantVectorStore over it (retriever.python)"
-# Characters of a server's own words that are quoted.
+# Most characters of a server's message that are quoted.
 QUOTED = 240
 
 
@@ -53,8 +54,8 @@ def location(store: StoreConfig) -> str:
 def embedded_folder(store: StoreConfig, *, create: bool = False) -> Path:
     """Return the folder of an embedded store.
 
-    Where the settings name none, it is `.qdrant` in the working folder. For reading, if that is not there, it is the
-    one in the user's cache folder, where an installed package keeps the collection of the packaged experiments.
+    If the settings name no folder, it is `.qdrant` in the working folder. If that does not exist and is not to be made,
+    it is `.qdrant` in the user's cache folder, where an installed package keeps the collection of its experiments.
     """
     if store.path or create or DEFAULT_PATH.exists():
         return store.path or DEFAULT_PATH
@@ -63,11 +64,11 @@ def embedded_folder(store: StoreConfig, *, create: bool = False) -> Path:
 
 
 def placed(store: StoreConfig, file: Path | None = None) -> StoreConfig:
-    """Return a store whose folder, where it has one, is named so that it means the same in any folder.
+    """Return the location of a store with an absolute folder, which means the same in any working folder.
 
     Args:
         store: Location of the store.
-        file: File of settings that will name it: a folder beside or below it is named as seen from there.
+        file: File of settings that will name the store. The folder is relative to it if it is beside or below it.
     """
     if store.url:
         return store
@@ -78,7 +79,7 @@ def placed(store: StoreConfig, file: Path | None = None) -> StoreConfig:
 
 
 def portable_settings(retriever: RetrieverConfig, file: Path | None = None) -> dict[str, Any]:
-    """Return a retriever's settings, with its store as `placed` names it."""
+    """Return the settings of a retriever, with the store as `placed` returns it."""
     settings = dump(retriever)
     if "store" in settings:
         settings["store"] = placed(retriever.store, file).model_dump(mode="json")
@@ -86,15 +87,15 @@ def portable_settings(retriever: RetrieverConfig, file: Path | None = None) -> d
 
 
 def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = False) -> "QdrantClient":
-    """Open a server or an embedded folder.
+    """Return a client of a server, or of the store in a folder.
 
     Args:
         store: Location of the store.
         env: The environment that holds the server's API key.
-        create: True to make a missing folder (indexing does; reading never writes).
+        create: True to make a missing folder, for indexing.
 
     Raises:
-        StoreError: The folder does not exist, is locked by another process, holds something else, or is damaged.
+        StoreError: The folder does not exist, cannot be read, or holds something else.
     """
     if store.url:
         return _server(store, api_key(env, KEY))
@@ -110,15 +111,15 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
 
 @contextmanager
 def store_errors(store: StoreConfig, collection: str) -> Iterator[None]:
-    """Turn the client's errors into ours, naming the store and the collection, marked for `retrievers.net`.
+    """Turn the client's errors into ours, which name the store and the collection.
 
     Args:
         store: The store.
-        collection: The collection that the requests inside are about.
+        collection: The collection that the requests of the block are about.
     """
     try:
         yield
-    # Errors of inner blocks are typed and marked already; whoever reads the progress may leave.
+    # Errors of inner blocks are typed already. The reader of the progress may have gone (BrokenPipeError).
     except (RetrievalError, MemoryError, BrokenPipeError):
         raise
     except Exception as error:
@@ -131,7 +132,7 @@ def expect_exact_search() -> None:
 
 
 def _typed(error: Exception, where: str) -> StoreError:
-    """Convert an error of the client's to ours, marked for retries."""
+    """Convert an error of the client to ours, and mark it if it is transient."""
     import httpx
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
@@ -153,7 +154,7 @@ def _typed(error: Exception, where: str) -> StoreError:
 
 
 def _words(cause: Exception) -> str:
-    """Return what an error or a server says: one line, not too long, without secrets; nothing for a proxy's page."""
+    """Return the message of an error or of a server in one line, shortened and without secrets; empty for HTML."""
     from qdrant_client.http.exceptions import UnexpectedResponse
 
     text = f"{type(cause).__name__}: {cause}"
@@ -178,10 +179,10 @@ def _server(store: StoreConfig, key: str | None) -> "QdrantClient":
         client = QdrantClient(
             url=store.url,
             api_key=key,
-            timeout=math.ceil(store.timeout_s),  # the client takes whole seconds; each request gets the exact ones
+            timeout=math.ceil(store.timeout_s),  # the client takes whole seconds; `exchange` has the exact time
             check_compatibility=False,
             port=None,
-            cloud_inference=True,  # texts are for the server to encode, which any server does, not for FastEmbed here
+            cloud_inference=True,  # any server encodes texts itself, so that FastEmbed is not needed here
         )
     rest = client.http.client
     http = rest._client
@@ -190,7 +191,7 @@ def _server(store: StoreConfig, key: str | None) -> "QdrantClient":
 
 
 def _sent(store: StoreConfig, http: "Client", request: "Request") -> "Response":
-    """Send a request, again while its fault may pass; most that do not pass are left to the client."""
+    """Send a request, and repeat it while its fault is transient. Other errors of the server are left to the client."""
     from qdrant_client.http.exceptions import UnexpectedResponse
 
     named = COLLECTION.search(request.url.path)

@@ -14,18 +14,18 @@ BY_SIGNAL = 128
 
 
 def start(command: str) -> NoReturn:
-    """Call a command, named as `module:function`, as a process of its own, and end it with its exit code.
+    """Run a command, named as `module:function`, and end the process with its exit code.
 
-    Until the command sees to them itself, so while it is imported, Ctrl-C and SIGTERM end it with a line.
+    While the command is imported, Ctrl-C and SIGTERM end the process with a line. Later the command handles them.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
-        # Where it is ignored, as in the background, it stays so.
+        # An ignored signal, as in a process in the background, stays ignored.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _end)
     module, _, name = command.partition(":")
     code = getattr(import_module(module), name)()
     if code > BY_SIGNAL:
-        # The interpreter would wait for the threads whose calls nobody waits for any more.
+        # The interpreter would wait for threads although nobody waits for their results any more.
         logging.shutdown()
         with suppress(OSError):
             sys.stdout.flush()

@@ -24,7 +24,7 @@ EXIT_USER_ERROR = 2
 EXIT_INCOMPLETE = 3
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
-# What a command's name begins with, however it was started: `python -m evals.golden` is `retrieval-evals golden`.
+# Beginning of a command's name if it was started as a module: `python -m evals.golden` is `retrieval-evals golden`.
 MODULE = re.compile(r"^python -m (evals\.|evals$|retrievers) ?")
 INVALID_CHOICE = re.compile(r"(?:invalid choice:|unknown command) '([^']*)'")
 Value = TypeVar("Value")
@@ -35,21 +35,21 @@ log = logging.getLogger(__name__)
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that names the nearest flag when it meets an unknown one, and takes no abbreviations."""
+    """An argument parser that names the flag nearest to an unknown one. It takes no abbreviations."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         # An abbreviation would become ambiguous with every new setting.
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})  # type: ignore[arg-type]
 
     def format_help(self) -> str:
-        """Return the help; its first line names what has to be given, and not every flag there is."""
+        """Return the help. Its first line names the arguments that have to be given, and not all flags."""
         needed = (action for action in self._actions if not action.option_strings)
         names = (f"{action.metavar or action.dest}{' ...' if action.nargs == '+' else ''}" for action in needed)
         self.usage = self.usage or " ".join([self.prog, "[OPTIONS]", *names])
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        """Print the message, with the nearest known flag or what took its place, and exit with 2."""
+        """Print the message, with the nearest known flag or the successor of a removed one, and exit with 2."""
         text, mark, unknown = message.partition("unrecognized arguments: ")
         flag, choice = unknown.partition(" ")[0].partition("=")[0], INVALID_CHOICE.search(message)
         name = flag or (f"{MODULE.sub('retrieval-evals ', self.prog).strip()} {choice[1]}" if choice else "")
@@ -69,7 +69,7 @@ def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def argument(read: Callable[[str], Value]) -> Callable[[str], Value]:
-    """Return a parser of an argument by a function, whose ValueError becomes the message."""
+    """Return a parser of an argument. The ValueError of `read` becomes the message."""
 
     def parsed(text: str) -> Value:
         try:
@@ -85,7 +85,7 @@ path_argument = user_path
 
 
 def whole_number(least: int) -> Callable[[str], int]:
-    """Return a parser of a whole number argument, of `least` or more."""
+    """Return a parser of an argument that is a whole number of `least` or more."""
 
     def read(text: str) -> int:
         if not re.fullmatch("[0-9]{1,9}", text) or int(text) < least:
@@ -99,15 +99,15 @@ def whole_number(least: int) -> Callable[[str], int]:
 
 
 def run(main: Callable[..., int], *arguments: object) -> int:
-    """Call a command and turn its errors into an exit code: 2 for a user's fault, 130 at Ctrl-C, 143 at SIGTERM."""
-    received: list[int] = []
-    # The libraries' modules fill the heap: by default a tenth of a run is spent looking through it for garbage.
+    """Call a command, and turn its errors into an exit code: 2 for a user's fault, 130 at Ctrl-C, 143 at SIGTERM."""
+    terminations: list[int] = []
+    # The libraries' modules fill the heap. By default a tenth of a run is spent on the search for garbage in it.
     gc.set_threshold(10_000)
     try:
-        with _handled(received):
+        with _handled(terminations):
             return main(*arguments)
     except (Exception, KeyboardInterrupt) as error:
-        code, message = _ending(error, terminated=bool(received))
+        code, message = _ending(error, terminated=bool(terminations))
         if code == EXIT_INCOMPLETE:
             log.error("stopped", exc_info=True)
         print_error(message)
@@ -115,11 +115,11 @@ def run(main: Callable[..., int], *arguments: object) -> int:
 
 
 def _ending(error: BaseException, *, terminated: bool) -> tuple[int, str]:
-    """Return exit code and last line of a command that an error ended."""
+    """Return the exit code and the last line of a command that an error ended."""
     match error:
         case KeyboardInterrupt():
-            code, word = (EXIT_TERMINATED, "terminated") if terminated else (EXIT_INTERRUPTED, "interrupted")
-            return code, ": ".join(filter(None, (word, str(error))))
+            code, reason = (EXIT_TERMINATED, "terminated") if terminated else (EXIT_INTERRUPTED, "interrupted")
+            return code, ": ".join(filter(None, (reason, str(error))))
         case RetrievalError():
             return EXIT_USER_ERROR, f"error: {error}"
         case MemoryError():
@@ -128,35 +128,35 @@ def _ending(error: BaseException, *, terminated: bool) -> tuple[int, str]:
             return EXIT_USER_ERROR, f"error: {error}: install the project for this Python ({sys.executable})"
         case OSError(errno=errno.ENAMETOOLONG):
             return EXIT_USER_ERROR, f"error: {quoted(str(error.filename))}: no path can be so long; name another file"
-    # It must not pass for a criterion that failed, which exits with 1.
+    # The exit code must not be 1, which says that a criterion failed.
     return EXIT_INCOMPLETE, f"internal error, please report it with the lines above: {type(error).__name__}: {error}"
 
 
 @contextmanager
-def _handled(received: list[int]) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM, which is noted, unwind the command alike, so that its open operations end cleanly."""
+def _handled(terminations: list[int]) -> Iterator[None]:
+    """Let SIGTERM raise what Ctrl-C raises, so that open operations end cleanly, and note it in `terminations`."""
     # Only the main thread may set handlers.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        """Do what Ctrl-C does now: a running event loop handles it between steps, where an exception breaks one."""
-        received.append(number)
+        """Call the handler of Ctrl-C: a running event loop has its own, which interrupts between two steps."""
+        terminations.append(number)
         handler = signal.getsignal(signal.SIGINT)
         if not callable(handler):
             raise KeyboardInterrupt
         handler(number, frame)
 
-    at_ctrl_c, before = signal.getsignal(signal.SIGINT), signal.signal(signal.SIGTERM, interrupt)
-    # Where it is ignored, as in the background, it stays so.
-    if callable(at_ctrl_c):
+    at_interrupt, at_termination = signal.getsignal(signal.SIGINT), signal.signal(signal.SIGTERM, interrupt)
+    # An ignored signal, as in a process in the background, stays ignored.
+    if callable(at_interrupt):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
-        signal.signal(signal.SIGINT, at_ctrl_c)
+        signal.signal(signal.SIGTERM, at_termination)
+        signal.signal(signal.SIGINT, at_interrupt)
 
 
 # Output
@@ -173,24 +173,24 @@ def print_out(text: str) -> None:
 
 
 def print_rendered(text: str) -> None:
-    """Write rendered text, with its colours; `?` replaces characters that the encoding lacks."""
+    """Write rendered text with its colours. `?` replaces characters that the encoding lacks."""
     encoding = sys.stdout.encoding or "utf-8"
     try:
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader went away, as `head` does: the work goes on, and its exit code is the same. Discarded, since the
-        # interpreter's own flush at its end would fail with a message.
+        # The reader went away, as `head` does. The work goes on, with the same exit code. The output is discarded: else
+        # the interpreter would try to write it at its end and fail with a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def terminal_width() -> int:
-    """Return the columns that a text may fill: those of the terminal, at least 60; 80 where there is none."""
+    """Return the columns that a text may fill: those of the terminal, at least 60, and 80 without a terminal."""
     return max(60, shutil.get_terminal_size((80, 40)).columns)
 
 
 def look() -> Any:
-    """Return how a text is rendered: its width, in colours or not, and whole where no terminal asks to shorten it."""
+    """Return how to render a text: its width, whether in colours, and whether whole or shortened to the screen."""
     is_shown = sys.stdout.isatty()
     return {"width": terminal_width(), "color": is_shown and "NO_COLOR" not in os.environ, "whole": not is_shown}
 
@@ -205,7 +205,7 @@ def add_logging_flags(parser: argparse.ArgumentParser, *, quiet: str = "print no
 
 
 def set_up_logging(*, verbose: bool, quiet: bool = False) -> None:
-    """Send our log records to standard error: warnings; with `quiet` errors alone; with `verbose` each step as well."""
+    """Send our log records to standard error: warnings and errors, fewer if `quiet`, each step as well if `verbose`."""
     handler = logging.StreamHandler()
     handler.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
     handler.setFormatter(_Formatter("%(levelname)s %(name)s: %(message)s"))
@@ -217,7 +217,7 @@ def set_up_logging(*, verbose: bool, quiet: bool = False) -> None:
 
 
 class _Formatter(logging.Formatter):
-    """A record as text for the terminal, without secrets."""
+    """Formats a record for the terminal, without secrets."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(redacted(super().format(record)))
@@ -235,7 +235,7 @@ class Progress(Protocol):
 
 @contextmanager
 def progress_bar(*, shown: bool) -> Iterator[Progress]:
-    """Draw a progress bar on standard error, fed by (stage, done, total); none unless `shown` on a terminal."""
+    """Draw a progress bar on standard error, if it is a terminal and `shown` is set. The callback moves the bar."""
     if not (shown and sys.stderr.isatty()):
         yield lambda stage, done, total, detail="": None
         return

@@ -34,12 +34,12 @@ GENERIC_FOLDERS = {"docs", "doc", "content", "pages", "corpus", "data", "train",
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m retrievers") -> int:
-    """Parse and run; return the exit code. Usage and errors call the command `prog`."""
+    """Parse the arguments, run the command, and return its exit code. Messages call the command `prog`."""
     return run(_run, parser(prog).parse_args(arguments))
 
 
 def default_collection(folder: Path) -> str:
-    """Return a collection's name from its folder or file: its own, or its parent's where it is `docs` or `corpus`."""
+    """Name a collection after its folder or file. If that has a generic name, such as `docs`, its parent counts."""
     folder = folder.resolve()
     name = folder.stem if folder.is_file() else folder.name
     name = folder.parent.name if name.lower() in GENERIC_FOLDERS else name
@@ -73,7 +73,7 @@ def _run(namespace: argparse.Namespace) -> int:
 
 
 def _search(namespace: argparse.Namespace, layers: Sequence[Layer], env: dict[str, str]) -> int:
-    """Search by the settings over those with which the experiment that made the collection searches it."""
+    """Search by the settings. What they leave out is as the experiment that made the collection searches it."""
     from retrievers.retriever.opened import open_retriever, recorded_search
     from retrievers.search.query import check_query
     from retrievers.terminal.present import session_json, session_text
@@ -126,7 +126,7 @@ def _index(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str
 
 
 def _look(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str, str], model: "Maker") -> None:
-    """Look at the collection; print what was seen, write the experiment that is asked for, and say what comes next."""
+    """Inspect the collection: print its facts, write the experiment that is asked for, and name the next command."""
     from retrievers.terminal.inspect import inspection_text, look, write_experiment
 
     seen, file = look(config, env, model), namespace.write
@@ -144,7 +144,7 @@ def _look(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str,
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
-    """Return the parser of the commands, called `prog` in its messages."""
+    """Return the parser of the commands. Messages call the command `prog`."""
     arguments = Parser(prog=prog, description="Index pages into Qdrant, search them, look at a collection.")
     commands = arguments.add_subparsers(dest="command", required=True, metavar="COMMAND")
     search = commands.add_parser("search", help="search a collection")

@@ -1,6 +1,6 @@
-"""A look at a collection: what it is made of, what a retriever has to be told of it, and what is wrong with it.
+"""Inspect a collection: what it holds, which settings a retriever needs for it, and which faults it has.
 
-Ten checks say a fault with its remedy in a line, or nothing.
+Each of ten checks returns a fault with its remedy in a line, or nothing.
 """
 
 from collections import Counter
@@ -25,13 +25,13 @@ from retrievers.store.chunks import possible_keys, records, to_chunk
 from retrievers.store.collection import SAMPLE, CollectionInfo, Proposal, by_name, describe, propose, values_by_key
 from retrievers.store.opening import open_client, placed, store_errors
 
-# Words of a tiny text, and the share of the texts from which tiny ones are a fault.
+# A text of fewer words is tiny. A larger share of tiny texts is a fault.
 TINY_WORDS, MANY_TINY = 5, 0.05
-# KB of vectors up to which a server builds no index by default.
+# KB of vectors up to which a server by default builds no index.
 UNINDEXED_KB = 10_000
-# Relative deviation of the average length from which scores of short and long chunks shift by more than a tenth.
+# Relative deviation of the average length. Beyond it, scores of short and long chunks shift by more than a tenth.
 TOLERATED = 0.3
-# How a finding begins that is neither a fault nor sound.
+# Beginning of the text of a check that could not be made.
 UNCHECKED = "not checked"
 Maker = Callable[[], Embeddings]
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ class Inspection:
     """Facts of a collection, which the checks read.
 
     Attributes:
-        config: The settings, completed where they name none: by the payload keys that are proposed, by the only dense
-            vector, and by the only sparse vector if it is of BM25.
+        config: The settings, completed by what they leave out: the proposed payload keys, the only dense vector, and
+            the only sparse vector if it is of BM25.
         model: Makes the embedding model, or returns it.
         info: Properties of the collection.
-        stored: Its properties in the client's terms.
+        stored: The description of the collection by the client.
         points: Some of its points, with payloads and vectors.
-        chunks: The chunks in them.
-        proposal: The `metadata` setting that is proposed, with what the settings map.
+        chunks: The chunks of these points.
+        proposal: The proposed `metadata` setting, with the keys that the settings map.
     """
 
     config: RetrieverConfig
@@ -63,7 +63,7 @@ class Inspection:
 
 
 def look(config: RetrieverConfig, env: Mapping[str, str], model: Maker) -> Inspection:
-    """Read a collection; write nothing.
+    """Read the facts of a collection. Nothing is written.
 
     Args:
         config: The settings of a retriever for it.
@@ -98,7 +98,7 @@ def look(config: RetrieverConfig, env: Mapping[str, str], model: Maker) -> Inspe
 def _points(
     client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo
 ) -> "Sequence[models.Record | models.ScoredPoint]":
-    """Read points: drawn by chance where a server can, as the first are often of a few pages."""
+    """Read some points. A server draws them at random, since the first points are often of few pages."""
     from qdrant_client import models
 
     if config.store.url and info.points > SAMPLE:
@@ -108,13 +108,13 @@ def _points(
 
 
 def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str], embeddings: Embeddings) -> None:
-    """Write an experiment on what was looked at, with the proposed `metadata`, after opening the retriever by it.
+    """Write an experiment for a collection, with the proposed `metadata`, after a check that its retriever opens.
 
-    It searches in hybrid mode where the collection has the keyword side for it, and the settings name no mode.
+    The mode is hybrid if the collection has a keyword side and the settings name no mode.
 
     Raises:
-        RetrievalError: The file exists or cannot be written, or the settings do not open the retriever: its embedding
-            model is another one, for example.
+        RetrievalError: The file exists or cannot be written, or the retriever does not open, for example since another
+            model embedded the collection.
     """
     config, proposal = seen.config, seen.proposal
     mapped = {name: key for name, key in proposal.map.items() if ALIASES.get(key) != name}
@@ -124,7 +124,7 @@ def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str], embed
     keyword = config.keyword.vector_name
     has_terms = keyword in seen.info.sparse_vectors and keyword not in seen.info.without_idf
     if has_terms and "mode" not in config.model_fields_set:
-        # Weighted sums are of scores from 0 to 1.
+        # A weighted sum needs scores from 0 to 1.
         changes |= {"mode": "hybrid"} | ({"fusion": "rrf"} if seen.info.distance != "cosine" else {})
     open_retriever(config.model_copy(update=changes), env=env, embeddings=embeddings).close()
     changes["store"] = placed(config.store, file)
@@ -141,16 +141,17 @@ def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str], embed
 
 
 def inspection_text(seen: Inspection) -> str:
-    """Render a collection for the terminal: what it is made of, the settings that are proposed, and its faults."""
+    """Render the facts of a collection for the terminal: what it holds, the proposed settings, and its faults."""
     info, proposal = seen.info, seen.proposal
     recorded = info.manifest.get("embedding")
     vectors = ", ".join(f"{name or '(unnamed)'}: {size}" for name, size in info.vectors.items())
     values = values_by_key([point.payload or {} for point in seen.points])
     width = max(map(len, values), default=0)
     keys = list[str]()
-    for key, of_key in values.items():
-        counted = ", ".join(f"{kind} × {n}" for kind, n in Counter(type(value).__name__ for value in of_key).items())
-        keys.append(f"  {key:<{width}}  {counted:<12}  {' '.join(str(of_key[0]).split())[:60]}")
+    for key, examples in values.items():
+        types = Counter(type(value).__name__ for value in examples).items()
+        counts = ", ".join(f"{name} × {count}" for name, count in types)
+        keys.append(f"  {key:<{width}}  {counts:<12}  {' '.join(str(examples[0]).split())[:60]}")
     lines = [
         f"Collection   {info.name}",
         f"Points       {info.points:,}",
@@ -178,20 +179,20 @@ def inspection_text(seen: Inspection) -> str:
 
 
 def _proposed(seen: Inspection) -> dict[str, Any]:
-    """Return the settings that are proposed for the vectors and the payload."""
+    """Return the proposed settings for the vectors and the payload."""
     config, proposal = seen.config, seen.proposal
     keyword = config.keyword.model_dump(include={"vector_name", "language"}, exclude_defaults=True)
     metadata: dict[str, Any] = {"text_key": proposal.text_key or "?", "nested_under": proposal.nested_under}
     metadata |= {"map": dict(proposal.map)} if proposal.map else {}
-    named = {"vector_name": config.vector_name, "keyword": keyword, "metadata": metadata}
-    return {name: value for name, value in named.items() if value}
+    settings = {"vector_name": config.vector_name, "keyword": keyword, "metadata": metadata}
+    return {name: value for name, value in settings.items() if value}
 
 
 # The audit
 
 
 def audit(seen: Inspection) -> dict[str, str]:
-    """Return the faults of a collection by the name of the check, empty for none, or that it was not checked."""
+    """Return the fault that each check found, by the name of the check: empty for none, or why it was not checked."""
     if not seen.points:
         return {"points": f"collection {seen.info.name!r} holds none; python -m retrievers index DIR"}
     fault = distance_fault(seen.info, seen.points)
@@ -202,9 +203,9 @@ def audit(seen: Inspection) -> dict[str, str]:
 def _only_terms(
     config: RetrieverConfig, info: CollectionInfo, vectors: Sequence[Mapping[str, Any]], chunks: Sequence[Chunk]
 ) -> str:
-    """Return the name of the only sparse vector where the settings name none, and it is of the configured encoder.
+    """Return the name of the only sparse vector if the settings name none, and if it is of the configured encoder.
 
-    Of BM25 it has the terms of the texts, most of them at least: other programs may stem a word in another way.
+    A vector of BM25 has most terms of its text. Other programs may stem some words in another way.
     """
     keyword = config.keyword
     named = "vector_name" in keyword.model_fields_set or keyword.vector_name in info.sparse_vectors
@@ -216,8 +217,8 @@ def _only_terms(
         for vector, chunk in zip(vectors, chunks, strict=True)
         if name in vector
     ]
-    shared, either = sum(len(a & b) for a, b in terms), sum(len(a | b) for a, b in terms)
-    return name if keyword.scale != "bm25" or 2 * shared > either else ""
+    shared, total = sum(len(own & ours) for own, ours in terms), sum(len(own | ours) for own, ours in terms)
+    return name if keyword.scale != "bm25" or 2 * shared > total else ""
 
 
 def _same_model(seen: Inspection) -> str:
@@ -253,7 +254,7 @@ def _idf(seen: Inspection) -> str:
 def _average_length(seen: Inspection) -> str:
     """Say that BM25 weights were made for texts of another average length.
 
-    A weight v of a term that stands once gives the average A in use: v = (k + 1) / (1 + k · (1 − b + b · length / A)).
+    The weight v of a term that occurs once tells the average A: v = (k + 1) / (1 + k · (1 − b + b · length / A)).
     """
     if missing := _without_bm25(seen):
         return missing
@@ -261,9 +262,9 @@ def _average_length(seen: Inspection) -> str:
     lengths = [encoder.length(chunk.indexed_text) for chunk in seen.chunks]
     terms = [by_name(point.vector).get(seen.config.keyword.vector_name) for point in seen.points]
     smallest = [min(getattr(vector, "values", ()), default=0.0) for vector in terms]
-    parts = [(n, (K + 1) / v - 1 - K * (1 - B)) for n, v in zip(lengths, smallest, strict=True) if n and v > 0]
-    # Short of 0 by rounding, or weights of another kind than BM25: no average gives them.
-    used = [K * B * length / part for length, part in parts if part > 0]
+    known = [(n, (K + 1) / v - 1 - K * (1 - B)) for n, v in zip(lengths, smallest, strict=True) if n and v > 0]
+    # No average gives a term of 0 or less: it is due to rounding, or to weights of another kind than BM25.
+    used = [K * B * length / term for length, term in known if term > 0]
     actual, assumed = fmean(filter(None, lengths)) if used else 0.0, median(used or [0.0])
     if abs(assumed - actual) <= TOLERATED * actual:
         return ""
@@ -273,12 +274,12 @@ def _average_length(seen: Inspection) -> str:
 def _optimiser(seen: Inspection) -> str:
     """Say that the optimiser failed, is at work, or waits."""
     optimiser = seen.stored.optimizer_status
-    words = "" if isinstance(optimiser, str) else getattr(optimiser, "error", "no reason given")
+    error = "" if isinstance(optimiser, str) else getattr(optimiser, "error", "no reason given")
     return {
-        "red": f"it failed ({words}); see the log of the server, and free its disk or memory",
+        "red": f"it failed ({error}); see the log of the server, and free its disk or memory",
         "yellow": "it is at work, so that recall and latency change; measure when the status is green",
         "grey": "it waits for the next write, and the index lacks what was written last; write a point again",
-    }.get("red" if words else seen.stored.status, "")
+    }.get("red" if error else seen.stored.status, "")
 
 
 def _hnsw(seen: Inspection) -> str:
@@ -299,7 +300,7 @@ def _quantisation(seen: Inspection) -> str:
     settings = getattr(vector, "quantization_config", None) or seen.stored.config.quantization_config
     kind = next(iter(settings.model_dump(exclude_none=True)), "unknown") if settings else ""
     rescored = (seen.config.search_params or {}).get("quantization", {}).get("rescore")
-    # The server rescores binary ones by itself: their scores order nothing.
+    # The server rescores these kinds by default, since their scores are too coarse.
     if not kind or rescored or (kind in ("binary", "turbo") and rescored is None):
         return ""
     return f"{kind} scores are not rescored; set search_params: {{quantization: {{rescore: true, oversampling: 2}}}}"
@@ -324,9 +325,9 @@ def _tiny(seen: Inspection) -> str:
 def _duplicates(seen: Inspection) -> str:
     """Say that texts are stored more than once, and take the places of others in a result."""
     counts = Counter(text for chunk in seen.chunks if (text := " ".join(chunk.text.split())))
-    again = counts.total() - len(counts)
+    copies = counts.total() - len(counts)
     often = "".join(f"{text[:50]!r} ({count} times)" for text, count in counts.most_common(1))
-    return f"{again} of {len(seen.chunks)} texts repeat another, such as {often}; keep one of each" if again else ""
+    return f"{copies} of {len(seen.chunks)} texts repeat another, such as {often}; keep one of each" if copies else ""
 
 
 def _filter_index(seen: Inspection) -> str:

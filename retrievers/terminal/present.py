@@ -12,7 +12,7 @@ INDENT = " " * 11
 
 
 def session_json(session: RetrievalSession) -> dict[str, Any]:
-    """Convert a session to plain JSON values: every field, chunks with their whole metadata."""
+    """Convert a session to plain JSON values: all fields, and chunks with all their metadata."""
     chunks = {name: [*map(_chunk_json, getattr(session, name))] for name in ("chunks", "below_threshold")}
     return asdict(session) | {"sources": dict(session.sources)} | chunks
 
@@ -31,7 +31,7 @@ def _chunk_json(result: RetrievedChunk) -> dict[str, Any]:
 
 
 def session_text(session: RetrievalSession, *, verbose: bool = False) -> str:
-    """Render a session for the terminal: ranked results, then the summary; `verbose`: all scores and whole texts."""
+    """Render a session for the terminal: ranked results, then a summary. `verbose` adds all scores and whole texts."""
     lines = [line for chunk in session.chunks for line in _result(chunk, verbose)] or ["No result.", ""]
     if session.below_threshold and not session.chunks:
         lines.append("Best matches below the threshold (not part of the result):")
@@ -40,32 +40,33 @@ def session_text(session: RetrievalSession, *, verbose: bool = False) -> str:
 
 
 def score_text(score: float | None) -> str:
-    """Format a score with three decimals, or as a dash of that width where the retriever gives none."""
+    """Format a score with three decimals; a score of None is a dash of the same width."""
     return "  –  " if score is None else f"{score:.3f}"
 
 
 def _result(result: RetrievedChunk, verbose: bool) -> Iterator[str]:
-    score, of_vector = score_text(result.score), result.scores.get("semantic")
+    score, cosine = score_text(result.score), result.scores.get("semantic")
     if result.score_scale not in ("cosine", "unknown", "none"):
-        score += f" {result.score_scale}" + (f" (cosine {of_vector:.3f})" if of_vector is not None else "")
+        score += f" {result.score_scale}" + (f" (cosine {cosine:.3f})" if cosine is not None else "")
     moved = result.original_rank is not None and result.original_score is not None
     before = f"  (before reranking: {result.original_rank}, {result.original_score:.3f})" if moved else ""
     yield f"{result.rank:>2}  {score}  {result.source}{before}"
     yield f"{INDENT}{result.breadcrumb}"
     preview = result.chunk.chunk_text_preview
-    shown = [f"{preview[:PREVIEW]}{'…' if len(preview) > PREVIEW else ''}"]
+    lines = [f"{preview[:PREVIEW]}{'…' if len(preview) > PREVIEW else ''}"]
     if verbose:
         scores = ", ".join(f"{name} {score:.3f}" for name, score in result.scores.items())
-        shown = [scores, *result.chunk.text.split("\n")]
-    yield from (f"{INDENT}{line}" for line in shown)
+        lines = [scores, *result.chunk.text.split("\n")]
+    yield from (f"{INDENT}{line}" for line in lines)
     yield ""
 
 
 def _summary(session: RetrievalSession) -> Iterator[str]:
-    timings, used, confidence = session.timings, session.parameters, session.confidence
-    found = f"{len(session.chunks)} returned of {session.candidates_found} found"
-    counts = f"{found}, {session.filtered_out} below the threshold"
-    settings = (_how(used), f"top_k {used.get('top_k')}", _threshold(used), used.get("collection"))
+    timings, parameters, confidence = session.timings, session.parameters, session.confidence
+    returned = f"{len(session.chunks)} returned of {session.candidates_found} found"
+    counts = f"{returned}, {session.filtered_out} below the threshold"
+    top_k, collection = f"top_k {parameters.get('top_k')}", parameters.get("collection")
+    settings = (_search_text(parameters), top_k, _threshold_text(parameters), collection)
     yield " · ".join(str(part) for part in (counts, *settings) if part)
     stages = {"embed": timings.embed_ms, "search": timings.search_ms, "rerank": timings.rerank_ms}
     spent = ", ".join(f"{name} {value:.1f} ms" for name, value in stages.items() if value is not None)
@@ -78,16 +79,16 @@ def _summary(session: RetrievalSession) -> Iterator[str]:
     yield from (f"Try: {text}" for text in session.suggestions)
 
 
-def _how(used: Mapping[str, Any]) -> str:
-    parts = [*dict.fromkeys(used.get(name) for name in ("python", "mode", "fusion", "rerank"))]
-    parts.append(f"where {used['filters']}" if used.get("filters") else None)
-    parts.append(f"one for each {used['group_by']}" if used.get("group_by") else None)
-    return ", ".join(str(part) for part in parts if part)
+def _search_text(parameters: Mapping[str, Any]) -> str:
+    settings = [*dict.fromkeys(parameters.get(name) for name in ("python", "mode", "fusion", "rerank"))]
+    settings.append(f"where {parameters['filters']}" if parameters.get("filters") else None)
+    settings.append(f"one for each {parameters['group_by']}" if parameters.get("group_by") else None)
+    return ", ".join(filter(None, settings))
 
 
-def _threshold(used: Mapping[str, Any]) -> str:
+def _threshold_text(parameters: Mapping[str, Any]) -> str:
     """Format the threshold, with the score that it reads."""
-    if used.get("threshold") is None:
+    if parameters.get("threshold") is None:
         return "no threshold"
-    read = {"final": "final score", "best": "best cosine"}.get(used.get("threshold_on", "each"), "cosine")
-    return f"threshold {used['threshold']:g} on the {read}"
+    read = {"final": "final score", "best": "best cosine"}.get(parameters.get("threshold_on", "each"), "cosine")
+    return f"threshold {parameters['threshold']:g} on the {read}"

@@ -1,4 +1,4 @@
-"""The language of a query beside that of texts, by py3langid: nothing is downloaded."""
+"""Compare the language of a query with that of texts, by py3langid. Nothing is downloaded."""
 
 import re
 from collections.abc import Sequence
@@ -10,38 +10,36 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-# Log-likelihood ratio of two languages for a query. Of 434 English queries and 24 lines of code one is above, of 52
-# queries in other languages one below.
+# Log-likelihood ratio from which two languages of a query and of texts differ. 1 of 434 English queries and 24 lines of
+# code is above it, and 1 of 52 queries in other languages is below it.
 LEAST_MARGIN = 7.0
-# Words of a query in Latin letters from which on its language is told: fewer are names, terms and short forms, such as
-# `o2`. Other letters tell by themselves.
+# Fewest words of a query in Latin letters whose language is identified: fewer words are names, terms and abbreviations,
+# such as `o2`. Letters of other scripts identify a language by themselves.
 LEAST_WORDS, LATIN = 8, 0x250
-# Characters of each text, of all of them, and the least that tell a language.
+# Most characters of each text, most characters of all texts, and fewest characters whose language is identified.
 OF_EACH, OF_ALL, LEAST_CHARACTERS = 200, 600, 120
 WORD = re.compile(r"[^\W\d_]+")
 
 
 @cache
 def names() -> dict[str, str]:
-    """Return the languages that are detected, by code."""
+    """Return the names of the languages that can be identified, by code."""
     return dict(yaml.safe_load(files("retrievers.text").joinpath("languages.yaml").read_text(encoding="utf-8")))
 
 
 class Languages(NamedTuple):
-    """The language of a query and that of what was found, which differ."""
+    """The languages of a query and of the texts that were found for it."""
 
     asked: str
     found: str
 
 
 def differing(query: str, texts: Sequence[str]) -> Languages | None:
-    """Return the languages of a query and of what was found for it; None where they are one, or nobody can tell.
-
-    Of fewer than eight words in Latin letters nobody can.
+    """Return the languages of a query and of its texts if they differ; None if they are the same or not identified.
 
     Args:
-        query: The query.
-        texts: What was found for it, the best first.
+        query: The query. In Latin letters it needs at least eight words.
+        texts: The texts that were found for it, the best first.
     """
     beginnings = [" ".join(text[:OF_EACH].split()) for text in texts[: OF_ALL // OF_EACH]]
     if sum(map(len, beginnings)) < LEAST_CHARACTERS or not WORD.search(query):
@@ -57,7 +55,7 @@ def differing(query: str, texts: Sequence[str]) -> Languages | None:
 
 
 def _likelihoods(text: str) -> NDArray[np.float32]:
-    """Return the log-likelihood of each language, up to a constant; those of several texts add up."""
+    """Return the log-likelihood of each language, up to a constant. Those of several texts may be added."""
     identifier = _identifier()
     likelihoods: NDArray[np.float32] = identifier.nb_classprobs(identifier.instance2fv(text))
     return likelihoods

@@ -1,8 +1,7 @@
-"""What may be shown of a text: no secret, no character that steers, and of a long one the beginning.
+"""Texts as they may be shown: without secrets, without control characters, and not too long.
 
-Keys and passwords are kept out of every text that is shown or stored, here for all of them. Characters that steer a
-terminal, a page or the direction of writing are made visible. A user's own words in a message are as Python writes
-them, shortened.
+All keys and passwords are kept out of every text that is shown or stored. Characters that control a terminal, a page or
+the direction of writing are made visible. Values that a user gave stand in messages as Python writes them, shortened.
 """
 
 import html
@@ -20,7 +19,7 @@ STEERING = re.compile(
     "\u2028\u2029\ufffe\uffff\ud800-\udfff]"  # line ends to some, non-characters, halves of surrogate pairs
 )
 HIDDEN = "***"
-# Fewest characters of a value that is hidden; a shorter one (`none`, `EMPTY`) is a word of other texts.
+# Fewest characters of a value that is hidden. A shorter one (`none`, `EMPTY`) may be a word of any text.
 SHORTEST = 8
 SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|ACCESS_KEY|SECRET|SECRET_KEY|TOKEN|PASSWORD)$", re.IGNORECASE)
 WORD = re.compile(r"[^\s'\"]+")
@@ -29,9 +28,9 @@ QUERY_VALUE = re.compile(r"([?&][\w.-]+=)[^\s&'\"]+")
 AFTER_PATH = re.compile(r"([?&#](?:[\w.-]+=)?)[^&#]+")
 
 _known: tuple[str, ...] = ()
-# Characters of a value, of a name or a formatted value, and of a line that a message shows.
+# Most characters of a value, of a name or a formatted value, and of a line in a message.
 LONGEST, LONGEST_NAME, LONGEST_LINE = 100, 200, 2_000
-# Of the first few items: a value of few bytes may be an endless one, by aliases.
+# Only the first items of a value are shown: by aliases, few bytes of YAML can make an endless one.
 _short = Repr()
 _short.maxlevel, _short.maxdict, _short.maxlist, _short.maxtuple = 4, 8, 10, 10
 _short.maxstring = _short.maxlong = _short.maxother = LONGEST
@@ -54,7 +53,7 @@ def json_text(value: Any, indent: int | None = None) -> str:
 
 
 def remember(value: str) -> None:
-    """Hide a secret from now on, as it is and as JSON, HTML and addresses write it."""
+    """Hide a secret from now on, also in the forms in which JSON, HTML and addresses write it."""
     global _known  # noqa: PLW0603 - a process has one set of secrets for all its output
     if len(value) >= SHORTEST and value not in _known:
         forms = {value, json.dumps(value)[1:-1], html.escape(value), quote(value, safe=""), quote(value)}
@@ -69,7 +68,7 @@ def remember_environment(env: Mapping[str, str]) -> None:
 
 
 def remember_password(url: str) -> None:
-    """Hide the password of an address that has to carry one, such as that of a database."""
+    """Hide the password in an address that needs one, such as the address of a database."""
     with suppress(ValueError):  # not an address
         password = urlsplit(url).password or ""
         remember(password)
@@ -84,9 +83,9 @@ def without_secrets(text: str) -> str:
 
 
 def redacted(text: str) -> str:
-    """Clean a text from outside for display: no known secrets, bearer tokens, or credentials in addresses.
+    """Clean a text from outside for display: hide known secrets, bearer tokens, and the secrets of addresses.
 
-    Of an address the credentials, the values of its query and its fragment are hidden.
+    The secrets of an address may be its credentials, the values of its query, and its fragment.
     """
     text = WORD.sub(_redacted_word, without_secrets(text))
     return QUERY_VALUE.sub(rf"\1{HIDDEN}", BEARER.sub(rf"\1{HIDDEN}", text))
@@ -99,17 +98,17 @@ def _redacted_word(word: re.Match[str]) -> str:
 
 
 def quoted(value: object) -> str:
-    """Format a value for a message: its `repr`, of which a long one loses its middle or end; no secret, nor a part."""
+    """Format a value for a message: its `repr` without secrets. A long one loses its middle or its end."""
     return clipped(_short.repr(without_secrets(value) if isinstance(value, str) else value))
 
 
 def clipped(text: str) -> str:
-    """Return the start of a text that is too long to read, such as the name of a field."""
+    """Return a short text, such as the name of a field, as it is. Of a longer text return the start."""
     return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}…"
 
 
 def shortened(text: str) -> str:
-    """Shorten a message: a line too long to read loses its middle and keeps its start and end."""
+    """Shorten the lines of a message that are too long to read: each keeps its start and its end."""
     half = LONGEST_LINE // 2
     lines = (
         line if len(line) <= LONGEST_LINE else f"{line[:half]} … ({len(line) - 2 * half:,} characters) … {line[-half:]}"
