@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from qdrant_client import models
 
 from retrievers.config import Mode, RetrieverConfig, StoreConfig, faults_of
-from retrievers.embedding.bm25 import Bm25Encoder, OwnEncoder, expand
+from retrievers.embedding.bm25 import Bm25Encoder, expand, own_weights
 from retrievers.errors import ConfigError, EmbeddingError
 from retrievers.text.shown import redacted
 
@@ -20,15 +20,17 @@ class QueryTerms(SparseEmbeddings):
     """The keyword side of a search, also as langchain-qdrant asks for it: by our settings, or a caller's store."""
 
     def __init__(self, settings: RetrieverConfig, store: QdrantVectorStore | None) -> None:
-        self._synonyms = settings.keyword.synonyms
-        self._encoder: OwnEncoder | Bm25Encoder | None = None
-        if settings.mode != "semantic":
-            own = own_terms(store) if store else None
-            self._encoder = OwnEncoder(own) if own else Bm25Encoder(settings.keyword.language)
+        self._settings = settings
+        self._own = own_terms(store) if store else None
 
     def of(self, query: str) -> models.SparseVector | None:
-        """Return the weights of a query's terms and their synonyms; None where only its meaning is searched for."""
-        return self._encoder.query(query, expand(query, self._synonyms)) if self._encoder else None
+        """Return the weights of a query's terms, synonyms included; None if only its meaning is searched for."""
+        keyword = self._settings.keyword
+        if self._settings.mode == "semantic":
+            return None
+        if self._own:
+            return own_weights(self._own, query)
+        return Bm25Encoder(keyword.language).query(query, expand(query, keyword.synonyms))
 
     def embed_query(self, text: str) -> SparseVector:
         """Return the weights of a query's terms, synonyms included."""

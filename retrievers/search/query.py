@@ -1,4 +1,4 @@
-"""What is asked of a collection: queries, checked and encoded, and the filter that every candidate meets."""
+"""Queries, checked and encoded, and the filter that every candidate must meet."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeAlias, Union
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 Vector: TypeAlias = Union[list[float], "SparseVector"]
 Encoded: TypeAlias = Mapping[str, Vector]
-"""The vectors of one query by side: `semantic` its own, `keyword` the weights of its terms where it has any."""
+"""The vectors of one query by side: `semantic` is its embedding, `keyword` the weights of its terms if it has any."""
 
 
 def check_query(query: str) -> None:
     """Refuse a query that cannot be searched for.
 
     Raises:
-        QueryError: It is blank, or longer than 512 words or 4,000 characters, or no text that can be written.
+        QueryError: The query is blank, is longer than 512 words or 4,000 characters, or holds half of a character.
     """
     if not query.strip():
         raise QueryError("the query is empty; expected a question or some words")
@@ -52,9 +52,9 @@ def encode(vector: Sequence[float], terms: "SparseVector | None") -> Encoded:
 
 
 def compile_filters(client: "QdrantClient", config: RetrieverConfig) -> "Filter | None":
-    """Return the filter of the settings, on the payload's keys; None when there is none.
+    """Return the filter of the settings with the payload's keys in place of names; None if there is no filter.
 
-    Qdrant itself says where a collection in strict mode needs an index.
+    If a collection in strict mode lacks an index for the filter, the error of Qdrant says so.
 
     Raises:
         ConfigError: A field does not exist, or the filter lets no chunk through.
@@ -69,7 +69,7 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig) -> "Filter 
             keys = {key for record in sample for key, _ in flatten(record.payload or {})}
             for condition in conditions(compiled):
                 condition.key = filter_path(_key(client, config, condition.key, keys))
-        # Not counted, which a strict server may forbid.
+        # A strict server may forbid to count.
         if not any(records(client, config, among=compiled, count=1)):
             raise ConfigError(
                 f"filters: {quoted(config.filters)} lets no chunk of collection {config.collection!r} through; numbers "
@@ -79,10 +79,10 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig) -> "Filter 
 
 
 def _key(client: "QdrantClient", config: RetrieverConfig, field: str, keys: Set[str]) -> str:
-    """Return the payload key of a field, by its canonical name, an alias, or the payload's own name for it.
+    """Return the payload key of a field that is named canonically, by an alias, or as in the payload.
 
     Raises:
-        ConfigError: The payload has no such key; the nearest names are given.
+        ConfigError: The payload has no such key. The message gives the nearest names.
     """
     from qdrant_client import models
 

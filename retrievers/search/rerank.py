@@ -1,6 +1,6 @@
-"""Rerankers: maximal marginal relevance, and cross-encoders by LangChain's document compressors or scores of pairs.
+"""Rerankers: maximal marginal relevance, and cross-encoders.
 
-Third parties enter late.
+A cross-encoder is a document compressor of LangChain, or an object that scores pairs of texts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PLACE = "_place"
 Score = Callable[[str, Sequence[str]], Sequence[float]]
-"""From a query and texts to a score for each. Raises RerankError on failure."""
+"""Scores each text for a query. Raises RerankError on failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Reranker:
     """Puts candidates into another order.
 
     Attributes:
-        settings: Those that name it: mmr or a cross-encoder.
-        client: An open client, for the stored vectors that mmr compares.
+        settings: Settings of the retriever.
+        client: An open client. From it mmr reads the stored vectors that it compares.
         score: The cross-encoder; None for mmr.
     """
 
@@ -48,18 +48,18 @@ class Reranker:
     def order(
         self, found: Candidates, queries: Sequence[str], vectors: Sequence[Sequence[float]], chunks: ChunkTable
     ) -> Candidates:
-        """Return the candidates of each query in the new order; each keeps its rank and score from before.
+        """Return the candidates of each query in the new order, with their former ranks and scores as further columns.
 
-        The scores of a cross-encoder become the final ones; under mmr candidates keep those of the search.
+        The scores of a cross-encoder become the final scores. Under mmr candidates keep the scores of the search.
 
         Args:
             found: The candidates.
             queries: The queries.
-            vectors: Their vectors.
+            vectors: The vectors of the queries.
             chunks: The chunks of the candidates.
 
         Raises:
-            RerankError: It failed, or gave scores that the threshold cannot read.
+            RerankError: The cross-encoder failed, or gave scores that the threshold cannot read.
             StoreError: The stored vectors cannot be read.
         """
         ranks = np.where(found.codes < 0, np.nan, np.arange(1.0, found.codes.shape[1] + 1))
@@ -68,17 +68,18 @@ class Reranker:
             orders = [self._spread(vector, hits, chunks) for vector, hits in zip(vectors, found, strict=True)]
             return replace(found, columns=columns).at(laid_out(orders, -1))
         chunks.read(found.codes[found.codes >= 0].tolist())
-        # Texts as they were embedded: judged without the context by which it was found, a chunk would be sorted out.
+        # With its context, as it was embedded: without it, the chunk may seem to be about something else.
         texts = [[chunk.indexed_text for chunk in hits.chunks] for hits in found]
-        scores = laid_out([self.score(*each) if each[1] else () for each in zip(queries, texts, strict=True)], np.nan)
+        rows = [self.score(query, own) if own else () for query, own in zip(queries, texts, strict=True)]
+        scores = laid_out(rows, np.nan)
         if self.settings.threshold_scale == "rerank":
-            check_scale(scores[found.codes >= 0])
+            check_scale(scores)
         columns |= {"rerank": scores, "score": scores}
-        facts = [replace(of, scale="rerank") for of in found.facts]
+        facts = [replace(of_query, scale="rerank") for of_query in found.facts]
         return replace(found, columns=columns, facts=facts).at(in_order(found.codes, scores, chunks))
 
     def _spread(self, vector: Sequence[float], hits: Hits, chunks: ChunkTable) -> list[int]:
-        """Return the order of mmr."""
+        """Return the places of a query's candidates in the order of mmr."""
         if not len(hits):
             return []
         stored = vectors_of(self.client, self.settings, chunks.given(hits.codes.astype(np.int32)))
@@ -87,7 +88,7 @@ class Reranker:
 
 
 def make_reranker(settings: RetrieverConfig, client: "QdrantClient", env: Mapping[str, str]) -> Reranker | None:
-    """Make the reranker that the settings name; None where nothing is reranked after the search.
+    """Make the reranker that the settings name; None if they name none.
 
     Raises:
         MissingKeyError: Its provider needs a key that `env` lacks.
@@ -99,10 +100,10 @@ def make_reranker(settings: RetrieverConfig, client: "QdrantClient", env: Mappin
 
 
 def check_scale(scores: Floats) -> None:
-    """Make sure that a threshold between 0 and 1 can be held against the scores of a cross-encoder.
+    """Make sure that a threshold from 0 to 1 can read the scores of a cross-encoder, NaN where there is no candidate.
 
     Raises:
-        RerankError: Some are outside of 0 to 1, as of a model that returns logits.
+        RerankError: A score is not within 0 and 1. A model that returns logits gives such scores.
     """
     unfit = scores[(scores < 0) | (scores > 1)]
     if len(unfit):
@@ -111,16 +112,16 @@ def check_scale(scores: Floats) -> None:
 
 
 def mmr_order(relevance: Floats, vectors: NDArray[Any], lambda_: float) -> list[int]:
-    """Pick greedily the candidate with the highest λ · relevance − (1 − λ) · highest cosine to the picks so far.
+    """Pick one candidate after the other: that with the highest λ · relevance − (1 − λ) · highest cosine to the picks.
 
-    Ties go to the candidate that came first. The first n picks do not depend on how many are made, so a result for a
-    smaller top_k is the beginning of that for a larger one. Source: Carbonell and Goldstein (1998).
+    Of equal candidates the first is picked. The first n picks do not depend on the number of picks, so the result for a
+    smaller top_k is the beginning of the result for a larger one. Source: Carbonell and Goldstein (1998).
 
     langchain-core's `maximal_marginal_relevance` picks the same, but compares all pairs anew at every pick.
 
     Args:
-        relevance: Cosine of each candidate to the query, candidates in their order.
-        vectors: One row for each candidate, shape (candidates, dimension); one of zeros is like no other.
+        relevance: Cosine of each candidate to the query, in the order of the candidates.
+        vectors: Vector of each candidate; shape (candidates, dimension). A vector of zeros is similar to no other.
         lambda_: λ, 1 for relevance alone, 0 for diversity alone.
     """
     directions = unit(vectors)
@@ -146,13 +147,14 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Score:
     config = settings.cross_encoder
     key = provider_key(config, env, "rerank by mmr, or not at all (rerank: none)")
     model = MAKERS[config.provider](config, key)
-    call: Any = getattr(model, "score", None) or getattr(model, "predict", None)
+    # LangChain's cross-encoders have `score`, those of sentence-transformers `predict`.
+    score_pairs: Any = getattr(model, "score", None) or getattr(model, "predict", None)
     if isinstance(model, BaseDocumentCompressor):
         ask: Score = partial(_compressed, model)
-    elif call:
-        # As LangChain's cross-encoders have it, or sentence-transformers.
+    elif score_pairs:
+
         def ask(query: str, texts: Sequence[str]) -> Sequence[float]:
-            return [float(score) for score in call([(query, text) for text in texts])]
+            return [float(score) for score in score_pairs([(query, text) for text in texts])]
     else:
         expected = "a LangChain document compressor or an object with score(pairs)"
         raise ConfigError(f"cross_encoder {config.model}: expected {expected}, got {type(model).__name__}")
@@ -167,20 +169,23 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Score:
 def _checked(ask: Score, name: str, query: str, texts: Sequence[str]) -> Sequence[float]:
     try:
         scores = ask(query, texts)
-    except Exception as error:  # every provider has its own tree; the type and status are kept in the message
+    except Exception as error:  # every provider has its own errors; the message keeps their type and status
         reason = net.cause(error, "cross_encoder")
         raise net.marked(RerankError(f"{name} failed to rerank {len(texts)} texts: {reason}"), error) from error
     if len(scores) != len(texts) or not all(map(isfinite, scores)):
-        each = f"a finite score for each of {len(texts)} texts (a document compressor sets relevance_score)"
-        raise RerankError(f"{name}: expected {each}, got {scores[:5]}")
+        expected = f"a finite score for each of {len(texts)} texts (a document compressor sets relevance_score)"
+        raise RerankError(f"{name}: expected {expected}, got {scores[:5]}")
     return scores
 
 
 def _compressed(compressor: BaseDocumentCompressor, query: str, texts: Sequence[str]) -> Sequence[float]:
-    """Return the `relevance_score` that a LangChain document compressor sets for each text, NaN where it sets none."""
+    """Return the `relevance_score` that a document compressor sets for each text, NaN for a text without one.
+
+    Return nothing if it does not return every text.
+    """
     documents = [Document(page_content=text, metadata={PLACE: place}) for place, text in enumerate(texts)]
     returned = [document.metadata for document in compressor.compress_documents(documents, query)]
-    scores = {of[PLACE]: float(of.get("relevance_score", nan)) for of in returned}
+    scores = {metadata[PLACE]: float(metadata.get("relevance_score", nan)) for metadata in returned}
     return [scores.get(place, nan) for place in range(len(texts))] if len(returned) == len(texts) else []
 
 
@@ -207,7 +212,7 @@ def _of_sentence_transformers(config: CrossEncoderConfig, _: str | None) -> Any:
     except ModuleNotFoundError as error:
         extra = "pip install 'retrieval-evals[rerank]'"
         raise ConfigError(f"cross_encoder.model {config.model!r} needs an extra: {extra}") from error
-    except Exception as error:  # a hub that cannot be reached, a name it does not know, weights that do not fit
+    except Exception as error:  # the hub cannot be reached or does not know the name, or the weights do not fit
         raise ConfigError(f"cross_encoder.model {config.model!r} cannot be loaded: {net.cause(error)}") from error
 
 

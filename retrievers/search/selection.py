@@ -1,4 +1,4 @@
-"""What becomes of candidates: the threshold, the cut, and the session that tells how it went. Pure, but for its ids."""
+"""Candidates to a result: the threshold, the cut, and the session that reports the search. Pure, but for its ids."""
 
 import uuid
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -15,19 +15,19 @@ from retrievers.text import language
 
 BELOW_SHOWN = 3
 TOLD_WHERE_SET = ("python", "rerank", "threshold_on", "threshold_signal", "search_params", "filters", "group_by")
-# A best score this far above the threshold, as a share of what is left up to 1, counts as clearly above it.
+# The best score is clearly above the threshold if it is higher by this share of the distance from the threshold to 1.
 HIGH_MARGIN = 0.25
 
 
 def select(hits: Hits, settings: RetrieverConfig) -> tuple[list[int], list[int]]:
-    """Apply threshold, grouping and `top_k` to one query's candidates.
+    """Apply the threshold, the grouping and `top_k` to the candidates of one query.
 
-    Return two lists of indices: the chunks that stay, in order, and all below the threshold.
+    Return two lists of places in `hits`: of the chunks that are returned, and of all chunks below the threshold.
 
     Args:
         hits: The candidates of one query.
-        settings: The threshold (inclusive; None is none), the score that it reads, the cut, and the grouping, of which
-            only the first of each group is kept.
+        settings: Settings of the retriever. A score that equals the threshold passes. Of each group the first chunk is
+            kept.
     """
     is_below = read_by_threshold(hits, settings) < settings.least
     kept, below = np.flatnonzero(~is_below).tolist(), np.flatnonzero(is_below).tolist()
@@ -38,7 +38,10 @@ def select(hits: Hits, settings: RetrieverConfig) -> tuple[list[int], list[int]]
 
 
 def read_by_threshold(hits: Hits, settings: RetrieverConfig) -> Floats:
-    """Return what the threshold reads for each candidate: its own score, or under `best` the highest; 0 without one."""
+    """Return the score that the threshold reads for each candidate; zeros if there is no threshold.
+
+    Under `threshold_on: best` it is the highest score of all candidates, else the candidate's own score.
+    """
     if settings.threshold is None:
         return np.zeros(len(hits))
     scores = _decisive(hits, settings)
@@ -46,7 +49,7 @@ def read_by_threshold(hits: Hits, settings: RetrieverConfig) -> Floats:
 
 
 def decisive(found: Candidates, settings: RetrieverConfig) -> Floats:
-    """Return each candidate's own score of the kind that the threshold reads; shape (queries, depth).
+    """Return the own score of each candidate, of the kind that the threshold reads; shape (queries, depth).
 
     A candidate that the keyword side did not find has a BM25 of 0.
     """
@@ -71,7 +74,7 @@ def _decisive(hits: Hits, settings: RetrieverConfig) -> Floats:
 
 
 def group_of(chunk: Chunk, field: str) -> Hashable:
-    """Return what a chunk is grouped by: its value of a field, or itself where it has none."""
+    """Return the group of a chunk: its value of the field. A chunk without a value is a group of its own."""
     value = chunk.value(field)
     return ("chunk", chunk.chunk_id) if value is None else ("group", value)
 
@@ -80,9 +83,9 @@ def answered(hits: Hits, settings: RetrieverConfig, told: Mapping[str, Any]) -> 
     """Return the session of a query that was searched for.
 
     Args:
-        hits: Its candidates; the chunks of those that are shown have been read.
-        settings: Those that it was searched by.
-        told: What the session says of parameters and model.
+        hits: The candidates of the query. The chunks that the session shows have been read.
+        settings: Settings of the retriever.
+        told: Further fields of the session: its parameters and its model.
     """
     facts, (kept, below) = hits.facts, select(hits, settings)
     chunks, missed = tuple(hits.at(kept)), tuple(hits[place] for place in below[:BELOW_SHOWN])
@@ -90,11 +93,11 @@ def answered(hits: Hits, settings: RetrieverConfig, told: Mapping[str, Any]) -> 
     confident = None if facts.no_cosine else confidence(hits.at(kept), settings)
     # A retriever of the user's own is not reranked.
     spreads = not facts.incomplete and settings.rerank != "mmr"
-    said = [*_warnings(chunks, len(below), best_below, settings, "; rerank: mmr spreads them" if spreads else "")]
-    # Telling a language takes as long as a search; a model of several languages finds what is in another one anyway.
-    looked_at = [hit.chunk.text for hit in chunks or missed] if confident and confident.level != "high" else []
-    if apart := language.differing(facts.text, looked_at):
-        said.append(f"the query seems to be {apart.asked}, and what was found is {apart.found}")
+    warnings = [*_warnings(chunks, len(below), best_below, settings, "; rerank: mmr spreads them" if spreads else "")]
+    # To identify a language takes as long as a search, and a multilingual model finds texts in other languages anyway.
+    texts = [hit.chunk.text for hit in chunks or missed] if confident and confident.level != "high" else []
+    if languages := language.differing(facts.text, texts):
+        warnings.append(f"the query seems to be {languages.asked}, and what was found is {languages.found}")
     return RetrievalSession(
         session_id=uuid.uuid4().hex,
         query=facts.text,
@@ -105,14 +108,14 @@ def answered(hits: Hits, settings: RetrieverConfig, told: Mapping[str, Any]) -> 
         filtered_out=len(below),
         timings=facts.timings,
         confidence=confident,
-        warnings=tuple(said),
+        warnings=tuple(warnings),
         suggestions=(_suggestion(best_below),) if confident and not chunks else (),
         **told,
     )
 
 
 def failed(query: str, error: RetrievalError, told: Mapping[str, Any]) -> RetrievalSession:
-    """Return the session of a failure; a blank query is an empty success with a message."""
+    """Return the session of a search that failed. A blank query is an empty success with a warning."""
     blank = isinstance(error, QueryError) and not query.strip()
     return RetrievalSession(
         session_id=uuid.uuid4().hex,
@@ -125,7 +128,7 @@ def failed(query: str, error: RetrievalError, told: Mapping[str, Any]) -> Retrie
 
 
 def parameters(settings: RetrieverConfig) -> dict[str, Any]:
-    """Return the settings of a search as a session tells them: some always, the others where they are set."""
+    """Return the settings of a search that a session reports: some always, others if they are set."""
     told = {name: getattr(settings, name) for name in ("collection", "mode", "top_k", "threshold", "candidates")}
     if settings.mode == "hybrid":
         told["fusion"] = settings.fusion
@@ -133,12 +136,13 @@ def parameters(settings: RetrieverConfig) -> dict[str, Any]:
 
 
 def confidence(returned: Hits, settings: RetrieverConfig) -> Confidence:
-    """Judge a result by the scores that decided on it: those which the threshold read.
+    """Judge a result by the scores that the threshold read.
 
-    High: the best chunk is clearly above the threshold (by a quarter of the way to 1) and at least half of `top_k`
-    came back. Medium: one of the two holds. Low: neither. None: nothing came back. Of scores without bounds and without
-    a threshold, only the second can be said. It is a hint for a reader, not a probability: how often such results are
-    right is what `evals.run` measures.
+    The level is `high` if the best score is clearly above the threshold (by a quarter of the distance to 1) and if at
+    least half of `top_k` chunks came back. It is `medium` if one of the two holds, `low` if neither does, and `none` if
+    nothing came back. Without a threshold, or for scores without bounds, only the number of chunks can be judged.
+
+    It is a hint for a reader, not a probability: `evals.run` measures how often such results are right.
     """
     scores, threshold = _decisive(returned, settings), settings.threshold
     if not len(scores):
@@ -161,7 +165,7 @@ def confidence(returned: Hits, settings: RetrieverConfig) -> Confidence:
 def _warnings(
     chunks: Sequence[RetrievedChunk], below: int, best_below: float | None, settings: RetrieverConfig, remedy: str
 ) -> Iterator[str]:
-    """Warn of a result that is wholly below the threshold, or wholly from one page, and what spreads such a one."""
+    """Warn if all candidates are below the threshold, or if all chunks are from one page, with the remedy for that."""
     if not chunks and best_below is not None:
         yield f"all {below} candidates are below the threshold {settings.least:g}; the best has {best_below:.3f}"
     pages = {chunk.chunk.source_url or chunk.chunk.file_path for chunk in chunks}
@@ -170,7 +174,7 @@ def _warnings(
 
 
 def _suggestion(best_below: float | None) -> str:
-    """Suggest a remedy where nothing was returned."""
+    """Suggest a remedy for an empty result."""
     if best_below is None:
         return "no candidate was found at all: is the collection empty, or has the query no word to search for?"
     return f"lower the threshold to {floor(best_below * 100) / 100:g} to see the best match"

@@ -19,7 +19,7 @@ SAME_MODEL_COSINE = 0.999
 # The dot product of vectors of length 1 is their cosine.
 COSINES, UNIT_LENGTH = ("cosine", "dot"), 1e-3
 COPY = "copy its vectors into a collection of the distance cosine"
-# Of many stored texts, those that are embedded again.
+# Most stored texts that are embedded again.
 EMBEDDED_AGAIN = 8
 AGAIN = "index the pages again (python -m retrievers index DIR)"
 
@@ -27,16 +27,16 @@ AGAIN = "index the pages again (python -m retrievers index DIR)"
 def check_collection(
     client: "QdrantClient", config: RetrieverConfig, embeddings: Embeddings, info: CollectionInfo
 ) -> None:
-    """Make sure that a query embedded by `embeddings` may be compared with what the collection holds.
+    """Make sure that queries which `embeddings` embeds may be compared with the vectors of the collection.
 
-    Three of its texts are embedded again for that (see `model_fault`), unless `trust_embedding` is set.
+    For this check, three of its texts are embedded again (see `model_fault`), unless `trust_embedding` is set.
 
     Raises:
-        StoreError: It is unfinished, lacks the sparse vector of the mode, gives no cosines, or was embedded by another
-            model.
+        StoreError: The collection is unfinished, lacks the sparse vector of the mode, gives no cosines, or was embedded
+            by another model.
     """
     fault = next(_faults(config, info), "")
-    # Of a store of the user's own that is empty nothing can be told.
+    # A store of the user's own may be empty: then there is nothing to check.
     trusted = config.trust_embedding or (config.python and not info.points)
     if not fault and not (trusted and info.distance == "cosine"):
         with store_errors(config.store, info.name):
@@ -54,15 +54,15 @@ def check_collection(
 def model_fault(
     config: RetrieverConfig, info: CollectionInfo, model: Callable[[], Embeddings], records: Sequence[Any]
 ) -> str:
-    """Say why vectors are not of the configured model, as a clause behind the collection's name; empty if they are.
+    """Say why the vectors are not of the configured model, as a clause behind the collection's name; empty if they are.
 
-    The recorded model must be the configured one, and whatever is recorded, stored texts that are embedded again must
-    come out the same (cosine at least 0.999).
+    The recorded model must be the configured one. In addition, stored texts that are embedded again must get the same
+    vectors (cosine at least 0.999).
 
     Args:
         config: Settings of the retriever.
         info: Properties of the collection.
-        model: Makes the model. It is not called, and gets no text, where the record tells another one.
+        model: Makes the model. It is not called if the collection records another model.
         records: Stored points with their payloads and vectors.
 
     Raises:
@@ -71,8 +71,9 @@ def model_fault(
     recorded = None if config.python else info.manifest.get("embedding")
     if recorded and (other := other_model(config.embedding, recorded)):
         return f"{other}; set embedding to the former"
-    read = [(to_chunk(r.id, r.payload, config.metadata), by_name(r.vector).get(config.vector_name)) for r in records]
-    pairs = [(chunk.indexed_text, vector) for chunk, vector in read if chunk.text and vector is not None]
+    chunks = [to_chunk(record.id, record.payload, config.metadata) for record in records]
+    vectors = [by_name(record.vector).get(config.vector_name) for record in records]
+    pairs = [(c.indexed_text, v) for c, v in zip(chunks, vectors, strict=True) if c.text and v is not None]
     if not pairs:
         key = f"payload key {config.metadata.text_key!r}"
         return f"holds no vector with a text under {key} to check the model by; set metadata.text_key (see inspect)"
@@ -81,7 +82,7 @@ def model_fault(
     embedded = embeddings.embed_documents([*texts])
     if len(embedded[0]) != len(stored[0]):
         fault = f"makes {len(embedded[0])} dimensions, and the collection holds {len(stored[0])}"
-    elif (cosine := _least_cosine(embedded, stored)) < SAME_MODEL_COSINE:
+    elif (cosine := (unit(embedded) * unit(stored)).sum(axis=1).min()) < SAME_MODEL_COSINE:
         fault = f"gives stored texts a vector of cosine {cosine:.3f} to theirs, expected at least {SAME_MODEL_COSINE}"
     else:
         return ""
@@ -90,15 +91,15 @@ def model_fault(
 
 
 def check_index(settings: IndexSettings, name: str, recorded: Mapping[str, Any]) -> None:
-    """Make sure that a collection was indexed with the settings that are named; others are as recorded.
+    """Make sure that a collection was indexed with the settings that are named.
 
     Args:
-        settings: The settings.
+        settings: The settings. Those that are left out may have any value.
         name: The collection.
-        recorded: What it records of them; empty where `retrievers index` did not make it.
+        recorded: The settings that the collection records; empty if another program made it.
 
     Raises:
-        StoreError: It was indexed with another setting, or records none.
+        StoreError: It was indexed with another setting, or records no settings.
     """
     for setting, value in settings.named.items():
         if recorded.get(setting) != value:
@@ -108,11 +109,11 @@ def check_index(settings: IndexSettings, name: str, recorded: Mapping[str, Any])
 
 
 def distance_fault(info: CollectionInfo, records: Sequence[Any]) -> str:
-    """Say why scores of a collection are no cosines, as a clause behind its name; empty if they are.
+    """Say why the scores of a collection are no cosines, as a clause behind its name; empty if they are.
 
     Args:
         info: Properties of the collection.
-        records: Some of its points with their vectors, whose length counts under dot.
+        records: Some of its points with their vectors. Under the distance dot their length must be 1.
     """
     if info.distance not in COSINES:
         return f"has the distance {info.distance}, which is no cosine: {COPY}"
@@ -125,18 +126,16 @@ def distance_fault(info: CollectionInfo, records: Sequence[Any]) -> str:
 
 
 def other_model(config: EmbeddingConfig, recorded: Mapping[str, Any]) -> str:
-    """Say that another model is recorded, or another length or prefix, behind the collection's name; empty if not."""
-    told, used = (_model(identity) for identity in (recorded, config.identity))
-    return "" if told == used else f"was embedded by {told}, not by {used}"
+    """Say that the recorded model is another one, as a clause behind the collection's name; empty if it is the same.
 
-
-def _least_cosine(embedded: Sequence[Sequence[float]], stored: Sequence[Sequence[float]]) -> float:
-    """Return the least cosine of vectors with their counterparts: 0, not NaN, for a zero vector."""
-    return float((unit(embedded) * unit(stored)).sum(axis=1).min())
+    Models with other numbers of dimensions or other prefixes are other models.
+    """
+    stored, used = _model_text(recorded), _model_text(config.identity)
+    return "" if stored == used else f"was embedded by {stored}, not by {used}"
 
 
 def _faults(config: RetrieverConfig, info: CollectionInfo) -> Iterator[str]:
-    """Yield why a collection cannot be searched by some settings, as clauses behind its name."""
+    """Yield the reasons why a collection cannot be searched by the settings, as clauses behind its name."""
     if info.manifest.get("state", "complete") != "complete":
         yield f"is unfinished: an indexing run was interrupted; {AGAIN}"
     if config.mode == "semantic":
@@ -153,7 +152,7 @@ def _faults(config: RetrieverConfig, info: CollectionInfo) -> Iterator[str]:
         yield f"was tokenised as {recorded}, but the query would be as {keyword.language}; set keyword.language"
 
 
-def _model(identity: Mapping[str, Any]) -> str:
+def _model_text(identity: Mapping[str, Any]) -> str:
     named = {name: identity.get(name) for name in ("dimensions", "query_prefix", "document_prefix")}
     beside = ", ".join(f"{name} {value!r}" for name, value in named.items() if value is not None)
     return f"{identity.get('provider')}:{identity.get('model')}{beside and f' with {beside}'}"
