@@ -12,9 +12,8 @@ from evals.config.experiment import SourcesConfig
 from evals.errors import EvaluationError
 from retrievers.indexing.chunking import SECTION_SEPARATOR
 from retrievers.indexing.markdown import Page, PageError, page_address, parse_page
-from retrievers.indexing.pages import html_page, page_path, read_corpus
+from retrievers.indexing.pages import decoded_html, html_page, page_path, read_corpus
 from retrievers.records import Chunk
-from retrievers.text.charsets import decoded_html
 
 MOST_REDIRECTS = 4
 # Seconds that the answer of a page of a site may take, and its largest size.

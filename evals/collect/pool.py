@@ -73,7 +73,7 @@ class Pool:
         """The codes of each chunk id: several, where points of a collection share an id."""
         codes: dict[str, list[int]] = {}
         for code in self.codes:
-            codes.setdefault(self.chunks.chunk_id(code), []).append(code)
+            codes.setdefault(self.chunks[code].chunk_id, []).append(code)
         return codes
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Settings to LangChain embeddings that are checked and have typed errors."""
+"""Make the LangChain embeddings that the settings name, with checked vectors and typed errors."""
 
 import functools
 import logging
@@ -17,14 +17,15 @@ from retrievers.config.models import EMBEDDING_PROVIDERS, ModelConfig
 from retrievers.config.settings import call_factory
 from retrievers.embedding.tokens import PART, count_tokens, model_folder, token_parts
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
+from retrievers.store.collection import batches
 from retrievers.text.shown import redacted
 
 Embed = Callable[[list[str]], list[list[float]]]
-# Texts of one request: what fails is then all that is asked for again. Cohere takes no more.
+# Most texts of one request. If a request fails, only its texts are sent again. Cohere takes no more.
 REQUEST_TEXTS = 96
 # Seconds that a request to a hosted model may take.
 TIMEOUT_S = 30.0
-# Providers that embed a query as they embed a text, so that many go into one request.
+# Providers that embed queries as they embed texts, so that one request takes many of them.
 ALIKE = frozenset({"wordllama", "openai"})
 OPENAI = "https://api.openai.com/v1"
 log = logging.getLogger(__name__)
@@ -39,7 +40,8 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "Checked
 
     Raises:
         MissingKeyError: The provider needs a key that `env` lacks.
-        ConfigError: Its package is not installed, its class refuses the settings, or a user's class cannot be loaded.
+        ConfigError: A package is not installed, the provider's class refuses the settings, or the user's class cannot
+            be loaded.
     """
     key = provider_key(config, env, "use the packaged model (leave embedding out)")
     if config.provider == "python":
@@ -60,29 +62,29 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "Checked
                 inner = init_embeddings(config.resolved_model, provider=config.provider, **_arguments(config, key))
     except ValidationError as error:  # its text would show the key
         fault = error.errors()[0]
-        said = redacted(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
-        raise ConfigError(f"embedding.model {config.model!r} cannot be built: {said}") from None
+        reason = redacted(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
+        raise ConfigError(f"embedding.model {config.model!r} cannot be built: {reason}") from None
     except Exception as error:  # each provider's class fails in its own way
         raise ConfigError(f"embedding.model {config.model!r} cannot be built: {net.cause(error)}") from error
     return checked(inner, config)
 
 
 def checked(embeddings: Embeddings, config: EmbeddingConfig | None = None) -> "CheckedEmbeddings":
-    """Return embeddings with typed errors, under the configured name, or that of their class."""
+    """Return the embeddings with typed errors. Messages call them by the configured name, or by that of their class."""
     if isinstance(embeddings, CheckedEmbeddings):
         return embeddings
     return CheckedEmbeddings(embeddings, config.model if config else type(embeddings).__name__, config)
 
 
 class CheckedEmbeddings(Embeddings):
-    """Embeddings whose failures are typed and whose vectors are finite, one for each text, of one dimension.
+    """Embeddings with typed errors, and with one finite vector for each text, all of the same length.
 
-    Transient errors of models that may run on a server are retried (see `retrievers.net`).
+    If the model may run on a server, requests with transient errors are repeated (see `retrievers.net`).
 
     Args:
         inner: The model.
         name: Its name in messages.
-        settings: The prefixes, the expected length of vectors, and whose model it is; not known without.
+        settings: The settings of the model, for its provider and its prefixes. Without them the provider is not known.
     """
 
     def __init__(self, inner: Embeddings, name: str, settings: EmbeddingConfig | None = None) -> None:
@@ -107,10 +109,10 @@ class CheckedEmbeddings(Embeddings):
         Raises:
             EmbeddingError: As for `embed_documents`.
         """
-        return self._checked(lambda one: [self.inner.embed_query(one[0])], [text], self._settings.query_prefix)[0]
+        return self._checked(lambda texts: [self.inner.embed_query(texts[0])], [text], self._settings.query_prefix)[0]
 
     def embed_queries(self, texts: list[str]) -> list[list[float]]:
-        """Embed queries in as few requests as the provider allows; the same vectors as `embed_query` one by one.
+        """Embed queries in as few requests as the provider allows. The vectors are those of `embed_query`.
 
         Raises:
             EmbeddingError: As for `embed_documents`.
@@ -121,12 +123,11 @@ class CheckedEmbeddings(Embeddings):
 
     def _checked(self, embed: Embed, texts: list[str], prefix: str | None) -> list[list[float]]:
         sent = [f"{prefix or ''}{text}" for text in texts]
-        batches = (sent[start : start + REQUEST_TEXTS] for start in range(0, len(sent), REQUEST_TEXTS))
-        vectors = [vector for batch in batches for vector in self._tried(embed, batch)]
+        vectors = [vector for batch in batches(sent, REQUEST_TEXTS) for vector in self._tried(embed, [*batch])]
         lengths = {len(vector) for vector in vectors}
         if len(vectors) != len(texts) or len(lengths) > 1:
-            said = f"{self.name} returned {len(vectors)} vectors of {sorted(lengths)} dimensions for {len(texts)} texts"
-            raise EmbeddingError(f"{said}, expected one for each, of one number of dimensions")
+            got = f"{self.name} returned {len(vectors)} vectors of {sorted(lengths)} dimensions for {len(texts)} texts"
+            raise EmbeddingError(f"{got}, expected one for each, of one number of dimensions")
         finite = np.isfinite(np.asarray(vectors, dtype=np.float64)).all(axis=-1)
         if not finite.all():
             text = texts[int(np.argmin(finite))]
@@ -139,17 +140,17 @@ class CheckedEmbeddings(Embeddings):
                 return embed(batch)
             except EmbeddingError:
                 raise
-            except Exception as error:  # every provider has its own tree; the type and status are kept in the message
+            except Exception as error:  # every provider has its own errors; the message keeps their type and status
                 raise net.marked(EmbeddingError(f"{self.name} failed to embed: {net.cause(error)}"), error) from error
 
         return net.attempt(request, name="embed", retried=self._retried)
 
 
 def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) -> str | None:
-    """Return the API key of the settings' provider; None where it has none.
+    """Return the API key of the settings' provider; None if the provider has no key.
 
     Raises:
-        MissingKeyError: It is not in the environment; `otherwise` says what to do without.
+        MissingKeyError: The key is not in the environment. `otherwise` is what a user can do without a key.
     """
     variable = config.declared.key_env
     if variable is None:
@@ -158,8 +159,8 @@ def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) ->
     if not key and config.provider == "openai" and config.base_url:
         return "none"  # a server of one's own that speaks the protocol
     if not key:
-        said = f"{config.model} needs an API key: expected it in {variable}"
-        raise MissingKeyError(f"{said}, which is not set; export it or write it into .env, or {otherwise}")
+        needed = f"{config.model} needs an API key: expected it in {variable}"
+        raise MissingKeyError(f"{needed}, which is not set; export it or write it into .env, or {otherwise}")
     return key
 
 
@@ -167,22 +168,22 @@ def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) ->
 
 
 def cohere_client(factory: Callable[..., Any], key: str, config: ModelConfig) -> Any:
-    """Return a client of the Cohere SDK, of the given class."""
+    """Return a client of the Cohere SDK, which `factory` makes."""
     return factory(key, base_url=config.base_url, timeout=TIMEOUT_S, client_name="langchain:partner")
 
 
 def once(call: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:
-    """Return a call of a `cohere_client` without the SDK's own retries, which would multiply ours."""
+    """Return a method of a `cohere_client` without the SDK's own retries, which would multiply ours."""
     return functools.partial(call, request_options={"max_retries": 0, "timeout_in_seconds": timeout_s})
 
 
 def _cohere(config: EmbeddingConfig, key: str | None) -> Embeddings:
-    """Make embeddings of Cohere that embed many queries in one request."""
+    """Make the embeddings of Cohere. They embed many queries in one request."""
     import warnings
 
     from langchain_cohere import CohereEmbeddings
 
-    # Both libraries call what Pydantic deprecates, at every request; catch_warnings would not be safe among threads.
+    # Both libraries call deprecated functions of Pydantic at every request. catch_warnings is not safe among threads.
     warnings.filterwarnings("ignore", category=PydanticDeprecationWarning, module=r"(langchain_)?cohere\.")
 
     class BatchingCohereEmbeddings(CohereEmbeddings):
@@ -193,17 +194,17 @@ def _cohere(config: EmbeddingConfig, key: str | None) -> Embeddings:
     arguments: dict[str, Any] = {"max_retries": 1, "request_timeout": TIMEOUT_S, **config.options}
     arguments |= {"model": config.resolved_model, "cohere_api_key": key, "base_url": config.base_url}
     embeddings = BatchingCohereEmbeddings(**arguments)
-    # Not batched by the SDK, which would send the parts from threads of its own, each with its own retries.
+    # The SDK would send batches from threads of its own, each with its own retries.
     embeddings.client.embed = once(functools.partial(embeddings.client.embed, batching=False), TIMEOUT_S)
     return embeddings
 
 
 def _arguments(config: EmbeddingConfig, key: str | None) -> dict[str, Any]:
-    """Return the arguments of LangChain's class: address and key, no retries of its own, the user's options."""
+    """Return the arguments of the provider's LangChain class: those of its kind, and the user's options."""
     if config.provider != "openai":
         return {**config.options}
-    # The environment would name another address; the check would download a tokenizer's table, and average the vectors
-    # of the parts of a long text.
+    # Without an address, LangChain would take one from the environment. Its check of the length would download the
+    # table of a tokenizer, and would average the vectors of the parts of a long text. We repeat requests ourselves.
     own = {"timeout": TIMEOUT_S, "max_retries": 0, "check_embedding_ctx_length": False}
     return {**own, "base_url": config.base_url or OPENAI, "api_key": key, **config.options}
 
@@ -211,17 +212,17 @@ def _arguments(config: EmbeddingConfig, key: str | None) -> dict[str, Any]:
 class StaticEmbeddings(Embeddings):
     """The static word embeddings packaged with wordllama: 256 dimensions, deterministic, offline.
 
-    Word vectors are averaged, so they know words, not sentences: good enough to start with, not a state of the art.
+    They are averages of word vectors, and know words, not sentences. They are a start, not the state of the art.
     """
 
     def __init__(self) -> None:
         self._model = _static_model()
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed texts, one unit vector of 256 floats each; NaN for an empty text, nothing for an empty list."""
+        """Embed each text as a unit vector of 256 floats, which are NaN for an empty text."""
         if not texts:
             return []
-        # A text without words is divided by its length, 0, and refused later.
+        # The vector of a text without words is divided by its length, 0. CheckedEmbeddings refuses it.
         with np.errstate(invalid="ignore"):
             vectors: list[list[float]] = self._model.embed([text[:PART] for text in texts], norm=True).tolist()
         return [
@@ -229,11 +230,11 @@ class StaticEmbeddings(Embeddings):
         ]
 
     def embed_query(self, text: str) -> list[float]:
-        """Embed one query; the same vector as `embed_documents` gives."""
+        """Embed one query. Its vector is that of `embed_documents`."""
         return self.embed_documents([text])[0]
 
     def _by_parts(self, text: str) -> list[float]:
-        """Return the vector of a text that is too long to be tokenised at once: the mean of those of all its tokens."""
+        """Return the vector of a text that is too long to be tokenised at once: the mean over all its tokens."""
         total = sum((self._model.embed([part])[0] * count_tokens(part) for part in token_parts(text)), np.zeros(256))
         vector: list[float] = (total / np.linalg.norm(total)).astype(np.float32).tolist()
         return vector
@@ -241,12 +242,12 @@ class StaticEmbeddings(Embeddings):
 
 @functools.cache
 def _static_model() -> Any:
-    """Load the model once for all retrievers of a process; embedding does not change it."""
+    """Load the model once for all retrievers of a process. Embedding does not change it."""
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
     from wordllama import WordLlama
 
-    # Its import changes the root logger.
+    # The import of wordllama changes the root logger.
     root.setLevel(level)
     root.handlers[:] = handlers
     return WordLlama.load(cache_dir=model_folder(), dim=256, disable_download=True)

@@ -1,8 +1,9 @@
-"""Pages to a collection: read all, cut, embed the texts that the collection has not got, then write.
+"""Index pages: cut them into chunks, embed the texts whose vectors the collection lacks, and write the points.
 
-Every text is embedded before the first write, so a failing provider leaves the collection as it was. An embedded
-collection is built whole from the chunks. On a server what is new or changed is put and what is gone is deleted, while
-the manifest says `indexing`, which readers refuse; it says `complete` when the last change is in.
+Every text is embedded before the first write, so a provider that fails leaves the collection as it was. An embedded
+collection is built as a whole. On a server, points of new and changed chunks are put, and points of other chunks are
+deleted. Meanwhile the manifest says `indexing`, and readers refuse the collection. The manifest says `complete` after
+the last write.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
-from retrievers.config import IndexSettings, MetadataConfig, RetrieverConfig
+from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import CollectionNotFoundError, StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
@@ -21,13 +22,13 @@ from retrievers.indexing.pages import Corpus
 from retrievers.records import Chunk
 from retrievers.store.building import check_room
 from retrievers.store.checks import other_model
-from retrievers.store.chunks import filter_path, payload_keys, records, to_chunk, to_metadata
-from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, by_name, describe, parts
+from retrievers.store.chunks import filter_path, payload_keys, records, to_chunk, to_payload
+from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, batches, by_name, describe
 from retrievers.store.embedded import is_embedded
 from retrievers.store.opening import location, store_errors
 
 if TYPE_CHECKING:
-    from qdrant_client import QdrantClient
+    from qdrant_client import QdrantClient, models
 
 EMBED_BATCH, WRITE_BATCH = 96, 256
 # Approximate bytes of a point besides its text.
@@ -46,7 +47,13 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True, kw_only=True)
 class IndexReport:
-    """Summary of an indexing run: the chunks of the corpus, how many were written, and how many others removed."""
+    """Summary of an indexing run.
+
+    Attributes:
+        chunks: Number of chunks of the corpus.
+        changed: Number of these that were new or changed.
+        removed: Number of stored chunks that were removed, since the corpus no longer has them.
+    """
 
     chunks: int
     changed: int
@@ -66,29 +73,35 @@ def index_corpus(
 ) -> IndexReport:
     """Bring a collection up to date with a corpus.
 
-    The vector of a text that is stored already is taken over: only new texts are embedded. Under other settings than
-    the recorded ones the whole collection is made again.
+    Only new texts are embedded: the vector of a stored text is taken over. If the recorded settings differ, the whole
+    collection is made anew.
 
     Args:
         client: An open client.
         config: Names the collection, the embedding model and the payload keys.
         embeddings: The model.
         corpus: The pages.
-        settings: How pages are cut and embedded; what is left out is that of the existing collection.
-        replace: Allow more than half of the stored chunks to be removed, and other settings than the recorded ones.
-        search: Settings of the retriever that `retrievers search` takes where it is given none; as recorded before
-            without.
+        settings: How pages are cut and embedded. A setting that is left out is that of the existing collection.
+        replace: Allow more than half of the stored chunks to be removed, and settings that differ from the recorded
+            ones.
+        search: Settings that the collection records for `retrievers search`, which takes them where it is given none.
+            If left out, those that the collection already records stay.
         progress: Called with the stage, the amount done and the total.
 
     Raises:
         StoreError: The collection was not made by this function, or with another model or other settings; or the disk
             has no room for it. An embedded collection is then as it was.
     """
-    info, settings, anew = _existing(client, config, corpus, settings, replace=replace)
+    info = _existing(client, config)
+    settings = settings.over(info.index if info else corpus.defaults(settings.named))
+    difference = _difference(info, config, settings) if info else ""
+    if difference and not replace:
+        raise StoreError(
+            f"collection {config.collection!r} was indexed with {difference}; index it again with --replace"
+        )
     stored, vectors = _stored(client, config, info) if info else ({}, {})
-    # Of a collection that is made anew only the vectors stay.
-    before = {} if anew else stored
-    recorded = info.manifest if info and not anew else {}
+    # A collection that is made anew takes over nothing but vectors.
+    before, recorded = ({}, {}) if info is None or difference else (stored, info.manifest)
     chunks = list(corpus.cut(settings))
     gone = before.keys() - {chunk.point_id for chunk in chunks}
     if len(gone) * 2 > len(before) and not replace:
@@ -114,39 +127,41 @@ def index_corpus(
     return IndexReport(chunks=len(chunks), changed=len(changed), removed=len(gone))
 
 
-def _existing(
-    client: "QdrantClient", config: RetrieverConfig, corpus: Corpus, named: IndexSettings, *, replace: bool
-) -> tuple[CollectionInfo | None, IndexSettings, bool]:
-    """Return the facts of the collection, None without one; the settings to cut by; True where it is made anew.
+def _existing(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo | None:
+    """Return the properties of the collection, or None if there is no such collection.
 
     Raises:
-        StoreError: Another program made it, or another model; or it has to be made anew, which is not allowed.
+        StoreError: Another program made the collection, or another model embedded it.
     """
     try:
         info = describe(client, config)
     except CollectionNotFoundError:
-        return None, named.over(corpus.defaults(named.named)), True
-    name, recorded, keyword = f"collection {info.name!r}", info.manifest.get("embedding"), config.keyword
+        return None
+    name, recorded = f"collection {info.name!r}", info.manifest.get("embedding")
     if not recorded:
         raise StoreError(f"{name} was not made by `retrievers index` and is left alone; name another collection")
     if other := other_model(config.embedding, recorded):
         raise StoreError(f"{name} {other}; name another collection")
-    settings = named.over(info.index)
-    language = info.manifest.get("bm25", {}).get("language")
-    searched = keyword.vector_name if keyword.vector_name in info.sparse_vectors else None
-    was = {**info.index, "keyword.language": language, "keyword.vector_name": searched}
+    return info
+
+
+def _difference(info: CollectionInfo, config: RetrieverConfig, settings: IndexSettings) -> str:
+    """Name the first setting that differs from the recorded one, with both values; empty if none differs."""
+    keyword = config.keyword
+    recorded = {**info.index, "keyword.language": info.manifest.get("bm25", {}).get("language")}
+    if keyword.vector_name in info.sparse_vectors:
+        recorded["keyword.vector_name"] = keyword.vector_name
     wanted = {**settings.named, "keyword.language": keyword.language, "keyword.vector_name": keyword.vector_name}
-    differing = next((setting for setting in wanted if was.get(setting) != wanted[setting]), None)
-    if differing and not replace:
-        had = f"{'' if '.' in differing else 'index.'}{differing} {was.get(differing)!r}, not {wanted[differing]!r}"
-        raise StoreError(f"{name} was indexed with {had}; index it again with --replace")
-    return info, settings, differing is not None
+    for name, value in wanted.items():
+        if recorded.get(name) != value:
+            return f"{'' if '.' in name else 'index.'}{name} {recorded.get(name)!r}, not {value!r}"
+    return ""
 
 
 def _stored(
     client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo
 ) -> tuple[dict[str, Chunk], dict[str, Vector]]:
-    """Return the stored chunks by their point ids, and the vectors by the texts that were embedded."""
+    """Return the stored chunks by point id, and the stored vectors by the text that was embedded."""
     chunks, vectors = dict[str, Chunk](), dict[str, Vector]()
     for record in records(client, config, with_vectors=True):
         chunk = chunks[str(record.id)] = to_chunk(record.id, record.payload, config.metadata)
@@ -157,9 +172,9 @@ def _stored(
 
 
 def _embed(given: Sequence[str], embeddings: Embeddings, progress: Progress) -> dict[str, Vector]:
-    """Return the vector of each text, embedded once."""
+    """Return the vectors by text. A repeated text is embedded once."""
     texts, vectors = list(dict.fromkeys(given)), dict[str, Vector]()
-    for batch in parts(texts, EMBED_BATCH):
+    for batch in batches(texts, EMBED_BATCH):
         embedded = embeddings.embed_documents([*batch])
         vectors |= {text: np.asarray(vector, np.float32) for text, vector in zip(batch, embedded, strict=True)}
         progress("embedding", len(vectors), len(texts))
@@ -186,50 +201,40 @@ def write(
     gone: Collection[str] | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> None:
-    """Build an embedded collection of chunks; or write them into one on a server, unfinished until the last is in.
+    """Build an embedded collection from chunks, or write them into a collection on a server.
 
     Args:
         client: An open client.
         config: Names the collection, its vectors and its payload keys.
-        chunks: All chunks of an embedded collection; of one on a server those to put.
-        vectors: Indexed text to vector, for every chunk.
+        chunks: All chunks of an embedded collection, or the chunks to put on a server.
+        vectors: The vector of each chunk by the chunk's indexed text.
         manifest: Record of the collection about itself, without its state.
         gone: Ids of points to remove; None to make the collection on the server anew.
         progress: Called with the stage, the amount done and the total.
 
     Raises:
-        StoreError: The store failed; the collection on the server then says that it is unfinished.
+        StoreError: The store failed. The collection on a server then says that it is unfinished.
     """
     from qdrant_client import models
 
-    name, whole = config.collection, {MANIFEST_KEY: {**manifest, "state": "complete"}}
+    name, complete = config.collection, {MANIFEST_KEY: {**manifest, "state": "complete"}}
     dense = models.VectorParams(size=manifest["embedding"]["dimension"], distance=models.Distance.COSINE)
+    named = {config.vector_name: dense}
     sparse = {config.keyword.vector_name: models.SparseVectorParams(modifier=models.Modifier.IDF)}
     indexes = {filter_path(payload_keys(key, config.metadata)[0]): kind for key, kind in INDEXED.items()}
     encoder = Bm25Encoder(**manifest["bm25"])
 
-    def batches(size: int) -> Iterator[list[models.PointStruct]]:
-        # langchain-qdrant could not write them: it embeds the text that it stores, here without the context.
-        for start in range(0, len(chunks), size):
-            batch = chunks[start : start + size]
-            yield [
-                models.PointStruct(
-                    id=chunk.point_id,
-                    vector={
-                        config.vector_name: vectors[chunk.indexed_text].tolist(),
-                        config.keyword.vector_name: encoder.document(chunk.indexed_text),
-                    },
-                    payload=to_payload(chunk, config.metadata),
-                )
-                for chunk in batch
-            ]
-            progress("writing", start + len(batch), len(chunks))
+    def batches_of_points() -> Iterator[list[models.PointStruct]]:
+        written = 0
+        for batch in batches(chunks, WRITE_BATCH):
+            yield [_point(chunk, vectors[chunk.indexed_text], config, encoder) for chunk in batch]
+            written += len(batch)
+            progress("writing", written, len(chunks))
 
     if is_embedded(client):
-        vectors_config = {config.vector_name: dense}
-        with client.building(name, vectors=vectors_config, sparse=sparse, metadata=whole, indexes=indexes) as build:
-            for batch in batches(WRITE_BATCH):
-                build.upsert(batch)
+        with client.building(name, vectors=named, sparse=sparse, metadata=complete, indexes=indexes) as build:
+            for points in batches_of_points():
+                build.upsert(points)
         return
     with store_errors(config.store, name):
         unfinished = {MANIFEST_KEY: {**manifest, "state": "indexing"}}
@@ -238,22 +243,27 @@ def write(
         else:
             if client.collection_exists(name):
                 client.delete_collection(name)
-            named = {config.vector_name: dense} if config.vector_name else dense
-            client.create_collection(name, named, sparse_vectors_config=sparse, metadata=unfinished)
+            vectors_config = named if config.vector_name else dense
+            client.create_collection(name, vectors_config, sparse_vectors_config=sparse, metadata=unfinished)
         info = describe(client, config)
         if not info.manifest:  # nothing would name the model of the vectors
             client.delete_collection(name)
             raise StoreError(f"{location(config.store)} keeps no collection metadata: Qdrant 1.16 or later is needed")
         for key in sorted(indexes.keys() - info.indexed.keys()):
             client.create_payload_index(name, key, field_schema=models.PayloadSchemaType(indexes[key]))
-        for batch in batches(WRITE_BATCH):
-            client.upsert(name, batch)
+        for points in batches_of_points():
+            client.upsert(name, points)
         if gone:
             client.delete(name, points_selector=sorted(gone))
-        client.update_collection(name, metadata=whole)
+        client.update_collection(name, metadata=complete)
 
 
-def to_payload(chunk: Chunk, config: MetadataConfig) -> dict[str, Any]:
-    """Return the payload that `to_chunk` reads with the same settings, and the preview."""
-    fields = {config.map.get(name, name): value for name, value in to_metadata(chunk).items()}
-    return {config.text_key: chunk.text} | ({config.nested_under: fields} if config.nested_under else fields)
+def _point(chunk: Chunk, vector: Vector, config: RetrieverConfig, encoder: Bm25Encoder) -> "models.PointStruct":
+    """Return the point of a chunk.
+
+    langchain-qdrant could not make it: it embeds the text that it stores, without the chunk's context.
+    """
+    from qdrant_client import models
+
+    vectors = {config.vector_name: vector.tolist(), config.keyword.vector_name: encoder.document(chunk.indexed_text)}
+    return models.PointStruct(id=chunk.point_id, vector=vectors, payload=to_payload(chunk, config.metadata))

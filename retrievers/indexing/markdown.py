@@ -1,4 +1,4 @@
-"""A Docusaurus page (Markdown or MDX) as sections with line numbers. Pure; parsed by markdown-it, not by pattern."""
+"""Parse a Docusaurus page (Markdown or MDX) into sections with line numbers. Pure. The parser is markdown-it."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,21 +20,21 @@ from retrievers.text.shown import quoted
 IMPORT = r"""import\s+(?:[\w$*{][^'";]*?\bfrom\s*)?["'][^"'\n]+["'];?\s*"""
 EXPORT = r"export\s+(?:default|const|let|var|function|async|class|\{|\*).*"
 COMMENT = r"\{/\*(?:(?!\*/\}).)*\*/\}"
-# A tag, not an <https://...> or <me@...> link.
+# A tag. Links such as <https://...> and <me@...> are none.
 TAG = r"</?[A-Za-z](?![^\s<>]*[:@])(?:=>|[^<>])*>"
-# Paragraphs of MDX that are no text: tags and comments, statements.
+# Paragraphs of MDX that are no text: tags and comments, or statements.
 NO_TEXT = re.compile(rf"(?:{TAG}|<!--(?:(?!-->).)*-->|{COMMENT}|\s)+|(?:{IMPORT})+(?:{EXPORT})?|{EXPORT}", re.DOTALL)
-# Docusaurus drops `01-` from addresses, not a date or version.
+# Docusaurus drops `01-` from addresses, but not a date or version.
 NUMBER_PREFIX = re.compile(r"^(?!\d+[-_.]\d)\d+\s*[-_.]+\s*(?=[^-_.\s])")
 TEXT = frozenset({"text", "text_special", "code_inline", "softbreak", "hardbreak"})
-# Characters of a heading that are read; every chunk under it repeats them.
+# Most characters of a heading that are read. Every chunk under it repeats them.
 LONGEST_HEADING = 500
 HEADING_ID = re.compile(r"\s*\{#[^}]*\}\s*$")
 NOTHING = ("", "~", "null", "Null", "NULL")
 
 
 class PageError(ValueError):
-    """A page cannot be read; the text says where and why."""
+    """A page cannot be read. The message says where and why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,8 +52,8 @@ class PageSection:
     """Heading with the text under it, up to the next heading.
 
     Attributes:
-        path: The headings from the page's top down to this one; empty for what precedes the first heading.
-        runs: The blocks, in runs that are contiguous in the source (MDX statements and tags part them).
+        path: The headings from the page's top down to this one; empty for the text before the first heading.
+        runs: The blocks, in runs that are contiguous in the source. MDX statements and tags separate runs.
     """
 
     path: tuple[str, ...]
@@ -67,10 +67,11 @@ class Page:
     Attributes:
         file_path: Path of the file, relative to the docs folder, with forward slashes.
         source_url: Its address on the site, e.g. `/docs/module-1-ros2/topics`.
-        text: The whole source, with line feeds as its only line ends.
-        origins: For each line of `text` the page that it comes from (PDF); empty where it has no place in the file
-            (HTML); None where `text` has the lines of the file.
-        row: Of a row of a dataset what its chunks have in common, in place of what file and address tell.
+        text: The whole source. Its only line ends are line feeds.
+        origins: For a PDF, the number of the page on which each line of `text` stands. Empty if lines of `text` have no
+            place in the file (HTML). None if `text` has the lines of the file.
+        row: For a row of a dataset, the fields that its chunks have in common. They replace what the file and the
+            address tell.
     """
 
     file_path: str
@@ -85,10 +86,10 @@ class Page:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What all chunks of the page have in common, as fields of a chunk.
+        """The fields that all chunks of the page have in common.
 
-        The id of a document is its path, of Markdown without suffix: guide.md and guide.pdf are two documents. Its
-        module is the first folder, its chapter the second, each its name where there is none.
+        The id of a document is its path, without the suffix of Markdown: guide.md and guide.pdf are two documents. The
+        module is the first folder, and the chapter is the second. If there is no such folder, each is the page's name.
         """
         if self.row:
             return self.row
@@ -106,7 +107,7 @@ class Page:
         }
 
     def location(self, start: int, end: int) -> dict[str, Any]:
-        """Return the place in the file, as fields of a chunk, of the lines `start` to `end` of the text."""
+        """Return the fields of a chunk that say where the lines `start` to `end` of the text stand in the file."""
         if self.origins is None:
             return {"start_line": start, "end_line": end}
         return {"page_number": self.origins[start - 1]} if self.origins else {}
@@ -117,11 +118,11 @@ Tag = Annotated[
     BeforeValidator(lambda tag: tag.get("label", tag) if isinstance(tag, dict) else tag),
     StringConstraints(pattern=r"\S"),
 ]
-"""The name of a tag: itself, or its label."""
+"""The name of a tag: the tag itself, or its label."""
 
 
 class FrontMatter(BaseModel):
-    """Front matter of a page; unknown keys are left alone."""
+    """Front matter of a page. Unknown keys are ignored."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -137,7 +138,7 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
 
     Args:
         text: The source of the page.
-        file_path: Its path relative to the docs folder; it gives the address where the front matter has no `slug`.
+        file_path: Its path relative to the docs folder. It gives the address if the front matter has no `slug`.
         base_url: Start of the address.
 
     Raises:
@@ -167,18 +168,17 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
 
 
 def read_front_matter(content: str) -> FrontMatter:
-    """Read the text between the lines of dashes.
+    """Read the front matter, which is the text between the two lines of dashes.
 
     Raises:
-        PageError: It is no YAML, or holds a value of another kind than expected.
+        PageError: The text is no YAML, or holds a value of another kind than expected.
     """
     try:
         # As written: 3.10, yes and 2024-01-02 stay text.
         matter = yaml.load(content, Loader=yaml.BaseLoader) or {}
-        is_mapping = isinstance(matter, dict)
-        return FrontMatter.model_validate(
-            {k: v for k, v in matter.items() if v not in NOTHING} if is_mapping else matter
-        )
+        if isinstance(matter, dict):
+            matter = {key: value for key, value in matter.items() if value not in NOTHING}
+        return FrontMatter.model_validate(matter)
     except ValidationError as error:
         fault = error.errors()[0]
         name = ".".join(["front matter", *map(str, fault["loc"])])
@@ -192,8 +192,9 @@ def read_front_matter(content: str) -> FrontMatter:
 def page_address(file_path: str, slug: str | None, base_url: str, page_id: str | None = None) -> str:
     """Return the address that Docusaurus gives a page, without a slash at its end.
 
-    Number prefixes are dropped; `index`, `README` and the folder's own name mean the folder. A slug that begins
-    with `/` replaces the whole path; another one starts at the folder, as does the front matter's id without a slug.
+    Number prefixes are dropped. A file named `index`, `README` or like its folder has the address of the folder. A slug
+    that begins with `/` replaces the whole path. Any other slug starts at the folder. Without a slug, the id in the
+    front matter does.
     """
     *folders, name = PurePosixPath(file_path).with_suffix("").parts
     is_index = name.lower() in ("index", "readme", *(folder.lower() for folder in folders[-1:]))
@@ -203,13 +204,13 @@ def page_address(file_path: str, slug: str | None, base_url: str, page_id: str |
 
 
 def heading_text(inline: Token) -> str:
-    """Convert a heading to plain text: no code ticks, links or Docusaurus `{#id}`."""
+    """Convert a heading to plain text, without code ticks, links and the `{#id}` of Docusaurus."""
     text = "".join(c.content or " " for c in inline.children or [] if c.type in TEXT)
     return " ".join(HEADING_ID.sub("", text).split())
 
 
 def page_tokens(text: str) -> list[Token]:
-    """Return the blocks of a page, with the inside of headings."""
+    """Return the tokens of a page's blocks. Only headings have the tokens of their text."""
     parser, references = _parser(), dict[str, Any]()
     tokens = parser.parse(text, references)
     for heading, inline in pairwise(tokens):
@@ -222,13 +223,13 @@ def page_tokens(text: str) -> list[Token]:
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
-    # Link definitions are text of the page: without the option they have no token.
+    # Link definitions are part of the page's text. They have a token only with this option.
     parser = MarkdownIt("commonmark", {"inline_definitions": True}).enable("table").use(front_matter_plugin)
     return parser.disable(["inline", "text_join"])
 
 
 def _top_level(tokens: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
-    """Yield the tokens that open a block of the page, each with the one behind it."""
+    """Yield the tokens that open a block of the page, each with the token behind it."""
     for token, following in pairwise([*tokens, *tokens[-1:]]):
         if token.level == 0 and token.map and token.nesting >= 0:
             yield token, following
@@ -246,7 +247,7 @@ def _sections(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[PageSec
         if token.type == "heading_open":
             yield from _section(path, runs)
             level = int(token.tag[1])
-            # A heading closes all headings of its level and below.
+            # A heading ends all sections of its level and below.
             path = [*((n, text) for n, text in path if n < level), (level, heading_text(following))]
             runs = [[]]
         runs[-1] += [block] if block.text.strip() else []
@@ -262,7 +263,7 @@ def _section(path: Sequence[tuple[int, str]], runs: Sequence[Sequence[Block]]) -
 
 def _block(token: Token, lines: Sequence[str]) -> Block:
     start, end = token.map or [0, 0]
-    # markdown-it counts blank lines after some blocks to the block.
+    # To some blocks markdown-it adds the blank lines after them.
     while end > start + 1 and not lines[end - 1].strip():
         end -= 1
     return Block(text="\n".join(lines[start:end]), start_line=start + 1, end_line=end)

@@ -1,8 +1,10 @@
-"""The pages of a folder: Markdown, HTML, plain text and PDF, each read alone, so that a fault names its page."""
+"""Read the pages of a folder: Markdown, HTML, plain text and PDF. Each is read alone: a fault names its page."""
 
+import codecs
 import hashlib
 import logging
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +21,7 @@ from retrievers.errors import IndexingError
 from retrievers.indexing.chunking import chunk_page
 from retrievers.indexing.markdown import Block, Page, PageError, PageSection, parse_page
 from retrievers.records import Chunk
-from retrievers.text.charsets import decoded, decoded_html
+from retrievers.text import well_formed
 from retrievers.text.shown import printable, quoted
 
 KINDS = (".md", ".mdx", ".html", ".htm", ".xhtml", ".txt", ".text", ".pdf")
@@ -36,10 +38,10 @@ class Corpus:
 
     Attributes:
         folder: Folder of the pages, or the dataset.
-        pages: The pages that could be parsed, in path order; of two with one address the first.
-        fingerprint: SHA-256 over the base of the addresses and every file's path and bytes; of a dataset over every
-            document's id, title, text and address.
-        broken: Path below the folder and fault of each file that could not be read.
+        pages: The pages that could be parsed, in path order. Of two pages with one address it is the first.
+        fingerprint: SHA-256 over the base of the addresses and the path and bytes of every file; for a dataset, over
+            the id, title, text and address of every document.
+        broken: The fault of each file that could not be read, by the file's path below the folder.
         note: A line on the files that are not read, or on the rows without text.
         unit: What messages call the pages: `pages` or `documents`.
     """
@@ -57,10 +59,10 @@ class Corpus:
         return tuple(f"{self.folder / file}: {fault}" for file, fault in self.broken.items())
 
     def readable(self, *, skip_broken: bool = False) -> Self:
-        """Return the corpus, where all of its pages can be read, or broken ones are to be left out.
+        """Return the corpus if all of its pages could be read, or if broken pages may be left out.
 
         Raises:
-            IndexingError: Pages are broken and `skip_broken` is off, or none is left.
+            IndexingError: Pages are broken and `skip_broken` is off, or no page is left.
         """
         if self.broken and not (skip_broken and self.pages):
             refusal = "pages cannot be indexed, nothing was changed (--skip-broken indexes the others):"
@@ -68,9 +70,9 @@ class Corpus:
         return self
 
     def defaults(self, named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings that have other defaults here: headings are embedded with pages that have any.
+        """Return the settings of which this corpus has other defaults: pages with headings are embedded with them.
 
-        Documents stay whole, unless settings that cut them are named, and have their titles, as in BEIR.
+        Documents are embedded with their titles, as in BEIR. They stay whole, unless `max_tokens` is named.
         """
         if self.unit == "documents":
             return {"context": "title"} | ({} if "max_tokens" in named else {"splitter": "whole"})
@@ -106,7 +108,7 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
             if (first := pages.setdefault(page.source_url, page)) is not page:
                 raise PageError(f"has the address {quoted(page.source_url)} of {first.file_path}")
         except (PageError, UnicodeError, OSError) as error:
-            broken[printable(name)] = _said(error)
+            broken[printable(name)] = _fault(error)
     unread = Counter(f.suffix.lower() for f in named if f.suffix.lower() not in KINDS and f.is_file())
     kinds = ", ".join(f"{suffix or 'without suffix'} {count}" for suffix, count in sorted(unread.items()))
     return Corpus(
@@ -119,7 +121,7 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
 
 
 def _page_of(data: bytes, name: str, base_url: str) -> Page:
-    """Return the page in a file; what a site serves as it is has its own name for an address."""
+    """Parse the page in a file. A file that a site serves as it is has its own name in its address."""
     suffix, served = PurePosixPath(name).suffix.lower(), f"{base_url.rstrip('/')}/{name}"
     if suffix == ".pdf":
         return pdf_page(data, name, served)
@@ -132,11 +134,11 @@ def _page_of(data: bytes, name: str, base_url: str) -> Page:
 
 
 def _bytes(file: Path, folder: Path) -> bytes:
-    """Return the bytes of a page.
+    """Read the bytes of a file.
 
     Raises:
-        PageError: It is no file of this folder, or too large to be a page.
-        OSError: It cannot be read.
+        PageError: The file is outside of this folder, is no regular file, or is too large to be a page.
+        OSError: The file cannot be read.
     """
     if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder)):
         raise PageError("a link that leads out of the folder is not followed; copy the page, or index its own folder")
@@ -146,21 +148,64 @@ def _bytes(file: Path, folder: Path) -> bytes:
     return file.read_bytes()
 
 
-def _said(error: Exception) -> str:
+def _fault(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
-        said = f"not {error.encoding.upper()} (byte {error.start}: {error.reason})"
-        return f"{said}; convert it, for example: iconv -f LATIN1 -t UTF-8"
+        fault = f"not {error.encoding.upper()} (byte {error.start}: {error.reason})"
+        return f"{fault}; convert it, for example: iconv -f LATIN1 -t UTF-8"
     return f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+
+
+# Character sets: marks and declarations are believed, other bytes are not guessed at.
+
+
+MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+# The declaration of a character set in an HTML page. Browsers look for it among the first bytes.
+DECLARATION = re.compile(rb"""<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*["']?\s*([\w:.-]{1,40})""", re.I)
+DECLARED_WITHIN = 1_024
+# Browsers read pages that declare Latin-1 or ASCII as Windows-1252.
+SUPERSET = {"iso8859-1": "cp1252", "ascii": "cp1252"}
+
+
+def decoded(data: bytes) -> str:
+    """Decode the bytes of a file by its byte order mark, or as UTF-8 if it has none.
+
+    Raises:
+        UnicodeDecodeError: The bytes are not of that encoding.
+    """
+    mark = next((mark for mark in MARKS if data.startswith(mark)), b"")
+    return data.decode(MARKS.get(mark, "utf-8"))
+
+
+def decoded_html(data: bytes, declared: str | None = None) -> str:
+    """Decode the bytes of a web page: as a file if that succeeds, else as declared, else as Windows-1252.
+
+    The server's declaration counts before that of the page. Bytes that are not of the declared character set become
+    U+FFFD, as in browsers.
+
+    Args:
+        data: The bytes of the page.
+        declared: The character set that the server named, if any.
+    """
+    try:
+        return decoded(data)
+    except UnicodeDecodeError:
+        inside = DECLARATION.search(data[:DECLARED_WITHIN])
+        name = declared or (inside[1].decode("ascii") if inside else "cp1252")
+    try:
+        codec = codecs.lookup(name).name
+        return data.decode(SUPERSET.get(codec, codec), "replace")
+    except (LookupError, UnicodeError):  # unknown, or one of Python's codecs of bytes
+        return data.decode("utf-8", "replace")
 
 
 # Plain text and PDF
 
 
 def text_page(text: str, file_path: str, source_url: str) -> Page:
-    """Return the page of a text, in paragraphs; its title is the name of its file.
+    """Make a page of a plain text. Its blocks are the paragraphs, and its title is the name of the file.
 
     Raises:
-        PageError: It is empty.
+        PageError: The text is empty.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     numbered = enumerate(text.split("\n"), 1)
@@ -171,27 +216,27 @@ def text_page(text: str, file_path: str, source_url: str) -> Page:
     )
     if not blocks:
         raise PageError("the file has no text")
-    sections = (PageSection(path=(), runs=(blocks,)),)
-    return Page(file_path=file_path, source_url=source_url, title=_stem(file_path), text=text, sections=sections)
+    title, sections = PurePosixPath(file_path).stem, (PageSection(path=(), runs=(blocks,)),)
+    return Page(file_path=file_path, source_url=source_url, title=title, text=text, sections=sections)
 
 
 def pdf_page(data: bytes, file_path: str, source_url: str) -> Page:
-    """Return the text of a PDF.
+    """Make a page of the text of a PDF.
 
     Raises:
-        PageError: The reader is not installed, the file is no PDF or protected, or no page has text.
+        PageError: The reader is not installed, the file is no PDF, it needs a password, or none of its pages has text.
     """
     try:
         from pypdf import PdfReader
     except ImportError:
         raise PageError("a PDF is read by pypdf, which is not installed: pip install 'retrieval-evals[pdf]'") from None
-    # It warns of each small fault of a file that it can read.
+    # pypdf warns of each small fault of a file that it can read.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
         reader = PdfReader(BytesIO(data))
         title = " ".join(_clean(reader.metadata and reader.metadata.title).split())
         texts = [_clean(page.extract_text()) for page in reader.pages]
-    except Exception as error:  # of a broken file it raises many kinds
+    except Exception as error:  # pypdf raises many kinds of errors for broken files
         raise PageError(f"cannot be read as a PDF without a password: {type(error).__name__}: {error}") from error
     if not any(texts):
         raise PageError(f"none of its {len(texts)} pages has text: a scan? Make it readable: ocrmypdf IN.pdf OUT.pdf")
@@ -204,7 +249,7 @@ def pdf_page(data: bytes, file_path: str, source_url: str) -> Page:
     return Page(
         file_path=file_path,
         source_url=source_url,
-        title=title[:LONGEST_TITLE] or _stem(file_path),
+        title=title[:LONGEST_TITLE] or PurePosixPath(file_path).stem,
         text="\n".join(line for _, line in lines),
         sections=tuple(sections),
         origins=tuple(number for number, _ in lines),
@@ -212,13 +257,9 @@ def pdf_page(data: bytes, file_path: str, source_url: str) -> Page:
 
 
 def _clean(text: Any) -> str:
-    """Return a text without surrounding blank lines, NUL characters and halves of characters."""
-    whole = str(text or "").replace("\0", "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return "\n".join(line.rstrip() for line in whole.strip("\n").splitlines()).strip("\n")
-
-
-def _stem(file_path: str) -> str:
-    return PurePosixPath(file_path).stem
+    """Return a text without surrounding blank lines, NUL characters and halves of surrogate pairs."""
+    lines = well_formed(str(text or "").replace("\0", "")).strip("\n").splitlines()
+    return "\n".join(line.rstrip() for line in lines).strip("\n")
 
 
 # HTML
@@ -231,26 +272,26 @@ BREAKING = frozenset(
     {*HEADINGS, "p", "li", "ul", "ol", "pre", "div", "section", "article", "table", "tr", "br", "dt", "dd"}
     | {"body", "main", "aside", "blockquote", "figure", "figcaption", "hr", "dl", "form", "header", "footer", "nav"}
 )
-# A line of text as a browser breaks it in a wide window, and its level: 1 to 6 for a heading, else 0.
+# A line of text as a browser breaks it in a wide window, with its level: 1 to 6 for a heading, else 0.
 Line = tuple[str, int]
 
 
 def html_page(html: str, source_url: str) -> Page:
-    """Return the text of an HTML page, a line for each block, with its headings; without navigation and scripts.
+    """Read the text of an HTML page, a line for each block, with its headings. Navigation and scripts are left out.
 
-    Where the page has a `main` with text, nothing outside of it is read: there stand help, menus and notices.
-    libxml2 reads HTML as browsers do, any input in linear time.
+    If the page has a `main` with text, nothing outside of it is read: help, menus and notices stand there.
+    libxml2 reads HTML as browsers do, and any input in linear time.
     """
     from lxml import etree
 
     parser = etree.HTMLParser(huge_tree=True, encoding="utf-8", remove_comments=True, remove_pis=True)
-    # Of a comment alone there would be no root.
+    # A page that is a comment alone would have no root.
     root = etree.fromstring(b"<html>" + html.encode("utf-8", "replace"), parser)
     titles = root.xpath("/descendant::title[not(ancestor::svg)]/text()")
     for element in [element for element in root.iter() if _is_skipped(element)]:
         element.clear(keep_tail=True)
     main = next((element for element in root.iter() if "main" in (element.tag, element.get("role"))), root)
-    lines = [*_shown(main)] or [*_shown(root)]
+    lines = [*_shown_lines(main)] or [*_shown_lines(root)]
     titles = [text for text, level in lines if level == 1] or titles
     return Page(
         file_path=page_path(source_url),
@@ -263,52 +304,52 @@ def html_page(html: str, source_url: str) -> Page:
 
 
 def html_file(html: str, file_path: str, source_url: str) -> Page:
-    """Return the page of an HTML file; a heading under which nothing stands is left out.
+    """Read an HTML file as a page. Headings without text below them are left out.
 
     Raises:
-        PageError: It shows no text.
+        PageError: The page shows no text.
     """
     page = html_page(html, source_url)
     sections = tuple(s for s in page.sections if not s.path or s.runs[0][0].start_line < s.runs[0][0].end_line)
     if not sections:
         raise PageError("the page shows no text (navigation, site header, footer and scripts are left out)")
-    return replace(page, file_path=file_path, title=page.title or _stem(file_path), sections=sections)
+    return replace(page, file_path=file_path, title=page.title or PurePosixPath(file_path).stem, sections=sections)
 
 
 def page_path(source_url: str) -> str:
-    """Return the path of an address, in place of the file that a web page lacks."""
+    """Return the path of an address. It stands in for the path of a file, which a web page does not have."""
     return urlsplit(source_url).path.strip("/") or "index"
 
 
 def _is_skipped(element: Any) -> bool:
     """Return True for an element that is no text of the page, such as a menu."""
-    if element.tag in ("header", "footer"):  # that of an article holds its title, that of a site its menu
+    if element.tag in ("header", "footer"):  # an article's header holds its title, a site's header the menu
         return next(element.iterancestors("article", "main"), None) is None
     return element.tag in SKIPPED or element.get("role") in ROLES or "hidden" in element.attrib
 
 
-def _shown(root: Any) -> Iterator[Line]:
+def _shown_lines(root: Any) -> Iterator[Line]:
     """Yield the lines that an element shows."""
     from lxml import etree
 
-    words, around = list[str](), list[str]()
+    texts, blocks = list[str](), list[str]()
     for event, element in etree.iterwalk(root, events=("start", "end")):
         if element.tag in BREAKING:
-            yield from _lines("".join(words), around)
-            words.clear()
+            yield from _lines("".join(texts), blocks)
+            texts.clear()
             if event == "start":
-                around.append(element.tag)
+                blocks.append(element.tag)
             else:
-                around.pop()
-        words += [" "] if element.tag in ("td", "th") else []  # the cells of a row are one line
+                blocks.pop()
+        texts += [" "] if element.tag in ("td", "th") else []  # the cells of a row are one line
         text = element.text if event == "start" else element.tail
-        words += [text] if text and (event == "start" or element is not root) else []
+        texts += [text] if text and (event == "start" or element is not root) else []
 
 
-def _lines(text: str, around: Sequence[str]) -> Iterator[Line]:
-    """Yield the lines of a text between the edges of blocks; `around` are the blocks that it stands in."""
-    level = max((int(tag[1]) for tag in around if tag in HEADINGS), default=0)
-    for line in text.split("\n") if "pre" in around else [" ".join(text.split())]:
+def _lines(text: str, blocks: Sequence[str]) -> Iterator[Line]:
+    """Yield the lines of a text that stands inside of `blocks`, given by their tags."""
+    level = max((int(tag[1]) for tag in blocks if tag in HEADINGS), default=0)
+    for line in text.split("\n") if "pre" in blocks else [" ".join(text.split())]:
         # Docusaurus ends headings with U+200B, Sphinx with a pilcrow.
         shown = line.replace("\u200b", "").rstrip("¶ " if level else None)
         if shown:

@@ -1,4 +1,4 @@
-"""A dataset as a corpus: rows of JSON Lines and Parquet, each a document."""
+"""Read a dataset as a corpus. Each row of JSON Lines or Parquet is a document."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
@@ -13,24 +13,22 @@ from retrievers.indexing.pages import Corpus, text_page
 from retrievers.text.shown import quoted
 
 BEIR = "corpus.jsonl"
-# Bytes of one row; a longer line is no row.
+# Most bytes of one row.
 MOST_ROW_BYTES = 64 * 2**20
 BATCH = 512
 MOST_FAULTS = 50
-
-
-# The number of a row and its values by column, or the fault of one that cannot be read. The number is that of the line
-# on which it starts, from 1; of Parquet that of the row.
+# The number of a row, and its values by column or the fault because of which it cannot be read. The number is that of
+# the line in JSON Lines and that of the row in Parquet, from 1.
 Row = tuple[int, "Mapping[str, Any] | ValueError"]
 
 
 def read_rows(source: Path) -> Corpus:
-    """Read the documents of a dataset, a file of JSON Lines or Parquet with the columns of BEIR.
+    """Read the documents of a dataset: a file of JSON Lines or Parquet with the columns of BEIR.
 
-    These are `text`, and `_id` (or `id`), `title` and `url` where there are such.
+    The column `text` is needed. The columns `_id` (or `id`), `title` and `url` are read if they exist.
 
     Raises:
-        IndexingError: No row has text, an id is used twice, or rows cannot be read; each with its line.
+        IndexingError: No row has text, an id is used twice, or rows cannot be read. Each fault names its line.
     """
     documents, places, empty, faults = list[Page](), dict[str, str](), list[str](), list[str]()
     digest = hashlib.sha256()
@@ -65,24 +63,24 @@ def read_rows(source: Path) -> Corpus:
 
 
 def table_of(source: Path) -> Path | None:
-    """Return the file of a dataset: itself, or `corpus.jsonl` of a BEIR folder; None for a folder of pages."""
+    """Return the file of a dataset, which is `corpus.jsonl` in a BEIR folder; None for a folder of pages."""
     file = source / BEIR if source.is_dir() else source
     return file if file.is_file() and file.suffix.lower() in READERS else None
 
 
 def rows_of(file: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a file in their order, each after its place.
+    """Yield the place and the row for all rows of a file, in their order.
 
     Raises:
-        IndexingError: It cannot be read.
+        IndexingError: The file cannot be read.
     """
     number = 0
     try:
         for number, values in READERS[file.suffix.lower()](file):
             yield f"{file}:{number}", (number, values)
     except Exception as error:  # each library has its own
-        said = f"{type(error).__name__}: {error}"
-        raise IndexingError(f"{file}: cannot be read behind row or line {number}: {said}") from error
+        fault = f"{type(error).__name__}: {error}"
+        raise IndexingError(f"{file}: cannot be read behind row or line {number}: {fault}") from error
 
 
 # Readers
@@ -94,8 +92,9 @@ def _json_rows(file: Path) -> Iterator[Row]:
             if line.strip():
                 try:
                     values = load_json(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-                    no_object = ValueError(f"expected an object by columns, got {quoted(values)}")
-                    yield number, values if isinstance(values, dict) else no_object
+                    if not isinstance(values, dict):
+                        raise ValueError(f"expected an object by columns, got {quoted(values)}")
+                    yield number, values
                 except ValueError as error:  # not UTF-8 is one too
                     yield number, error
 
@@ -119,10 +118,12 @@ READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
 
 
 def _document(number: int, row: Mapping[str, Any]) -> dict[str, str]:
-    """Return id, title, text and address of a row; a title without text is the text, the number of the row its id.
+    """Return the id, title, text and address of a row.
+
+    If there is no text, the title is the text. If there is no id, the number of the row is the id.
 
     Raises:
-        ValueError: It has a value of another kind.
+        ValueError: A column has a value of another kind.
     """
     document_id = row.get("_id", row.get("id", number))
     if isinstance(document_id, bool) or not isinstance(document_id, str | int) or not str(document_id).strip():
@@ -136,9 +137,9 @@ def _document(number: int, row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _page(document: Mapping[str, str]) -> Page:
-    """Return a document as a page; its id tells its chunks from those of equal texts, and is that of a whole one."""
+    """Make a page of a document. The document's id is the address, so that equal texts get different chunk ids."""
     title, url = document["title"], document["url"]
     facts = {"source_url": url or None, "title": title or None, "source_document_id": document["id"], "tags": ()}
     page = text_page(document["text"], "row", document["id"])
-    # Lines of a text that is itself a value of a row would name no place in a file.
+    # The text is the value of a row: its lines would name no place in a file.
     return replace(page, title=title, origins=(), row=facts)

@@ -1,4 +1,4 @@
-"""Candidates of many queries as matrices; those of one query are hits, which become objects when they are looked at."""
+"""Candidates of many queries as matrices. Those of one query are hits, which become objects when they are read."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,30 +17,23 @@ Integers = NDArray[np.int64]
 
 
 class Chunks(Protocol):
-    """Chunks by number; two numbers may stand for chunks of one id."""
+    """Chunks by number. Two chunks may have the same id."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, code: int) -> Chunk: ...
 
-    def chunk_id(self, code: int) -> str:
-        """Return the id of a chunk."""
-
 
 class ChunkList(list[Chunk]):
-    """Chunks that came without a store to read them from; one that is equal, `extra` included, is kept once."""
+    """Chunks that came without a store to read them from. Equal chunks with equal `extra` are kept once."""
 
     def __init__(self) -> None:
         super().__init__()
         self._codes: dict[tuple[Chunk, str], int] = {}
 
-    def chunk_id(self, code: int) -> str:
-        """Return the id of a chunk."""
-        return self[code].chunk_id
-
     def code(self, chunk: Chunk) -> int:
-        """Number a chunk; a known one keeps its number."""
-        # A retriever may put what it says of a query into the metadata, such as the score of a reranker.
+        """Number a chunk. A known chunk keeps its number."""
+        # A retriever may write facts of the query into the metadata, such as the score of a reranker.
         code = self._codes.setdefault((chunk, repr(chunk.extra)), len(self))
         if code == len(self):
             self.append(chunk)
@@ -55,10 +48,10 @@ class SearchFacts:
         text: The query.
         scale: The scale of the final scores.
         timings: Times of the stages.
-        no_cosine: Reason why the candidates carry no cosine; empty where they do.
-        incomplete: Reason why a search to the same depth may find more; empty where it cannot.
-        query_weight: Sum of the weights of the query's words, synonyms included; None where they were not searched for.
-        known_words: Share of these words that some chunk has; None where that was not looked up.
+        no_cosine: Reason why the candidates have no cosine; empty if they have one.
+        incomplete: Reason why a search to the same depth may find more; empty if it cannot.
+        query_weight: Sum of the weights of the query's words, synonyms included; None if words were not searched for.
+        known_words: Share of these words that some chunk has; None if that was not looked up.
     """
 
     text: str = ""
@@ -72,14 +65,14 @@ class SearchFacts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidates:
-    """Candidates of queries in the total order (score descending, then chunk id); iterated, the hits of each query.
+    """Candidates of queries in the total order: score descending, then chunk id. Iterate to get the hits by query.
 
     Attributes:
-        codes: The chunk at each place by its number in `chunks`, −1 beyond the last; shape (queries, depth).
-        columns: Scores by name, NaN where a candidate has none; shape as `codes`. `score` is the final one,
-            `original_rank` and `original_score` are those before reranking, the others are its components.
-        chunks: The chunks, shared by all that a run finds.
-        facts: What else is known of each search.
+        codes: Number of the chunk at each place, −1 beyond the last; shape (queries, depth).
+        columns: Scores by name, NaN for a candidate without one; shape as `codes`. `score` is the final score.
+            `original_rank` and `original_score` are those before reranking. All others are components of `score`.
+        chunks: The chunks by number. All candidates of a run share them.
+        facts: Facts of the search for each query.
     """
 
     codes: Integers
@@ -102,11 +95,11 @@ class Candidates:
         return np.asarray((self.codes >= 0).sum(axis=1), dtype=np.int64)
 
     def column(self, name: str) -> Floats:
-        """Return scores by name, all NaN where there are none of that name; shape (queries, depth)."""
+        """Return the scores of a name, all NaN if there are none; shape (queries, depth)."""
         return self.columns[name] if name in self.columns else np.full(self.codes.shape, np.nan)
 
     def at(self, places: Integers) -> "Candidates":
-        """Return the candidates at some places of each query, −1 for none; shape (queries, any depth)."""
+        """Return the candidates at the given places of each query. −1 stands for none; shape (queries, any depth)."""
 
         def taken(values: NDArray[Any], beyond: float) -> NDArray[Any]:
             return np.where(places < 0, beyond, np.take_along_axis(values, np.maximum(places, 0), axis=1))
@@ -121,8 +114,8 @@ class Hits(Sequence[RetrievedChunk]):
     Attributes:
         found: The candidates of all queries.
         row: The row of the query.
-        places: The places of these in the row, from 0, in rank order.
-        codes: The chunks by number, in rank order.
+        places: Places of the hits in the row, from 0, in rank order.
+        codes: Numbers of the chunks, in rank order.
         facts: The facts of the search.
     """
 
@@ -161,43 +154,43 @@ class Hits(Sequence[RetrievedChunk]):
     @property
     def chunk_ids(self) -> tuple[str, ...]:
         """The ids of the chunks, in rank order."""
-        return tuple(map(self.found.chunks.chunk_id, self.codes.tolist()))
+        return tuple(chunk.chunk_id for chunk in self.chunks)
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:
-        """The chunks without their scores, in rank order."""
+        """The chunks, in rank order."""
         return tuple(self.found.chunks[code] for code in self.codes.tolist())
 
     def column(self, name: str) -> Floats:
-        """Return the scores of a name, in rank order; NaN where a candidate has none."""
+        """Return the scores of a name, in rank order, NaN for a candidate without one."""
         scores: Floats = self.found.column(name)[self.row, self.places]
         return scores
 
     def at(self, ranks: Sequence[int]) -> "Hits":
-        """Return those at some places of these, from 0, ranked from 1."""
+        """Return the hits at the given places, which count from 0. They are ranked anew, from 1."""
         return Hits(self.found, self.row, self.places[np.asarray(ranks, dtype=np.int64)])
 
 
-def joined(parts: Sequence[Candidates]) -> Candidates:
-    """Return the queries of some candidates, whose chunks are the same, one after the other."""
-    names = dict.fromkeys(name for part in parts for name in part.columns)
+def joined(tables: Sequence[Candidates]) -> Candidates:
+    """Return the candidates of several searches in one table. The searches share their chunks."""
+    names = dict.fromkeys(name for table in tables for name in table.columns)
     return Candidates(
-        codes=stacked([part.codes for part in parts], -1),
-        columns={name: stacked([part.column(name) for part in parts], np.nan) for name in names},
-        chunks=parts[0].chunks,
-        facts=tuple(chain.from_iterable(part.facts for part in parts)),
+        codes=stacked([table.codes for table in tables], -1),
+        columns={name: stacked([table.column(name) for table in tables], np.nan) for name in names},
+        chunks=tables[0].chunks,
+        facts=tuple(chain.from_iterable(table.facts for table in tables)),
     )
 
 
 def stacked(matrices: Sequence[NDArray[Any]], beyond: float, *, least: int = 0) -> NDArray[Any]:
-    """Stack matrices of several widths below one another, filled up with `beyond` to the widest, or to `least`."""
+    """Stack matrices below one another. `beyond` fills up their rows to the widest matrix, at least to `least`."""
     width = max(least, *(matrix.shape[1] for matrix in matrices))
     padded = [np.pad(m, ((0, 0), (0, width - m.shape[1])), constant_values=beyond) for m in matrices]
     return np.concatenate(padded)
 
 
 def laid_out(rows: Sequence[Sequence[float] | NDArray[Any]], beyond: float) -> NDArray[Any]:
-    """Return rows of several lengths as a matrix of the kind of `beyond`, with which it is filled up."""
+    """Return rows of several lengths as a matrix. `beyond` fills it up and gives its type."""
     matrix = np.full((len(rows), max(map(len, rows), default=0)), beyond)
     for row, values in zip(matrix, rows, strict=True):
         row[: len(values)] = values

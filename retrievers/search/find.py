@@ -1,8 +1,8 @@
-"""Candidates from Qdrant by meaning, by keywords, or both: every side at one depth, then fused, in the total order.
+"""Search Qdrant by meaning, by keywords, or by both, and fuse the two sides into one total order of candidates.
 
-What is found is laid out as matrices, a row for each query. Points come as ids and scores; whatever else is stored with
-them is read later, for those that an answer needs. Whatever the mode, every candidate has the score of its vector, such
-as a cosine, which the threshold reads.
+Both sides are searched to the same depth. The results are matrices, with a row for each query. A search returns the ids
+and scores of points; payloads are read later, only for the chunks that an answer needs. In every mode each candidate
+gets the score of its vector, such as a cosine, because the threshold reads it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,18 +16,18 @@ from retrievers.errors import StoreError
 from retrievers.search.candidates import Candidates, Floats, Integers, SearchFacts, laid_out
 from retrievers.search.query import Encoded, Vector
 from retrievers.store.chunks import ChunkTable, Codes, without_vector
-from retrievers.store.collection import parts
+from retrievers.store.collection import batches
 from retrievers.store.opening import store_errors
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
 
 Requests: TypeAlias = "Mapping[str, models.QueryRequest]"
-"""What is asked for one query, by side."""
+"""The requests of one query, by side."""
 RRF = 60.0
 """The constant of reciprocal rank fusion, as its authors propose."""
 BATCH = 32
-"""Most searches in one request, which servers in strict mode take."""
+"""Most searches in one request. Servers in strict mode take as many."""
 NOTHING = (np.empty(0, np.int32), np.empty(0))
 
 
@@ -38,8 +38,8 @@ class Search:
     Attributes:
         client: An open client.
         config: Names the collection, its vectors, the mode and the fusion.
-        depth: Candidates that a query has at most, and that each side searches for.
-        chunks: The chunks found so far.
+        depth: Most candidates of a query, and of each side.
+        chunks: The chunks that were found so far.
         among: A condition that every candidate must meet.
     """
 
@@ -50,7 +50,10 @@ class Search:
     among: "models.Filter | None"
 
     def find(self, queries: Sequence[Encoded]) -> Candidates:
-        """Find candidates for each query: one request for all sides, and one for the scores that only some have.
+        """Find candidates for each query.
+
+        One request searches all sides. Another one asks for the scores that a candidate lacks since only the other side
+        found it.
 
         Raises:
             CollectionChangedError: The collection was written to meanwhile.
@@ -79,19 +82,19 @@ class Search:
             return table.at(order[:, : min(self.depth, table.lengths.max(initial=0))])
 
     def _known_words(self, queries: Sequence[Encoded]) -> list[float | None]:
-        """Return of each query the share of its words that some chunk has, by a search for each word; 0 without any."""
+        """Search for each word. Return the share of each query's words that some chunk has, 0 if it has no words."""
         from qdrant_client import models
 
         if self.config.threshold_signal != "known_words":
             return [None] * len(queries)
-        every = sorted({term for query in queries for term in _weights(query)})
-        requests = [self._request("keyword", models.SparseVector(indices=[term], values=[1.0])) for term in every]
+        terms = sorted({term for query in queries for term in _weights(query)})
+        requests = [self._request("keyword", models.SparseVector(indices=[term], values=[1.0])) for term in terms]
         answers = self._ask([request.model_copy(update={"limit": 1}) for request in requests])
-        known = {term for term, (codes, _) in zip(every, answers, strict=True) if len(codes)}
+        known = {term for term, (codes, _) in zip(terms, answers, strict=True) if len(codes)}
         return [len(known & _weights(query).keys()) / max(1, len(_weights(query))) for query in queries]
 
     def _final(self, codes: Integers, columns: Mapping[str, Floats], sides: Mapping[str, Candidates]) -> Floats:
-        """Return the final scores: those of the only side, or both sides' fused."""
+        """Return the final scores: those of the only side, or the fused scores of both sides."""
         config = self.config
         if config.mode != "hybrid":
             return columns[config.mode]
@@ -111,19 +114,20 @@ class Search:
     def _request(self, side: str, vector: Vector) -> "models.QueryRequest":
         from qdrant_client import models
 
-        named = self.config.search_params if side == "semantic" else None  # they concern dense vectors
-        return models.QueryRequest.model_construct(  # the check of a long vector takes as long as the search
+        search_params = self.config.search_params if side == "semantic" else None  # they are for dense vectors
+        return models.QueryRequest.model_construct(  # to validate a long vector takes as long as the search
             query=vector,
             using=(self.config.vector_name or None) if side == "semantic" else self.config.keyword.vector_name,
             filter=self.among,
-            params=models.SearchParams.model_validate(named) if named else None,
+            params=models.SearchParams.model_validate(search_params) if search_params else None,
             with_payload=False,
         )
 
     def _sides(self, queries: Sequence[Requests]) -> dict[str, Candidates]:
-        """Search the sides of every query; a tied edge is asked for again, deeper, and decided by the total order.
+        """Search the sides of every query, and return the candidates of each side to the candidate depth.
 
-        Return what each side found, in its order, to the candidate depth. Only under rrf do the places count, too.
+        If the scores on both sides of that edge are equal, the search is repeated to twice the depth, and the total
+        order decides which candidates are inside. The order within a side matters under rrf alone.
         """
         sides = ("semantic", "keyword") if self.config.mode == "hybrid" else (self.config.mode,)
         asked = [(side, row) for side in sides for row, query in enumerate(queries) if side in query]
@@ -147,7 +151,7 @@ class Search:
         return found
 
     def _fill(self, columns: Mapping[str, Floats], codes: Integers, queries: Sequence[Requests]) -> None:
-        """Ask for the scores that candidates lack, as only another side found them, and write them into the columns."""
+        """Ask for the scores of candidates that only another side found, and write them into the columns."""
         weighs = self.config.mode == "hybrid" and self.config.fusion == "weighted"
         lacking = [
             (side, row, codes[row, missing].astype(np.int32))
@@ -163,7 +167,7 @@ class Search:
             without_vector(self.client, self.config, [self.chunks.point(code) for code in bare.tolist()])
 
     def _of_points(self, request: "models.QueryRequest", codes: Codes) -> "models.QueryRequest":
-        """Return the request for the scores of given points; exact, as an index may not find all that are asked for."""
+        """Return the request for the scores of given points. It is exact, since an index may not find all of them."""
         from qdrant_client import models
 
         own = models.Filter(must=[models.HasIdCondition(has_id=self.chunks.given(codes))])
@@ -173,15 +177,15 @@ class Search:
     def _ask(self, requests: "Sequence[models.QueryRequest]") -> Iterator[tuple[Codes, Floats]]:
         """Yield the points of each request, best first, and their scores.
 
-        Cosines are clipped to [0, 1] and taken as float32, which is what a Qdrant server computes: its local mode works
-        in float64 and normalises its vectors again, in place, at every search, so that further bits change.
+        Cosines are clipped to [0, 1] and rounded to float32, in which a Qdrant server computes them. qdrant-client's
+        local mode computes in float64, and normalises its vectors again at every search, so that further bits change.
 
         Raises:
             StoreError: A score is not a number.
         """
         name = self.config.collection
-        for part in parts(requests, BATCH):
-            for request, answer in zip(part, self.client.query_batch_points(name, list(part)), strict=True):
+        for batch in batches(requests, BATCH):
+            for request, answer in zip(batch, self.client.query_batch_points(name, list(batch)), strict=True):
                 scores = np.asarray([point.score for point in answer.points], dtype=np.float32)
                 if np.isnan(scores).any():
                     raise StoreError(f"collection {name!r} returned a score that is no number; its vectors are broken")
@@ -193,14 +197,15 @@ class Search:
 def in_order(codes: Integers, scores: Floats, chunks: ChunkTable, *, edge: int | None = None) -> Integers:
     """Return the places of each query's candidates in the total order: score descending, then chunk id, then point id.
 
-    A collection made elsewhere may give several points one chunk id. Ids are part of the payload, which is read here of
-    those candidates alone whose place they decide.
+    In a collection that another program made, several points may have the same chunk id. Chunk ids are part of the
+    payload. It is read only for candidates whose places the ids decide.
 
     Args:
         codes: The candidates; shape (queries, depth).
-        scores: Their scores, NaN where there is no candidate, which comes last; shape as `codes`.
-        chunks: Knows their ids.
-        edge: Number of places, where all that counts is who has one of them.
+        scores: Their scores, NaN for no candidate, which comes last; shape as `codes`.
+        chunks: The chunks of the candidates.
+        edge: Number of places from the first. If given, only the candidates that get these places are decided, not
+            their order.
     """
     order = np.argsort(-scores, axis=1, kind="stable")
     descending = np.take_along_axis(scores, order, axis=1)
@@ -214,18 +219,21 @@ def in_order(codes: Integers, scores: Floats, chunks: ChunkTable, *, edge: int |
         return order
     undecided = np.take_along_axis(codes, order, axis=1)[tied].tolist()
     chunks.read(undecided)
-    rank = {code: number for number, code in enumerate(sorted({*undecided}, key=chunks.name))}
-    names = np.zeros(scores.shape, dtype=np.int64)
-    names[tied] = [rank[code] for code in undecided]
-    return np.take_along_axis(order, np.lexsort((names, -descending), axis=1), axis=1)
+    by_name = sorted({*undecided}, key=lambda code: (chunks[code].chunk_id, chunks.point(code)))
+    rank = {code: number for number, code in enumerate(by_name)}
+    ranks = np.zeros(scores.shape, dtype=np.int64)
+    ranks[tied] = [rank[code] for code in undecided]
+    return np.take_along_axis(order, np.lexsort((ranks, -descending), axis=1), axis=1)
 
 
 def weighted(semantic: Floats, keyword: Floats, share: float) -> Floats:
-    """Return w · cosine + (1 − w) · BM25 / the query's best BM25, 0 to 1; NaN, of no term or vector, counts as 0.
+    """Return w · cosine + (1 − w) · BM25 / the query's best BM25, 0 to 1.
+
+    A candidate without a term or without a vector has NaN as its score on that side, which counts as 0.
 
     Args:
         semantic: The cosines of each query's candidates, 0 to 1; shape (queries, depth).
-        keyword: Their BM25, likewise.
+        keyword: Their BM25; shape as `semantic`.
         share: w.
     """
     terms = np.nan_to_num(keyword)
@@ -243,7 +251,7 @@ def standing(scores: Floats) -> Floats:
     """
     placed = np.where(np.isnan(scores), np.nan, 0.5)
     for row, given in zip(placed, scores, strict=True):
-        values = np.sort(given[~np.isnan(given)])  # in whichever order they came, their sum is the same
+        values = np.sort(given[~np.isnan(given)])  # so that their sum does not depend on the order of the answer
         if len(values) and values[0] < values[-1]:
             deviation = values.std(ddof=1)
             row[:] = (given - values.mean() + 3 * deviation) / (6 * deviation)
@@ -257,7 +265,7 @@ def _weights(query: Encoded) -> dict[int, float]:
 
 
 def _laid(codes: Integers, own: Integers, values: Floats) -> Floats:
-    """Lay a side's values out under all candidates of each query, whose codes descend; NaN where it has none."""
+    """Return a side's values for all candidates of each query, whose codes descend; NaN for those it did not find."""
     column = np.full(codes.shape, np.nan)
     for row, known in enumerate(codes):
         column[row, np.searchsorted(-known, -own[row])] = values[row]

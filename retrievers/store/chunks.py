@@ -1,9 +1,9 @@
-"""The chunks of a collection: payload to chunk and back, found points read once each, listing without a search."""
+"""The chunks of a collection: payloads to chunks and back, the chunks of found points, and lists of all chunks."""
 
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from uuid import UUID
 
 import numpy as np
@@ -15,19 +15,38 @@ from retrievers.errors import CollectionChangedError, StoreError
 from retrievers.records import ALIASES, METADATA_FIELDS, Chunk
 from retrievers.store.collection import CollectionInfo, by_name
 from retrievers.store.opening import store_errors
+from retrievers.text import well_formed
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
 
-# Chunks by their number in a chunk table.
+# Numbers of chunks in a chunk table.
 Codes = NDArray[np.int32]
-# Points of a page, which servers in strict mode give.
+# Points of a page. Servers in strict mode give as many.
 SCROLL_PAGE = 256
-TEXT, IDENTIFIER, TEXTS = "text", "text or a whole number", "a list of texts"
-PATH = "text or a list of texts"
-COUNT, NUMBER = "a whole number from 0", "a number"
+
+
+class Kind(NamedTuple):
+    """A kind of payload values.
+
+    Attributes:
+        expected: Its name in messages.
+        read: Converts a value for a chunk. None for a value of another kind.
+    """
+
+    expected: str
+    read: Callable[[Any], Any]
+
+
+TEXT = Kind("text", lambda raw: well_formed(raw) if isinstance(raw, str) and raw.strip() else None)
+IDENTIFIER = Kind("text or a whole number", lambda raw: str(raw) if type(raw) is int else TEXT.read(raw))
+TEXTS = Kind("a list of texts", lambda raw: tuple(map(well_formed, raw)) if _are_texts(raw) else None)
+PATH = Kind("text or a list of texts", lambda raw: TEXT.read(" > ".join(raw) if _are_texts(raw) else raw))
+# In Python a bool is an int. In JSON it is no number.
+COUNT = Kind("a whole number from 0", lambda raw: raw if type(raw) is int and raw >= 0 else None)
+NUMBER = Kind("a number", lambda raw: raw if type(raw) in (int, float) else None)
 COUNTS = ("chunk_index", "total_chunks", "chunk_token_count", "start_line", "end_line", "page_number")
-KINDS: Mapping[str, str] = {
+KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(METADATA_FIELDS, TEXT),
     **dict.fromkeys(("chunk_id", "source_document_id"), IDENTIFIER),
     **dict.fromkeys(COUNTS, COUNT),
@@ -35,17 +54,8 @@ KINDS: Mapping[str, str] = {
     "sidebar_position": NUMBER,
     "section_path": PATH,
 }
-"""Fields of a chunk to what is expected under their keys."""
-# A value as a chunk holds it, None for one of another kind. In Python a bool is an int, in JSON it is not a number.
-READ: Mapping[str, Callable[[Any], Any]] = {
-    TEXT: lambda raw: _whole(raw) if isinstance(raw, str) and raw.strip() else None,
-    IDENTIFIER: lambda raw: str(raw) if type(raw) is int else READ[TEXT](raw),
-    TEXTS: lambda raw: tuple(map(_whole, raw)) if _are_texts(raw) else None,
-    PATH: lambda raw: READ[TEXT](" > ".join(raw) if _are_texts(raw) else raw),
-    COUNT: lambda raw: raw if type(raw) is int and raw >= 0 else None,
-    NUMBER: lambda raw: raw if type(raw) in (int, float) else None,
-}
-# The preview is written for readers of the payload, and never read back.
+"""The kind of each field of a chunk."""
+# The preview is written for readers of the payload. It is never read back.
 _WRITTEN = dict.fromkeys((*METADATA_FIELDS, "chunk_text_preview"))
 
 
@@ -53,15 +63,15 @@ _WRITTEN = dict.fromkeys((*METADATA_FIELDS, "chunk_text_preview"))
 
 
 def to_metadata(chunk: Chunk) -> dict[str, Any]:
-    """Return the metadata that indexing writes: every known field, and the preview."""
+    """Return the metadata that indexing writes: every field that the chunk has, and the preview of its text."""
     values = {name: getattr(chunk, name) for name in _WRITTEN}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items() if v is not None}
 
 
 def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataConfig) -> Chunk:
-    """Read a payload. A value of the wrong type is left out and named in `problems`; nothing is guessed.
+    """Read a payload as a chunk. A value of the wrong type is left out and named in `problems`. Nothing is guessed.
 
-    A point without a `chunk_id` is known by its point id, so that scores and golden ids have something to hold on to.
+    If there is no `chunk_id`, the chunk has the id of its point, so that scores and golden data can name it.
     """
     payload = payload or {}
     nested = payload.get(config.nested_under) if config.nested_under else payload
@@ -73,13 +83,13 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
         if given.keys().isdisjoint(keys):
             continue
         raw = next(given[key] for key in keys if key in given)
-        if (value := READ[KINDS[name]](raw)) is not None:
+        if (value := KINDS[name].read(raw)) is not None:
             values[name] = value
         else:
-            problems.append(f"{name}: expected {KINDS[name]}, got {raw!r}")
+            problems.append(f"{name}: expected {KINDS[name].expected}, got {raw!r}")
     text = payload.get(config.text_key)
     if isinstance(text, str):
-        values["text"] = _whole(text)
+        values["text"] = well_formed(text)
     else:
         problems.append(f"text: expected text under payload key {config.text_key!r}, got {text!r}")
     beside = payload if config.nested_under else {}
@@ -88,34 +98,40 @@ def to_chunk(point_id: Any, payload: Mapping[str, Any] | None, config: MetadataC
     return Chunk(point_id=str(point_id), problems=tuple(problems), extra=extra, **values)
 
 
+def to_payload(chunk: Chunk, config: MetadataConfig) -> dict[str, Any]:
+    """Return the payload that indexing writes, from which `to_chunk` reads the same chunk under the same settings."""
+    fields = {config.map.get(name, name): value for name, value in to_metadata(chunk).items()}
+    return {config.text_key: chunk.text} | ({config.nested_under: fields} if config.nested_under else fields)
+
+
 def all_metadata(chunk: Chunk) -> dict[str, Any]:
-    """Return every field of a chunk, and the rest of its payload."""
+    """Return every field that a chunk has, and the rest of its payload."""
     return {**chunk.extra, **to_metadata(chunk)}
 
 
 def usual_fields(chunks: Sequence[Chunk]) -> tuple[str, ...]:
-    """Return the fields of `REQUIRED_METADATA` that at least nine tenths of some chunks have.
+    """Return the fields of `REQUIRED_METADATA` that at least nine tenths of the chunks have.
 
-    So a field that some chunks lack by mistake is missed, and one that the collection was made without is not.
+    A field that some chunks lack by mistake is then missed. A field that the collection was made without is not.
     """
     counts = {name: sum(getattr(chunk, name) not in (None, "") for chunk in chunks) for name in REQUIRED_METADATA}
     return tuple(name for name, count in counts.items() if chunks and 10 * count >= 9 * len(chunks))
 
 
 def payload_keys(name: str, config: MetadataConfig) -> tuple[str, ...]:
-    """Return the full payload keys a field may have, e.g. `metadata.source_url`."""
+    """Return the full payload keys that a field may have, e.g. `metadata.source_url`."""
     keys = config.keys[ALIASES.get(name, name)]
     return tuple(f"{config.nested_under}.{key}" if config.nested_under else key for key in keys)
 
 
 def possible_keys(field: str, config: MetadataConfig) -> tuple[str, ...]:
-    """Return the full payload keys that a filter may mean by a name, a field's or its own, the likeliest first."""
+    """Return the full payload keys that a filter may mean by a field's name or by a key's own, the likeliest first."""
     keys = payload_keys(field, config) if ALIASES.get(field, field) in METADATA_FIELDS else ()
     return (*keys, f"{config.nested_under}.{field}", field) if config.nested_under else (*keys, field)
 
 
 def filter_path(key: str) -> str:
-    """Write a payload key for Qdrant's filters: quoted between the dots where it is not a plain word."""
+    """Write a payload key for Qdrant's filters. A part between dots that is no plain word is quoted."""
     return ".".join(part if re.fullmatch(r"[\w-]+", part) else f'"{part}"' for part in key.split("."))
 
 
@@ -123,16 +139,11 @@ def _are_texts(raw: Any) -> bool:
     return isinstance(raw, list | tuple) and all(isinstance(item, str) for item in raw)
 
 
-def _whole(text: str) -> str:
-    """Replace halves of surrogate pairs by U+FFFD: such a text cannot be embedded, hashed, sent or stored."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 # Points
 
 
 class ChunkTable:
-    """The chunks of points, for the length of a search or of a run. It grows, and a chunk keeps its number."""
+    """The chunks of points that were found in a search or in a run. The table grows, and a chunk keeps its number."""
 
     def __init__(self, client: "QdrantClient", config: RetrieverConfig) -> None:
         self._client, self._config = client, config
@@ -144,7 +155,7 @@ class ChunkTable:
         return len(self._points)
 
     def codes(self, points: Iterable[Any]) -> Codes:
-        """Number points, which are ids as the store gives them; a known one keeps its number."""
+        """Number points by their ids as the store gives them. A known point keeps its number."""
         numbers = self._codes
         codes = np.asarray([numbers.setdefault(point, len(numbers)) for point in points], dtype=np.int32)
         if len(numbers) > len(self._points):
@@ -152,10 +163,10 @@ class ChunkTable:
         return codes
 
     def read(self, codes: Iterable[int]) -> None:
-        """Read chunks that are not known yet: one request for all of them, none for none.
+        """Read the chunks that were not read yet, all of them in one request.
 
         Raises:
-            CollectionChangedError: One of them is gone.
+            CollectionChangedError: A chunk is gone.
             StoreError: The store failed.
         """
         missing = [code for code in dict.fromkeys(codes) if code not in self._chunks]
@@ -176,16 +187,8 @@ class ChunkTable:
         return str(self._points[code])
 
     def given(self, codes: Codes) -> list[Any]:
-        """Return the ids of points as the store gave them, which it takes back at less cost than text."""
+        """Return the ids of points as the store gave them. It takes them back at less cost than text."""
         return [self._points[code] for code in codes.tolist()]
-
-    def chunk_id(self, code: int) -> str:
-        """Return the id of a chunk that was read."""
-        return self._chunks[code].chunk_id
-
-    def name(self, code: int) -> tuple[str, str]:
-        """Return the chunk id and the point id of a chunk that was read: its place among equal scores."""
-        return self.chunk_id(code), self.point(code)
 
     def __getitem__(self, code: int) -> Chunk:
         """Return a chunk that was read."""
@@ -201,8 +204,8 @@ def vectors_of(client: "QdrantClient", config: RetrieverConfig, points: Sequence
         points: Ids as the store gave them.
 
     Raises:
-        CollectionChangedError: One of them is gone.
-        StoreError: One of them has no vector, and so nothing that the threshold could read; or the store failed.
+        CollectionChangedError: A point is gone.
+        StoreError: A point has no vector, so that the threshold has nothing to read; or the store failed.
     """
     if not points:
         return np.empty((0, 0))
@@ -221,18 +224,18 @@ def vectors_of(client: "QdrantClient", config: RetrieverConfig, points: Sequence
 
 
 def unit(vectors: Any) -> NDArray[np.float64]:
-    """Return vectors at length 1, one row each, shape (vectors, dimension); one of length 0 stays."""
+    """Return vectors scaled to length 1, one row each, shape (vectors, dimension). A vector of length 0 stays."""
     rows = np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(lengths > 0, lengths, 1)
 
 
 def without_vector(client: "QdrantClient", config: RetrieverConfig, points: Sequence[str]) -> NoReturn:
-    """Say why points have no cosine.
+    """Raise the reason why points have no cosine.
 
     Raises:
-        CollectionChangedError: One of them is gone, or was.
-        StoreError: They have no vector.
+        CollectionChangedError: A point is gone, or was gone during the search.
+        StoreError: A point has no vector.
     """
     vectors_of(client, config, points)
     raise _changed(config, points[0])
@@ -260,8 +263,8 @@ def records(
         client: An open client.
         config: Names the collection.
         among: Condition on every point.
-        count: Number of at most; all when left out.
-        with_vectors: Read their vectors too, or those of these names.
+        count: Most points to read; all when left out.
+        with_vectors: True to read all vectors of the points as well, or the names of some.
 
     Raises:
         StoreError: The store failed.
@@ -285,13 +288,13 @@ def scroll(
 ) -> list[Chunk]:
     """Read chunks without searching, ordered by chunk id.
 
-    Where the collection does not take the conditions (strict mode), all chunks are read and matched here.
+    If the collection does not take the conditions (strict mode), all chunks are read and matched here.
 
     Args:
         client: An open client.
         config: Names the collection and its payload.
-        where: Field to the values it may have, `point_id` included; all chunks when left out.
-        info: Properties of the collection; without them it is taken to be able to match.
+        where: The values that each field may have, by the field's name or `point_id`; all chunks when left out.
+        info: Properties of the collection. When left out, it is assumed to take the conditions.
 
     Raises:
         StoreError: The store failed.
@@ -306,7 +309,7 @@ def scroll(
 
 
 def point_id(value: str) -> Any:
-    """Return an id as Qdrant takes it, a whole number or a UUID; None for another text."""
+    """Return a point id as Qdrant takes it, which is a whole number or a UUID; None for any other text."""
     try:
         return int(value) if value.isdecimal() else str(UUID(value))
     except ValueError:
@@ -314,9 +317,12 @@ def point_id(value: str) -> Any:
 
 
 def _matches(chunk: Chunk, where: Mapping[str, Sequence[str]]) -> bool:
-    """Return True if every field of a chunk has, or as a list holds, one of its values."""
-    held = {name: getattr(chunk, ALIASES.get(name, name)) for name in where}
-    return all(not {*(held[n] if isinstance(held[n], tuple) else [held[n]])}.isdisjoint(v) for n, v in where.items())
+    """Return True if every named field of a chunk has one of the values, or is a list that holds one of them."""
+    for name, values in where.items():
+        value = chunk.value(name)
+        if not {*(value if isinstance(value, tuple) else [value])} & {*values}:
+            return False
+    return True
 
 
 def _condition(name: str, values: Sequence[str], config: RetrieverConfig) -> "models.Condition":

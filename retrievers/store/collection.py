@@ -1,4 +1,4 @@
-"""The properties of a collection, and a proposal which payload keys hold which fields."""
+"""The properties of a collection, and a proposal of the payload keys that hold the fields of chunks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 MANIFEST_KEY = "retrieval_evals"
-# Points by which a collection is looked at.
+# Points that are read to look at a collection.
 SAMPLE = 256
-# Fields that our own indexing writes under some settings: no other key stands for them, and none is missed.
+# Fields that only our own indexing writes, under some settings: they are never proposed and never missed.
 OUR_OWN = ("chunk_context", "chunk_headings", "page_number")
 
 
@@ -31,15 +31,16 @@ class CollectionInfo:
 
     Attributes:
         points: Number of points.
-        vector_name: Name of the dense vector that will be searched: that of the settings, or, where they name none and
-            no vector is without a name, the only one.
-        dimension: Length of the vector that will be searched; 0 where there is no dense one of that name.
-        distance: Its distance, lower case; empty where there is none.
-        vectors: Every dense vector by its name with its length ('' is the unnamed one), without multi-vectors.
-        without_idf: Those of the sparse vectors whose scores the store does not weigh by how rare a term is.
-        takes_filters: True if filters may name keys without an index, as in Qdrant Cloud's strict mode they may not.
-        indexed: The payload keys that have an index, as filters write them, with its type.
-        manifest: Record of `retrievers index`: embedding model, state, fingerprint of the pages; empty otherwise.
+        vector_name: Name of the dense vector that will be searched. It is the name in the settings; if they have none,
+            the name of the only dense vector.
+        dimension: Length of the vector that will be searched; 0 if there is no dense vector of that name.
+        distance: Distance of that vector, in lower case; empty if there is no such vector.
+        vectors: Length of every dense vector by its name ('' for the unnamed one). Multi-vectors are left out.
+        without_idf: Names of the sparse vectors whose terms the store does not weigh by how rare they are.
+        takes_filters: True if filters may name keys without an index. In Qdrant Cloud's strict mode they may not.
+        indexed: Type of the index of each payload key that has one. Keys are written as in filters.
+        manifest: Record of `retrievers index`: embedding model, state, fingerprint of the pages. Empty if another
+            program made the collection.
     """
 
     name: str
@@ -56,7 +57,7 @@ class CollectionInfo:
 
     @property
     def index(self) -> Mapping[str, Any]:
-        """The recorded settings of indexing; empty where `retrievers index` did not make it."""
+        """The recorded settings of indexing; empty if another program made the collection."""
         return recorded_settings(self.manifest)
 
 
@@ -64,8 +65,8 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
     """Read the properties of a collection, and check that it has the vector to be searched.
 
     Raises:
-        CollectionNotFoundError: There is none of that name; the nearest names are given.
-        StoreError: It has no dense vector of the configured name; or the store cannot be asked.
+        CollectionNotFoundError: There is no collection of that name. The message gives the nearest names.
+        StoreError: It has no dense vector of the configured name, or the store cannot be asked.
     """
     info = read_info(client, config)
     if info.vector_name not in info.vectors:
@@ -75,17 +76,17 @@ def describe(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
 
 
 def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo:
-    """Read the properties of a collection with any vectors.
+    """Read the properties of a collection, whatever vectors it has.
 
     Raises:
-        CollectionNotFoundError: There is none of that name; the nearest names are given.
+        CollectionNotFoundError: There is no collection of that name. The message gives the nearest names.
         StoreError: The store cannot be asked.
     """
     name = config.collection
     with store_errors(config.store, name):
-        # Asked first: the client's own error for a missing collection differs by transport and version.
+        # The client's own error for a missing collection differs by transport and version.
         if not client.collection_exists(name):
-            names = sorted(each.name for each in client.get_collections().collections)
+            names = sorted(collection.name for collection in client.get_collections().collections)
             has = f"it has {', '.join(map(repr, names[:10])) or 'none'}{nearest(name, names)} (index makes it)"
             raise CollectionNotFoundError(f"no collection {name!r} at {location(config.store)}: {has}")
         stored = client.get_collection(name)
@@ -110,20 +111,28 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
     )
 
 
-def parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """Yield items in their order, in batches of `size`."""
+def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """Yield the items in batches of `size`, in their order."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
 def by_name(vectors: Any) -> Mapping[str, Any]:
-    """Return the dense vectors of a point or of a collection by name; '' is that of a vector without one."""
+    """Return the dense vectors of a point or of a collection by name. The unnamed vector has the name ''."""
     return vectors if isinstance(vectors, dict) else {"": vectors} if vectors else {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A `metadata` setting for the collection, and the fields for which no key was found."""
+    """A proposed `metadata` setting for a collection.
+
+    Attributes:
+        text_key: Payload key of the text; None if no key was found.
+        nested_under: Payload key that holds the other fields; empty if they are not nested.
+        map: Payload key of each field that has another name in the payload.
+        same_name: Fields that have their own names in the payload.
+        missing: Fields for which no key was found.
+    """
 
     text_key: str | None
     nested_under: str
@@ -133,7 +142,7 @@ class Proposal:
 
 
 def values_by_key(payloads: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return the values of every key of the payloads, nested ones with dots, by key in alphabetical order."""
+    """Return all values of each payload key, in the alphabetical order of the keys. Nested keys are joined by dots."""
     values: dict[str, list[Any]] = {}
     for payload in payloads:
         for key, value in flatten(payload):
@@ -142,7 +151,7 @@ def values_by_key(payloads: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]
 
 
 def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
-    """Guess the `metadata` setting: by equal names, then aliases and the names in `payload_names.yaml`."""
+    """Propose the `metadata` setting: by equal names, then by aliases, then by the names in `payload_names.yaml`."""
     usual = yaml.safe_load(files(__package__).joinpath("payload_names.yaml").read_text(encoding="utf-8"))
     nested = next((key for key in usual["nesting"] if any(isinstance(p.get(key), Mapping) for p in payloads)), "")
     inner = [p.get(nested) or {} for p in payloads] if nested else payloads

@@ -1,4 +1,4 @@
-"""Texts: their words, languages and character sets, and how they are shown."""
+"""Texts: their words and language, and how they are shown."""
 
 import re
 
@@ -6,3 +6,8 @@ import re
 def words(text: str) -> list[str]:
     """Return the words of a text, in lower case."""
     return re.findall(r"\w+", text.lower())
+
+
+def well_formed(text: str) -> str:
+    """Replace halves of surrogate pairs by U+FFFD: a text that has them cannot be embedded, hashed, sent or stored."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -11,8 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from retrievers.config.layers import api_key, environment
 from retrievers.errors import ConfigError, IndexingError, StoreError, nearest
+from retrievers.indexing.pages import decoded_html
 from retrievers.text import shown
-from retrievers.text.charsets import decoded_html
 from retrievers.text.language import Languages, differing, names
 
 KEY = "planted-key/1+2=3"
