@@ -24,7 +24,7 @@ from evals.errors import DatasetError
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk
 from retrievers.retriever.protocol import Retriever
-from retrievers.search.candidates import Candidates, Chunks, laid_out, stacked
+from retrievers.search.candidates import Candidates, Chunks, laid_out
 from retrievers.search.selection import decisive
 
 Floats = NDArray[np.float64]
@@ -161,7 +161,7 @@ class Lists:
 
     def _stacked(self, matrix: Callable[[Candidates], NDArray[Any]], beyond: float) -> NDArray[Any]:
         of_variants = [matrix(self.pool.tables[variant])[self._start : self._end] for variant in self._variants]
-        return stacked(of_variants, beyond, least=1)
+        return laid_out([row for rows in of_variants for row in rows], beyond, least=1)
 
     @cached_property
     def grades(self) -> Integers:
@@ -177,7 +177,7 @@ class Lists:
     def ideal(self) -> Integers:
         """The grades of all that is relevant, descending, 0 beyond the last; shape (lists, at least 3)."""
         rows = [sorted(relevance.grades.values(), reverse=True) for relevance in self.relevance]
-        return stacked([laid_out(rows, 0)], 0, least=3).astype(np.int64)
+        return laid_out(rows, 0, least=3)
 
     @cached_property
     def evidence(self) -> Integers:

@@ -24,7 +24,7 @@ from evals.stats import paired
 from evals.stats.intervals import SAME, Floats
 from evals.stats.paired import Paired
 from retrievers.errors import nearest
-from retrievers.search.candidates import laid_out, stacked
+from retrievers.search.candidates import laid_out
 
 WHOLE_RUN = "a statistic of the whole run, not paired by query"
 OF_A_PAIR = ("baseline", "other", "n", "ties", "p")
@@ -65,7 +65,7 @@ def _deepened(report: Report, metrics: Iterable[str]) -> Report:
     grades = [[*{hit.chunk_id: hit.grade for hit in row.retrieved}.values()] for row in rows]
     ideal = [sorted(row.relevant.values(), reverse=True) for row in rows]
     graded = GradedLists(
-        grades=stacked([laid_out(grades, 0)], 0, least=1),
+        grades=laid_out(grades, 0, least=1),
         relevant=np.array([len(row.relevant) for row in rows]),
         ideal=laid_out(ideal, 0),
     )

@@ -66,9 +66,8 @@ def as_qdrants(model: "type[Model]", given: Any) -> "Model":
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in fault["loc"] if not str(part)[:1].isupper())
-        raise ValueError(
-            f"{where}: no {model.__name__} of Qdrant: {fault['msg']}, got {quoted(fault['input'])}"
-        ) from None
+        reason = f"{fault['msg']}, got {quoted(fault['input'])}"
+        raise ValueError(f"{where}: no {model.__name__} of Qdrant: {reason}") from None
 
 
 def conditions(tree: "models.Filter") -> "Iterator[models.FieldCondition]":

@@ -123,7 +123,10 @@ class CheckedEmbeddings(Embeddings):
 
     def _checked(self, embed: Embed, texts: list[str], prefix: str | None) -> list[list[float]]:
         sent = [f"{prefix or ''}{text}" for text in texts]
-        vectors = [vector for batch in batches(sent, REQUEST_TEXTS) for vector in self._tried(embed, [*batch])]
+        vectors = list[list[float]]()
+        for batch in batches(sent, REQUEST_TEXTS):
+            request = functools.partial(self._request, embed, [*batch])
+            vectors += net.attempt(request, name="embed", retried=self._retried)
         lengths = {len(vector) for vector in vectors}
         if len(vectors) != len(texts) or len(lengths) > 1:
             got = f"{self.name} returned {len(vectors)} vectors of {sorted(lengths)} dimensions for {len(texts)} texts"
@@ -134,16 +137,13 @@ class CheckedEmbeddings(Embeddings):
             raise EmbeddingError(f"{self.name} made no finite vector for {text[:60]!r}: it knows none of its words")
         return vectors
 
-    def _tried(self, embed: Embed, batch: list[str]) -> list[list[float]]:
-        def request() -> list[list[float]]:
-            try:
-                return embed(batch)
-            except EmbeddingError:
-                raise
-            except Exception as error:  # every provider has its own errors; the message keeps their type and status
-                raise net.marked(EmbeddingError(f"{self.name} failed to embed: {net.cause(error)}"), error) from error
-
-        return net.attempt(request, name="embed", retried=self._retried)
+    def _request(self, embed: Embed, batch: list[str]) -> list[list[float]]:
+        try:
+            return embed(batch)
+        except EmbeddingError:
+            raise
+        except Exception as error:  # every provider has its own errors; the message keeps their type and status
+            raise net.marked(EmbeddingError(f"{self.name} failed to embed: {net.cause(error)}"), error) from error
 
 
 def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) -> str | None:
@@ -167,14 +167,9 @@ def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) ->
 # Providers
 
 
-def cohere_client(factory: Callable[..., Any], key: str, config: ModelConfig) -> Any:
-    """Return a client of the Cohere SDK, which `factory` makes."""
-    return factory(key, base_url=config.base_url, timeout=TIMEOUT_S, client_name="langchain:partner")
-
-
-def once(call: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:
-    """Return a method of a `cohere_client` without the SDK's own retries, which would multiply ours."""
-    return functools.partial(call, request_options={"max_retries": 0, "timeout_in_seconds": timeout_s})
+def once(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of a client of Cohere without the client's own retries, which would multiply ours."""
+    return functools.partial(call, request_options={"max_retries": 0, "timeout_in_seconds": TIMEOUT_S})
 
 
 def _cohere(config: EmbeddingConfig, key: str | None) -> Embeddings:
@@ -195,7 +190,7 @@ def _cohere(config: EmbeddingConfig, key: str | None) -> Embeddings:
     arguments |= {"model": config.resolved_model, "cohere_api_key": key, "base_url": config.base_url}
     embeddings = BatchingCohereEmbeddings(**arguments)
     # The SDK would send batches from threads of its own, each with its own retries.
-    embeddings.client.embed = once(functools.partial(embeddings.client.embed, batching=False), TIMEOUT_S)
+    embeddings.client.embed = once(functools.partial(embeddings.client.embed, batching=False))
     return embeddings
 
 

@@ -175,23 +175,16 @@ def joined(tables: Sequence[Candidates]) -> Candidates:
     """Return the candidates of several searches in one table. The searches share their chunks."""
     names = dict.fromkeys(name for table in tables for name in table.columns)
     return Candidates(
-        codes=stacked([table.codes for table in tables], -1),
-        columns={name: stacked([table.column(name) for table in tables], np.nan) for name in names},
+        codes=laid_out([row for table in tables for row in table.codes], -1),
+        columns={name: laid_out([row for table in tables for row in table.column(name)], np.nan) for name in names},
         chunks=tables[0].chunks,
         facts=tuple(chain.from_iterable(table.facts for table in tables)),
     )
 
 
-def stacked(matrices: Sequence[NDArray[Any]], beyond: float, *, least: int = 0) -> NDArray[Any]:
-    """Stack matrices below one another. `beyond` fills up their rows to the widest matrix, at least to `least`."""
-    width = max(least, *(matrix.shape[1] for matrix in matrices))
-    padded = [np.pad(m, ((0, 0), (0, width - m.shape[1])), constant_values=beyond) for m in matrices]
-    return np.concatenate(padded)
-
-
-def laid_out(rows: Sequence[Sequence[float] | NDArray[Any]], beyond: float) -> NDArray[Any]:
-    """Return rows of several lengths as a matrix. `beyond` fills it up and gives its type."""
-    matrix = np.full((len(rows), max(map(len, rows), default=0)), beyond)
+def laid_out(rows: Sequence[Sequence[float] | NDArray[Any]], beyond: float, *, least: int = 0) -> NDArray[Any]:
+    """Return rows of several lengths as a matrix, at least `least` wide. `beyond` fills it up and gives its type."""
+    matrix = np.full((len(rows), max([least, *map(len, rows)])), beyond)
     for row, values in zip(matrix, rows, strict=True):
         row[: len(values)] = values
     return matrix
