@@ -1,6 +1,6 @@
-"""The user's own retriever, any LangChain `BaseRetriever` or function, behind the calls of an evaluation.
+"""The user's own retriever, which is any LangChain `BaseRetriever` or function, behind the interface of an evaluation.
 
-What it cannot give (scores, stages, a list of all chunks) is absent, with the reason; it is never guessed. A
+What it cannot give (scores, stages, a list of all chunks) is left out with the reason, and never guessed. A
 `QdrantVectorStore` is not foreign: `QdrantRetriever` searches it.
 """
 
@@ -20,7 +20,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
 from retrievers.config import MetadataConfig, RetrieverConfig
-from retrievers.errors import ForeignRetrieverError, RetrievalError, StoreError
+from retrievers.errors import ForeignRetrieverError, RetrievalError
 from retrievers.net import cause
 from retrievers.records import Chunk, RetrievalSession, StageTimings
 from retrievers.retriever.protocol import Listing, Retriever
@@ -28,41 +28,28 @@ from retrievers.search.candidates import Candidates, ChunkList, SearchFacts, lai
 from retrievers.search.query import check_query
 from retrievers.search.selection import answered
 from retrievers.store.chunks import to_chunk
-from retrievers.store.collection import read_info
 
 UNSCORED = "the retriever gives no scores"
 UNPAIRED = "documents or texts (pairs with a similarity are read under a threshold)"
-# Where langchain-qdrant puts the id of the point.
+# Key of the metadata under which langchain-qdrant puts the id of the point.
 POINT_KEY = "_id"
-
-
-def listed(client: Any, config: RetrieverConfig) -> Listing:
-    """Return the collection that the settings name.
-
-    Raises:
-        StoreError: It does not exist, is unfinished or cannot be read.
-    """
-    info = read_info(client, config)
-    if info.manifest.get("state", "complete") != "complete":
-        raise StoreError(f"collection {info.name!r} is unfinished; index it again (python -m retrievers index DIR)")
-    return Listing(client=client, config=config, info=info)
 
 
 @dataclass(eq=False)
 class ForeignRetriever(Retriever):
-    """The user's own retriever behind the calls of `retrievers.retriever.protocol.Retriever`.
+    """The user's own retriever behind the interface of `retrievers.retriever.protocol.Retriever`.
 
-    The order of its documents is the rank; repeated ones keep their places.
+    Documents are ranked by their order. Repeated documents keep their places.
 
     Args:
         settings: Settings of the retriever.
-        target: A retriever, a runnable, or a function from a query to documents or texts, best first, asynchronous or
-            not. Of a retriever that is asynchronous alone its `ainvoke` is such a function.
-        listing: The collection it reads from, where that is known. If the settings name it, everything that is
-            returned must be found in it.
+        target: A retriever, a runnable, or a function that takes a query and returns documents or texts, the best
+            first. It may be asynchronous, such as the `ainvoke` of a retriever.
+        listing: The collection that it reads from, if that is known. If the settings name the collection, all
+            documents must be found in it.
         label: Its name.
-        scored: It returns pairs of a document and its similarity, at most 1.
-        owned: Close it and the listing's client with this retriever.
+        scored: It returns pairs of a document and its similarity, which is at most 1.
+        owned: Close it, and the client of the listing, with this retriever.
     """
 
     settings: RetrieverConfig
@@ -76,7 +63,7 @@ class ForeignRetriever(Retriever):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return the unknown properties of its results."""
+        """Notes on properties that its results lack."""
         return () if self.scored else (f"{UNSCORED}: no threshold is applied, metrics of similarity have no value",)
 
     def _session(self, query: str, use_cache: bool) -> RetrievalSession:
@@ -88,7 +75,7 @@ class ForeignRetriever(Retriever):
         return {"parameters": told | {"collection": self.info.name if self.info else None}}
 
     def with_settings(self, settings: RetrieverConfig) -> Self:
-        """Return the same retriever with other settings; closing this one closes both."""
+        """Return the same retriever with other settings. To close one of them closes both."""
         other = copy(self)
         other.settings = settings
         return other
@@ -96,7 +83,7 @@ class ForeignRetriever(Retriever):
     def candidates(
         self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True, chunks: Any = None
     ) -> Candidates:
-        """Return what the retriever finds for each query, in its own order, at most `depth`.
+        """Return the results of the retriever for each query, in their order, at most `depth`.
 
         Raises:
             QueryError: A query is blank or too long.
@@ -104,21 +91,19 @@ class ForeignRetriever(Retriever):
         """
         chunks = ChunkList() if chunks is None else chunks
         facts, codes, scores = list[SearchFacts](), list[list[int]](), list[list[float]]()
+        common = SearchFacts(
+            scale="cosine" if self.scored else "none",
+            no_cosine="" if self.scored else UNSCORED,
+            incomplete="the retriever gives its result alone, not the candidates it came from",
+        )
         for query in queries:
             check_query(query)
             start = time.perf_counter()
             returned = self._asked(query)[: depth or self.settings.candidates]
             codes.append([chunks.code(chunk) for chunk, _ in returned])
             scores.append([score for _, score in returned])
-            facts.append(
-                SearchFacts(
-                    text=query,
-                    scale="cosine" if self.scored else "none",
-                    timings=StageTimings(total_ms=(time.perf_counter() - start) * 1000),
-                    no_cosine="" if self.scored else UNSCORED,
-                    incomplete="the retriever gives its result alone, not the candidates it came from",
-                )
-            )
+            timings = StageTimings(total_ms=(time.perf_counter() - start) * 1000)
+            facts.append(replace(common, text=query, timings=timings))
         score = laid_out(scores, nan)
         return Candidates(
             codes=laid_out(codes, -1),
@@ -128,7 +113,7 @@ class ForeignRetriever(Retriever):
         )
 
     def close(self) -> None:
-        """Close what the factory made, and the collection; nothing that belongs to the caller."""
+        """Close the collection and the object that the factory made. An object of the caller's stays open."""
         if self.owned:
             getattr(self.target, "close", lambda: None)()
         # A collection that the settings name was opened for this retriever alone.
@@ -137,27 +122,27 @@ class ForeignRetriever(Retriever):
 
     @cached_property
     def _ids(self) -> Mapping[Any, str]:
-        """The chunk id by point id, by chunk id, and by address and text; of equal texts the first chunk's."""
+        """Chunk ids by point id, by chunk id, and by address and text. Of equal chunks the first one counts."""
         chunks = self.chunks()
         texts = {_content(chunk): chunk.chunk_id for chunk in reversed(chunks)}
-        return texts | {own: chunk.chunk_id for chunk in chunks for own in (chunk.point_id, chunk.chunk_id)}
+        return texts | {key: chunk.chunk_id for chunk in chunks for key in (chunk.point_id, chunk.chunk_id)}
 
     def _identified(self, chunk: Chunk) -> Chunk:
-        """Return a chunk under its id in the collection that the settings name: found by id, else by address and text.
+        """Return a chunk with the id that it has in the named collection. It is found by id, else by address and text.
 
         Raises:
-            ForeignRetrieverError: The collection does not hold it.
+            ForeignRetrieverError: The collection does not hold the chunk.
         """
-        for own in (chunk.chunk_id, chunk.point_id, _content(chunk)):
-            if own in self._ids:
-                return replace(chunk, chunk_id=self._ids[own])
+        for key in (chunk.chunk_id, chunk.point_id, _content(chunk)):
+            if key in self._ids:
+                return replace(chunk, chunk_id=self._ids[key])
         raise ForeignRetrieverError(
             f"returned a chunk that collection {self.settings.collection!r} does not hold ({chunk.source}: "
             f"{chunk.chunk_text_preview[:60]!r}); name the collection that it reads from, or none"
         )
 
     def _asked(self, query: str) -> list[tuple[Chunk, float]]:
-        """Return what the user's object answers, as chunks with their similarity, or NaN."""
+        """Ask the user's retriever, and return its answer as chunks with their similarities, NaN without scores."""
         name = f"python {self.settings.python!r} ({self.label})"
         ask: Any = getattr(self.target, "invoke", self.target)
         try:
@@ -171,10 +156,10 @@ class ForeignRetriever(Retriever):
             raise ForeignRetrieverError(f"{name} failed: {cause(error, 'python')}") from error
 
     def _read(self, answer: Any) -> list[tuple[Chunk, float]]:
-        """Return an answer's documents or texts, or pairs of one and its similarity, as chunks.
+        """Convert an answer (documents, texts, or pairs of one and its similarity) to chunks with their similarities.
 
         Raises:
-            ForeignRetrieverError: It holds something else, or a chunk that the named collection does not hold.
+            ForeignRetrieverError: The answer holds something else, or a chunk that is not in the named collection.
         """
         items = "(document, similarity of at most 1)" if self.scored else UNPAIRED
         if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
@@ -195,7 +180,7 @@ class ForeignRetriever(Retriever):
 
 
 def _awaited(answer: Awaitable[Any]) -> Any:
-    """Wait for an answer on the one event loop of all threads, to which the user's clients may be bound."""
+    """Wait for an answer on one event loop for all threads, since the user's clients may be bound to a loop."""
 
     async def awaited() -> Any:
         return await answer
@@ -205,23 +190,24 @@ def _awaited(answer: Awaitable[Any]) -> Any:
 
 @cache
 def _event_loop() -> asyncio.AbstractEventLoop:
-    """Start an event loop in a thread that ends with the process."""
+    """Start the event loop, in a thread that ends with the process."""
     loop = asyncio.new_event_loop()
     Thread(target=loop.run_forever, name="foreign-retriever", daemon=True).start()
     return loop
 
 
 def chunk_of(document: Document, config: MetadataConfig) -> Chunk:
-    """Convert a document to a chunk; its metadata is read as a payload (see `store.chunks.to_chunk`).
+    """Convert a document to a chunk. Its metadata are read as a payload (see `store.chunks.to_chunk`).
 
-    The metadata's own `nested_under` key is looked into where there is one. A chunk is known by its `chunk_id` (or what
-    that is mapped to), else by the document's id or the point's, else by a hash of its address and text.
+    If the metadata have the key `nested_under`, the fields are read below it. The chunk's id is `chunk_id` (or the key
+    that it is mapped to), else the id of the document or of the point, else a hash of the address and the text.
     """
     nested = document.metadata.get(config.nested_under) if config.nested_under else None
     metadata: Mapping[str, Any] = nested if isinstance(nested, Mapping) else document.metadata
-    own = next((i for i in (document.id, document.metadata.get(POINT_KEY)) if isinstance(i, str | int) and i != ""), "")
-    rest = {config.nested_under: metadata} if config.nested_under else metadata
-    chunk = to_chunk(own, {**rest, config.text_key: document.page_content}, config)
+    ids = (document.id, document.metadata.get(POINT_KEY))
+    point_id = next((value for value in ids if isinstance(value, str | int) and value != ""), "")
+    fields = {config.nested_under: metadata} if config.nested_under else metadata
+    chunk = to_chunk(point_id, {**fields, config.text_key: document.page_content}, config)
     content = f"{chunk.source_url or ''}\0{chunk.text}".encode(errors="surrogatepass")
     chunk_id = chunk.chunk_id or hashlib.sha256(content).hexdigest()
     return replace(chunk, chunk_id=chunk_id, point_id=chunk.point_id or chunk_id)
@@ -232,7 +218,7 @@ def _content(chunk: Chunk) -> tuple[str | None, str]:
 
 
 def _similarity(score: Any) -> float:
-    """Return a similarity, clipped to [0, 1]; NaN for anything else. A float32 cosine may exceed 1 by rounding."""
+    """Return a similarity clipped to [0, 1]; NaN for anything else. By rounding, a float32 cosine may exceed 1."""
     try:
         value = float(score)
     except (TypeError, ValueError):

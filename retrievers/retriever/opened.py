@@ -1,4 +1,4 @@
-"""Settings, or an object of the caller's, to a retriever that can be evaluated."""
+"""Open the retriever that settings name, or put an object of the caller's behind the interface of an evaluation."""
 
 import os
 from collections.abc import Mapping
@@ -8,18 +8,20 @@ from typing import Any
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
+from langchain_qdrant import QdrantVectorStore
 
 from retrievers.config import FOREIGN_SETTINGS, IndexSettings, RetrieverConfig
 from retrievers.config.layers import environment, given_settings
 from retrievers.config.settings import call_factory
-from retrievers.embedding.models import checked
 from retrievers.errors import ConfigError
-from retrievers.retriever.protocol import Retriever, closed_on_error
-from retrievers.store.checks import COSINES
+from retrievers.retriever.foreign import ForeignRetriever
+from retrievers.retriever.protocol import Retriever, closed_on_error, read_listing
+from retrievers.retriever.qdrant import QdrantRetriever
+from retrievers.retriever.vector_store import settings_over
 from retrievers.store.collection import read_info
-from retrievers.store.opening import expect_exact_search, open_client
+from retrievers.store.opening import open_client
 
-# Settings of a search that a collection may record: none of them names an address, a file or code.
+# Settings of a search that a collection may record. None of them names an address, a file or code.
 RECORDED = (
     "mode", "fusion", "semantic_weight", "rerank", "mmr_lambda", "top_k", "threshold", "threshold_on",
     "threshold_signal", "candidates", "abbreviations", "keyword",
@@ -36,16 +38,14 @@ def open_retriever(
     """Open the retriever that the settings name, with all its checks.
 
     Args:
-        settings: Collection, model and mode of the retriever; or the factory of the user's own.
+        settings: Collection, model and mode of our retriever, or the factory of the user's own.
         env: Environment that holds API keys; the process environment and `.env` when left out.
-        embeddings: A ready model for ours, in place of the configured one's construction.
-        index: Settings that the collection must have been indexed with, for ours.
+        embeddings: The model of our retriever; made by the settings when left out.
+        index: Settings with which the collection of our retriever must have been indexed.
 
     Raises:
-        RetrievalError: Typed, with what to do.
+        RetrievalError: The retriever cannot be opened. The message says what to do.
     """
-    from retrievers.retriever.qdrant import QdrantRetriever
-
     if settings.python is None:
         return QdrantRetriever.open(settings, env=env, embeddings=embeddings, index=index)
     keys = environment(os.environ) if env is None else env
@@ -55,17 +55,17 @@ def open_retriever(
 def search_settings(settings: RetrieverConfig) -> dict[str, Any]:
     """Return the settings with which an experiment searches its collection, for the collection to record.
 
-    A reranker that calls a model is left out: nothing that a collection says is to send texts anywhere.
+    A reranker that calls a model is left out: the record of a collection must not make anybody send texts.
     """
-    chosen = settings.model_dump(mode="json", include={*RECORDED}, exclude_defaults=True)
-    return {name: value for name, value in chosen.items() if name != "rerank" or not settings.reranks_by_model}
+    include = {*RECORDED} - ({"rerank"} if settings.reranks_by_model else set())
+    return settings.model_dump(mode="json", include=include, exclude_defaults=True)
 
 
 def recorded_search(settings: RetrieverConfig, env: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings of a search that an embedded collection records; empty where it records none.
+    """Return the settings of a search that an embedded collection records; empty if it records none.
 
     Raises:
-        StoreError: There is no such collection, or it cannot be read.
+        StoreError: The collection does not exist or cannot be read.
     """
     if settings.python is not None or settings.store.url:
         return {}
@@ -76,42 +76,31 @@ def recorded_search(settings: RetrieverConfig, env: Mapping[str, str]) -> dict[s
 
 
 def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, owned: bool = False) -> Retriever:
-    """Put a LangChain retriever or vector store, a function or a runnable behind the calls of an evaluation.
+    """Put a LangChain retriever or vector store, a function or a runnable behind the interface of an evaluation.
 
-    A `QdrantVectorStore` is searched by `QdrantRetriever`, in every mode that it has encoders for. One that searches in
-    a way of its own, or has no model of meaning, or a distance that is no cosine, is asked as its
-    `as_retriever()`, which gives no scores. Such stores, and what `as_retriever` makes, list their own chunks;
-    those of any other retriever are in the collection that the settings name, if they name one.
+    `QdrantRetriever` searches a `QdrantVectorStore` (see `QdrantRetriever.over_store`). A store that it cannot search
+    is asked through its `as_retriever()`, which gives no scores. Such a store, and a retriever that `as_retriever` has
+    made, list the chunks of their own collection. Any other retriever lists those of the collection that the settings
+    name, if they name one.
 
     Args:
         target: The retriever.
-        settings: Settings with `python`, by which messages name it.
+        settings: Settings with `python`, by which messages name the retriever.
         env: The environment that holds API keys.
-        owned: Close it with the result, and on errors. A caller's own object stays open.
+        owned: Close the target with the returned retriever, and on errors. Otherwise it stays open.
 
     Raises:
-        ConfigError: It is something else, or a setting does not fit it.
-        StoreError: The collection does not exist, or cannot be read.
+        ConfigError: The target is something else, or a setting does not fit it.
+        StoreError: The collection does not exist or cannot be read.
     """
-    from langchain_qdrant import QdrantVectorStore
-
-    from retrievers.retriever.foreign import listed
-    from retrievers.retriever.qdrant import QdrantRetriever
-    from retrievers.retriever.vector_store import settings_over
-
-    # Retrievers of other classes may return more than their store holds.
+    if (retriever := QdrantRetriever.over_store(target, settings, env, owned=owned)) is not None:
+        return retriever
+    # Retrievers of other classes may return documents that their store does not hold.
     store = target.vectorstore if type(target) is VectorStoreRetriever else target
     if not isinstance(store, QdrantVectorStore):
         return _foreign(target, settings, env, owned=owned)
     with closed_on_error(store.client if owned else None):
-        if settings.names_collection:
-            raise ConfigError(f"collection: python {settings.python!r} reads {store.collection_name!r}; leave it out")
-        own = settings_over(store, settings)
-        listing = listed(store.client, own)
-        plain = type(store).similarity_search_with_score is QdrantVectorStore.similarity_search_with_score
-        if target is store and plain and store.embeddings is not None and listing.info.distance in COSINES:
-            expect_exact_search()
-            return QdrantRetriever.over(store.client, checked(store.embeddings), own, env, store=store, owned=owned)
+        listing = read_listing(store.client, settings_over(store, settings))
         asked = store.as_retriever(search_kwargs={"k": settings.candidates}) if target is store else target
         return _foreign(asked, settings, env, listing, label=type(target).__name__, owned=owned)
 
@@ -119,28 +108,26 @@ def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, own
 def adopt_given(
     retriever: Any, settings: RetrieverConfig, top_k: int | None, env: Mapping[str, str]
 ) -> tuple[Retriever, RetrieverConfig]:
-    """Return a given retriever behind the calls of an evaluation, with the settings that are in force.
+    """Return a given retriever behind the interface of an evaluation, and the settings in force.
 
     Args:
-        retriever: A LangChain retriever, a `QdrantVectorStore`, a `QdrantRetriever`, or a function or runnable; under
-            a threshold one that returns pairs of document and similarity. It is left open.
+        retriever: A LangChain retriever, a `QdrantVectorStore`, a `QdrantRetriever`, or a function or runnable. Under a
+            threshold a function has to return pairs of a document and its similarity. The retriever stays open.
         settings: Settings of the caller; none for a `QdrantRetriever`, which has its own.
         top_k: Number of results that count; that of the settings when left out.
         env: The environment that holds API keys.
 
     Raises:
-        ConfigError: It is something else, or a setting does not fit it.
-        StoreError: The collection does not exist, or cannot be read.
+        ConfigError: The retriever is something else, or a setting does not fit it.
+        StoreError: The collection does not exist or cannot be read.
     """
-    from retrievers.retriever.qdrant import QdrantRetriever
-
     changed: dict[str, Any] = {} if top_k is None else {"top_k": top_k}
     if isinstance(retriever, QdrantRetriever):
         if changed or settings.model_fields_set - {"threshold"}:
             raise ConfigError("a QdrantRetriever has its own settings; leave top_k and the experiment's retriever out")
         return retriever, retriever.settings
     kind = retriever if hasattr(retriever, "__qualname__") else type(retriever)
-    # The caller requires none.
+    # By default no metadata are required.
     changed["metadata"] = {"required": ()} | settings.metadata.model_dump(exclude_unset=True)
     own = given_settings(settings, changed | {"python": f"{kind.__module__}:{kind.__qualname__}"})
     adopted = adopt(retriever, own, env)
@@ -148,21 +135,16 @@ def adopt_given(
 
 
 def completed(settings: RetrieverConfig, retriever: Retriever) -> RetrieverConfig:
-    """Complete settings by what their open retriever knows: the name of the vector, or the mode of the user's store."""
-    from retrievers.retriever.qdrant import QdrantRetriever
-
+    """Complete settings by facts of their open retriever: the name of the vector, or the mode of the user's store."""
     if settings.python is None:
         return settings.model_copy(update={"vector_name": retriever.info.vector_name})
-    known = {"mode": retriever.settings.mode} if isinstance(retriever, QdrantRetriever) else {}
-    return settings.model_copy(update=known)
+    mode = {"mode": retriever.settings.mode} if isinstance(retriever, QdrantRetriever) else {}
+    return settings.model_copy(update=mode)
 
 
 def _foreign(
     target: Any, settings: RetrieverConfig, env: Mapping[str, str], listing: Any = None, *, label: str = "", owned: bool
 ) -> Retriever:
-    from retrievers.retriever.foreign import ForeignRetriever, listed
-    from retrievers.retriever.qdrant import QdrantRetriever
-
     name, is_class = f"python {settings.python!r}", isinstance(target, type)
     if is_class or not callable(getattr(target, "invoke", target)):
         kind = f"the class {target.__name__}" if is_class else f"an object of {type(target).__name__}"
@@ -173,13 +155,13 @@ def _foreign(
     idle = [field for field in type(settings).model_fields if field in settings.model_fields_set - {*FOREIGN_SETTINGS}]
     if idle:
         raise ConfigError(f"{', '.join(idle)}: settled by {name} itself; leave out that, or python")
-    # The scores of a function are read where a threshold is held against them; a LangChain retriever gives none.
+    # The scores of a function are needed for a threshold alone. A LangChain retriever gives none.
     scored = settings.threshold is not None
     if scored and isinstance(target, BaseRetriever):
         raise ConfigError(f"threshold {settings.threshold:g}: {name} gives no scores; leave it out")
     if listing is None and settings.names_collection:
         client = open_client(settings.store, env)
         with closed_on_error(client):
-            listing = listed(client, settings)
+            listing = read_listing(client, settings)
     label = label or getattr(target, "__qualname__", type(target).__name__)
     return ForeignRetriever(settings, target, listing, label, scored=scored, owned=owned)

@@ -1,4 +1,4 @@
-"""What an evaluation asks of a retriever: ours (`QdrantRetriever`), or the user's own (`foreign`)."""
+"""The interface by which an evaluation asks a retriever: ours (`QdrantRetriever`), or the user's own (`foreign`)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ class Listing:
     Attributes:
         client: An open client.
         config: Names the collection and its payload.
-        info: What it said of itself when it was opened.
+        info: Properties of the collection when it was opened.
     """
 
     client: Any
@@ -33,9 +33,21 @@ class Listing:
     info: CollectionInfo
 
 
+def read_listing(client: Any, config: RetrieverConfig) -> Listing:
+    """Return the collection that the settings name.
+
+    Raises:
+        StoreError: It does not exist, is unfinished or cannot be read.
+    """
+    info = read_info(client, config)
+    if info.manifest.get("state", "complete") != "complete":
+        raise StoreError(f"collection {info.name!r} is unfinished; index it again (python -m retrievers index DIR)")
+    return Listing(client=client, config=config, info=info)
+
+
 @contextmanager
 def closed_on_error(client: Any) -> Iterator[None]:
-    """Close a client, unless it is None, when the block fails that opens something over it."""
+    """Close a client, unless it is None, if the block raises an error."""
     try:
         yield
     except BaseException:
@@ -45,9 +57,9 @@ def closed_on_error(client: Any) -> Iterator[None]:
 
 
 class Retriever(ABC):
-    """A retriever that can be evaluated, and what all of them do alike: sessions of failures, reading `_listing`."""
+    """A retriever that can be evaluated. Sessions of failures and lists of chunks are the same for all retrievers."""
 
-    if TYPE_CHECKING:  # in a subclass they would be the defaults of the fields of these names
+    if TYPE_CHECKING:  # at run time they would be the defaults of a subclass's fields of these names
 
         @property
         def settings(self) -> RetrieverConfig:
@@ -59,7 +71,7 @@ class Retriever(ABC):
 
         @property
         def embedding_label(self) -> str | None:
-            """The model that embeds, None when it is not known."""
+            """The model that embeds; None if it is not known."""
 
         @property
         def notes(self) -> tuple[str, ...]:
@@ -67,14 +79,14 @@ class Retriever(ABC):
 
         @property
         def batch_size(self) -> int:
-            """Number of queries for one batch."""
+            """Number of queries of one batch."""
 
     @abstractmethod
     def with_settings(self, settings: RetrieverConfig) -> "Retriever":
         """Return the retriever with other settings, over the same open resources.
 
         Raises:
-            RetrievalError: They do not fit the collection.
+            RetrievalError: The settings do not fit the collection.
         """
 
     @abstractmethod
@@ -87,7 +99,7 @@ class Retriever(ABC):
             queries: Questions.
             depth: Another depth than the configured one.
             use_cache: Use query vectors that are kept in memory.
-            chunks: The `chunks` that an earlier call's candidates have, so that none is read again.
+            chunks: The `chunks` of the candidates of an earlier call, so that no chunk is read again.
 
         Raises:
             RetrievalError: A query is unusable, or the retriever failed.
@@ -99,15 +111,15 @@ class Retriever(ABC):
 
     @property
     def info(self: Any) -> Any:
-        """Facts of the collection when it was opened (`CollectionInfo`); None where they are not known."""
+        """Properties of the collection when it was opened (`CollectionInfo`); None if they are not known."""
         return self._listing.info if self._listing else None
 
     def search(self: Any, query: str, *, use_cache: bool = True) -> RetrievalSession:
-        """Retrieve, and tell how it went. Faults are in the session's `status` and `error`, not raised.
+        """Retrieve, and report how it went. Faults are not raised: they are the session's `status` and `error`.
 
         Args:
-            query: A question; blank gives an empty session with a message.
-            use_cache: True to use a kept vector or result.
+            query: A question. A blank one gives an empty session with a warning.
+            use_cache: True to use a vector or a result that is kept in memory.
         """
         try:
             return cast(RetrievalSession, self._session(query, use_cache))
@@ -115,19 +127,19 @@ class Retriever(ABC):
             return failed(query, error, self._told)
 
     def chunks(self, where: Mapping[str, Sequence[str]] | None = None) -> list[Chunk]:
-        """Return chunks of the collection without a search, by field values (see `store.chunks.scroll`).
+        """Return chunks of the collection without a search, by the values of fields (see `store.chunks.scroll`).
 
         Raises:
-            StoreError: The store failed, or there is no collection to list them from.
+            StoreError: The store failed, or the collection is not known.
         """
         listing = self._listed()
         return scroll(listing.client, listing.config, where, listing.info)
 
     def describe(self) -> "tuple[CollectionInfo, dict[str, Record]] | None":
-        """Return the collection's own description now, and its first points by id, at most 256; None where unknown.
+        """Read the properties of the collection anew, and its first points by id, at most 256; None if it is not known.
 
-        They have their vectors where the collection is not ours: vectors that `retrievers index` made follow from the
-        texts and the recorded model.
+        The points have their vectors if another program made the collection. Vectors that `retrievers index` made are
+        determined by the texts and the recorded model.
 
         Raises:
             StoreError: The store failed.

@@ -1,8 +1,9 @@
-"""QdrantRetriever: embed, search, rerank, threshold, cut; a LangChain retriever that also says how it went."""
+"""QdrantRetriever, a LangChain retriever: embed, search, rerank, apply the threshold, cut, and report on it."""
 
 import os
 import time
 import uuid
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,35 +20,36 @@ from pydantic import ConfigDict, PrivateAttr, SkipValidation
 
 from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, file_layer
+from retrievers.config.settings import call_factory
 from retrievers.embedding.bm25 import spell_out
 from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
 from retrievers.errors import CollectionChangedError, ConfigError, EmbeddingError
 from retrievers.net import working_time
 from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
-from retrievers.retriever.protocol import Listing, Retriever, closed_on_error
+from retrievers.retriever.protocol import Listing, Retriever, closed_on_error, read_listing
 from retrievers.retriever.vector_store import QueryTerms, make_store, settings_over
 from retrievers.search.candidates import Candidates
 from retrievers.search.find import Search
 from retrievers.search.query import check_query, compile_filters, encode
 from retrievers.search.rerank import Reranker, make_reranker
 from retrievers.search.selection import BELOW_SHOWN, answered, parameters, select
-from retrievers.store.checks import check_collection, check_index
+from retrievers.store.checks import COSINES, check_collection, check_index
 from retrievers.store.chunks import ChunkTable, all_metadata, unit
 from retrievers.store.collection import describe
 from retrievers.store.embedded import is_embedded
 from retrievers.store.opening import open_client
 
-# Results, and vectors of queries by hosted models, that are kept in memory.
+# Most results, and most query vectors of hosted models, that are kept in memory.
 RESULTS, VECTORS = 256, 1_024
-# How often a search begins again, as the collection was written to between two of its requests.
+# Most attempts of a search. It begins again if the collection was written to between two of its requests.
 TRIES = 3
 
 
 class QdrantRetriever(Retriever, BaseRetriever):
     """Retrieves chunks from a Qdrant collection by the settings it was opened with.
 
-    `invoke` and `ainvoke` give LangChain documents and raise typed errors; `search` gives a `RetrievalSession` and
-    never raises for an operational fault; `candidates` gives what the search found, at full depth, for evaluation.
+    `invoke` and `ainvoke` return LangChain documents and raise typed errors. `search` returns a `RetrievalSession`, and
+    raises no error if the search fails. `candidates` returns the candidates at full depth, for evaluation.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, frozen=True)
@@ -81,11 +83,11 @@ class QdrantRetriever(Retriever, BaseRetriever):
         Args:
             settings: Collection, model and mode of the retriever.
             env: Environment that holds API keys; the process environment and `.env` when left out.
-            embeddings: A ready model to use in place of the configured one's construction.
-            index: Settings that the collection must have been indexed with.
+            embeddings: The model; made by the settings when left out.
+            index: Settings with which the collection must have been indexed.
 
         Raises:
-            RetrievalError: Typed, with what to do.
+            RetrievalError: The retriever cannot be opened. The message says what to do.
         """
         if settings.python is not None:
             raise ConfigError(f"python {settings.python!r} makes its own store; use QdrantRetriever.from_config")
@@ -109,18 +111,18 @@ class QdrantRetriever(Retriever, BaseRetriever):
         store: QdrantVectorStore | None = None,
         owned: bool = False,
     ) -> Self:
-        """Search a collection of an open client, after checking that it goes with the settings.
+        """Return a retriever for a collection of an open client, after a check that it fits the settings.
 
         Args:
             client: The client.
-            model: The model of meaning.
-            settings: Those of the search, and of the collection.
+            model: The embedding model.
+            settings: Settings of the retriever, completed by those of `store`.
             env: Environment that holds the API key of a reranker.
-            store: A `QdrantVectorStore` of the caller's, by whose settings these are completed; else one is made.
+            store: A `QdrantVectorStore` of the caller's; one is made when left out.
             owned: Close the client with the retriever.
 
         Raises:
-            RetrievalError: Typed, with what to do.
+            RetrievalError: The settings do not fit the collection. The message says what to do.
         """
         terms = QueryTerms(settings, store)
         rerank = make_reranker(settings, client, env)
@@ -135,15 +137,43 @@ class QdrantRetriever(Retriever, BaseRetriever):
         retriever._rerank, retriever._env, retriever._owned = rerank, env, owned
         return retriever
 
-    def with_settings(self, settings: RetrieverConfig) -> Self:
-        """Return a retriever over the same client and model with other settings; closing it closes neither.
+    @classmethod
+    def over_store(cls, store: Any, settings: RetrieverConfig, env: Mapping[str, str], *, owned: bool) -> Self | None:
+        """Search a `QdrantVectorStore` of the caller's, in every mode that it has encoders for.
+
+        Return None for any other object, and for a store that cannot be searched for cosines: its class has a search of
+        its own, or it has no embedding model, or its collection has another distance.
+
+        Args:
+            store: The vector store.
+            settings: Settings with `python`; the store completes them.
+            env: Environment that holds the API key of a reranker.
+            owned: Close the store's client with the retriever, and on errors.
 
         Raises:
-            RetrievalError: They do not fit the collection.
+            RetrievalError: A setting does not fit the store, or the collection cannot be read.
+        """
+        if not isinstance(store, QdrantVectorStore):
+            return None
+        with closed_on_error(store.client if owned else None):
+            own = settings_over(store, settings)
+            listing = read_listing(store.client, own)
+            is_plain = type(store).similarity_search_with_score is QdrantVectorStore.similarity_search_with_score
+            if not is_plain or store.embeddings is None or listing.info.distance not in COSINES:
+                return None
+            warnings.filterwarnings("ignore", message="Local mode performs exact")  # as it should
+            return cls.over(store.client, checked(store.embeddings), own, env, store=store, owned=owned)
+
+    def with_settings(self, settings: RetrieverConfig) -> Self:
+        """Return a retriever with other settings, over the same client and model. To close it leaves them open.
+
+        Raises:
+            RetrievalError: The settings do not fit the collection.
         """
         own = self.vector_store if settings.python else None
         completed = settings_over(own, settings) if own else settings
-        trusted = completed.model_copy(update={"trust_embedding": True})  # it was checked when this one was opened
+        # The embeddings were checked when this retriever was opened.
+        trusted = completed.model_copy(update={"trust_embedding": True})
         other = self.over(self.client, self._embeddings, trusted, self._env, store=own)
         other._vectors, other._lock = self._vectors, self._lock
         return other
@@ -152,20 +182,22 @@ class QdrantRetriever(Retriever, BaseRetriever):
     def from_config(cls, source: str | Path | RetrieverConfig, *, env: Mapping[str, str] | None = None) -> Self:
         """Open a retriever from a YAML file, such as `python -m evals.run --export retriever.yaml` writes.
 
-        With `python` its factory makes the `QdrantVectorStore`.
+        If the settings name a factory (`python`), it makes the `QdrantVectorStore`.
 
         Raises:
             RetrievalError: The file is wrong, or the collection cannot be opened.
         """
-        from retrievers.retriever.opened import open_retriever
-
         if not isinstance(source, RetrieverConfig):
             source = build(RetrieverConfig, [file_layer(Path(source), RetrieverConfig)])
-        opened = open_retriever(source, env=env)
-        if not isinstance(opened, cls):
-            opened.close()
+        if source.python is None:
+            return cls.open(source, env=env)
+        made = call_factory(source.python, "python")
+        retriever = cls.over_store(made, source, environment(os.environ) if env is None else env, owned=True)
+        if retriever is None:
+            store = getattr(made, "vectorstore", made)
+            getattr(getattr(store, "client", store), "close", lambda: None)()
             raise ConfigError(f"python {source.python!r} makes no QdrantVectorStore; use what it makes as it is")
-        return opened
+        return retriever
 
     @property
     def client(self) -> Any:
@@ -174,17 +206,17 @@ class QdrantRetriever(Retriever, BaseRetriever):
 
     @property
     def label(self) -> str:
-        """The name of this class; that of the caller's vector store where one was given."""
+        """The name of this class, or that of the caller's vector store."""
         return type(self).__name__ if self.settings.python is None else type(self.vector_store).__name__
 
     @property
     def embedding_label(self) -> str:
-        """Provider and name of the model; its class where it came with a store."""
+        """Provider and name of the model, or its class if it belongs to the caller's vector store."""
         return self.settings.embedding.model if self.settings.python is None else str(self._embeddings.name)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """That a hybrid store of the caller's is searched in our way."""
+        """A note that the hybrid search of the caller's vector store is ours, not its own."""
         settings = self.settings
         if settings.mode != "hybrid" or settings.python is None:
             return ()
@@ -199,8 +231,8 @@ class QdrantRetriever(Retriever, BaseRetriever):
         Args:
             queries: Questions.
             depth: Another depth than the configured one.
-            use_cache: Use kept query vectors; results are always searched for.
-            chunks: The chunks that earlier calls found, so that none is read again.
+            use_cache: Use query vectors that are kept in memory. Kept results are never used.
+            chunks: The `chunks` of the candidates of an earlier call, so that no chunk is read again.
 
         Raises:
             RetrievalError: A query is unusable, or embedding or search failed.
@@ -208,7 +240,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         return self._found(queries, depth or self.settings.candidates, use_cache, chunks)
 
     def close(self) -> None:
-        """Let go of the store; an embedded one can then be opened by another process."""
+        """Close the client, if this retriever opened it."""
         if self._owned:
             self.client.close()
 
@@ -216,9 +248,9 @@ class QdrantRetriever(Retriever, BaseRetriever):
         return [_document(hit) for hit in self._session(query, True).chunks]
 
     def _session(self, query: str, use_cache: bool) -> RetrievalSession:
-        """Return the candidates of one query and a selection as a session, or one that is kept.
+        """Return the session of one query, whose result may be kept from an earlier search.
 
-        A result is kept under the version of the collection before the search, and only an embedded store tells one.
+        Results are kept by the generation of the collection before the search. Only an embedded store has generations.
         """
         start, settings = time.perf_counter(), self.settings
         keeps = use_cache and is_embedded(self.client)
@@ -238,18 +270,18 @@ class QdrantRetriever(Retriever, BaseRetriever):
     def _found(
         self, queries: Sequence[str], depth: int, use_cache: bool, chunks: Any = None, *, few: bool = False
     ) -> Candidates:
-        """Embed queries, find candidates, rerank, and read the chunks of all, or of the few that an answer shows."""
+        """Embed queries, find candidates, rerank them, and read their chunks, or the few that a session shows."""
         for query in queries:
             check_query(query)
         start, settings = working_time(), self.settings
         vectors = self._embedded(queries, use_cache)
-        if vectors and self.info.distance == "dot":  # of vectors of length 1 it is the cosine
+        if vectors and self.info.distance == "dot":  # the dot product of vectors of length 1 is the cosine
             vectors = unit(vectors).tolist()
         encoded = [encode(vector, self._terms.of(query)) for query, vector in zip(queries, vectors, strict=True)]
         chunks = ChunkTable(self.client, settings) if chunks is None else chunks
         search = Search(self.client, settings, depth, chunks, self._among)
         ready = working_time()
-        for left in reversed(range(TRIES)):
+        for attempt in range(1, TRIES + 1):
             try:
                 found = search.find(encoded)
                 searched = working_time()
@@ -262,7 +294,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
                 chunks.read(codes.tolist())
                 break
             except CollectionChangedError:
-                if not left:
+                if attempt == TRIES:
                     raise
         end, share = working_time(), 1000 / max(1, len(queries))
         timings = StageTimings(
@@ -271,20 +303,20 @@ class QdrantRetriever(Retriever, BaseRetriever):
             rerank_ms=(end - searched) * share if self._rerank else None,
             total_ms=(end - start) * share,
         )
-        facts = [replace(of, text=text, timings=timings) for of, text in zip(found.facts, queries, strict=True)]
+        facts = [replace(known, text=text, timings=timings) for known, text in zip(found.facts, queries, strict=True)]
         return replace(found, facts=facts)
 
     def _embedded(self, queries: Sequence[str], use_cache: bool) -> list[list[float]]:
-        """Embed queries, abbreviations spelt out; a hosted model is asked once for each that is kept.
+        """Embed queries with their abbreviations spelt out. Vectors of a hosted model are kept.
 
         Raises:
             EmbeddingError: The model failed, or made a vector of another length than the collection's.
         """
-        settings, known = self.settings, dict[str, list[float]]()
+        settings = self.settings
         texts = [spell_out(query, settings.abbreviations) for query in queries]
         keeps = use_cache and settings.python is None and settings.embedding.declared.hosted
         with self._lock:
-            known |= {text: self._vectors[text] for text in texts if keeps and text in self._vectors}
+            known = {text: self._vectors[text] for text in texts if keeps and text in self._vectors}
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         fresh = dict(zip(missing, self._embeddings.embed_queries(missing), strict=True))
         for vector in fresh.values():
@@ -298,14 +330,14 @@ class QdrantRetriever(Retriever, BaseRetriever):
 
     @property
     def _told(self) -> dict[str, Any]:
-        """Parameters and model as a session records them; the model may be in the caller's vector store."""
+        """Parameters and model as a session reports them. The model of a caller's vector store has no known name."""
         settings, config = self.settings, self.settings.embedding
         model = {"provider": config.provider, "model": config.resolved_model} if settings.python is None else {}
         return {"parameters": parameters(settings), "embedding": {**model, "dimension": self.info.dimension}}
 
 
 def _document(hit: RetrievedChunk) -> Document:
-    """A chunk as a LangChain document, its scores and places in the metadata."""
+    """Convert a chunk to a LangChain document, with its scores and ranks in the metadata."""
     metadata: dict[str, Any] = {"score": hit.score, "score_scale": hit.score_scale, "rank": hit.rank}
     if hit.original_rank is not None:
         metadata |= {"original_rank": hit.original_rank, "original_score": hit.original_score}

@@ -1,4 +1,4 @@
-"""The `QdrantVectorStore` inside a retriever: made from settings, or the caller's own."""
+"""The `QdrantVectorStore` inside a retriever, which is made from settings or is the caller's own."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ MODES: Mapping[Mode, RetrievalMode] = {"semantic": DENSE, "keyword": SPARSE, "hy
 
 
 class QueryTerms(SparseEmbeddings):
-    """The keyword side of a search, also as langchain-qdrant asks for it: by our settings, or a caller's store."""
+    """The keyword side of a search, by our settings or by a caller's store, also for langchain-qdrant."""
 
     def __init__(self, settings: RetrieverConfig, store: QdrantVectorStore | None) -> None:
         self._settings = settings
@@ -38,14 +38,14 @@ class QueryTerms(SparseEmbeddings):
         return SparseVector(indices=terms.indices, values=terms.values)
 
     def embed_documents(self, texts: list[str]) -> list[SparseVector]:
-        """Refuse: chunks are written by `retrievers index`, which counts their terms."""
+        """Refuse: `retrievers index` writes chunks, and counts their terms."""
         raise EmbeddingError("chunks are written by `python -m retrievers index`, not through a retriever's store")
 
 
 def make_store(settings: RetrieverConfig, client: Any, embeddings: Any, terms: QueryTerms) -> QdrantVectorStore:
     """Return the vector store that the settings describe.
 
-    Its own check of the collection would embed a text, which may cost money; ours run instead, and ask for more.
+    Its own check of the collection would embed a text, which may cost money. Our checks replace it.
     """
     return QdrantVectorStore(
         client,
@@ -62,19 +62,21 @@ def make_store(settings: RetrieverConfig, client: Any, embeddings: Any, terms: Q
 
 
 def settings_over(store: QdrantVectorStore, settings: RetrieverConfig) -> RetrieverConfig:
-    """Return settings with what a caller's store settles: collection, payload keys, names of vectors, and its mode.
+    """Complete settings by those of a caller's store: collection, payload keys, names of vectors, and mode.
 
     Args:
         store: The store.
-        settings: All else; a mode that they name is searched in place of the store's own.
+        settings: The settings. A mode that they name replaces the mode of the store.
 
     Raises:
-        ConfigError: They do not go with its mode or its sparse vectors.
+        ConfigError: They name a collection, or do not fit the store's mode or its sparse vectors.
     """
+    if settings.names_collection:
+        raise ConfigError(f"collection: python {settings.python!r} reads {store.collection_name!r}; leave it out")
     keys = {"text_key": store.content_payload_key, "nested_under": store.metadata_payload_key}
     own_mode = next(mode for mode, theirs in MODES.items() if theirs == store.retrieval_mode)
     options = getattr(store.client, "init_options", None) or {}
-    where = [str(options[name]) for name in ("url", "host", "path", "location") if options.get(name)]
+    locations = [str(options[name]) for name in ("url", "host", "path", "location") if options.get(name)]
     mode = settings.mode if "mode" in settings.model_fields_set else own_mode
     has_own_terms = own_terms(store) is not None
     try:
@@ -86,20 +88,20 @@ def settings_over(store: QdrantVectorStore, settings: RetrieverConfig) -> Retrie
     keyword = settings.keyword.of_own_model(store.sparse_vector_name) if has_own_terms else settings.keyword
     of_store = {
         "collection": store.collection_name,
-        # For messages; not checked as our own settings are.
-        "store": StoreConfig.model_construct(url=redacted([*where, type(store.client).__name__][0])),
+        # For messages only, so it is not validated.
+        "store": StoreConfig.model_construct(url=redacted([*locations, type(store.client).__name__][0])),
         "metadata": settings.metadata.model_copy(update=keys),
         "vector_name": store.vector_name,
         "keyword": keyword,
     }
-    over = settled.model_copy(update=of_store)
-    # Nobody named them, and as settings they would be refused beside `python`.
-    over.model_fields_set.difference_update(("collection", "store", "vector_name"))
-    return over
+    completed = settled.model_copy(update=of_store)
+    # The user did not name them. Named settings would be refused beside `python`.
+    completed.model_fields_set.difference_update(("collection", "store", "vector_name"))
+    return completed
 
 
 def own_terms(store: QdrantVectorStore) -> SparseEmbeddings | None:
-    """Return the model of sparse vectors of a caller's store, None where it has none, or ours."""
+    """Return the model of sparse vectors of a caller's store; None if it has none, or has ours."""
     try:
         encoder = store.sparse_embeddings
     except ValueError:

@@ -101,9 +101,8 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
         return _server(store, api_key(env, KEY))
     folder = embedded_folder(store, create=create)
     if (folder / "meta.json").is_file() and (folder / "collection").is_dir():
-        raise StoreError(
-            f"{folder} is a folder of qdrant-client's local mode, whose pickles may run any code; {LOCAL_MODE}"
-        )
+        fault = f"{folder} is a folder of qdrant-client's local mode, whose pickles may run any code"
+        raise StoreError(f"{fault}; {LOCAL_MODE}")
     from retrievers.store.embedded import EmbeddedClient
 
     return cast("QdrantClient", EmbeddedClient(folder, create=create))  # the same methods for reading
@@ -124,11 +123,6 @@ def store_errors(store: StoreConfig, collection: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise _typed(error, f"collection {collection!r} at {location(store)}") from error
-
-
-def expect_exact_search() -> None:
-    """Silence the warning of local mode that its search is exact."""
-    warnings.filterwarnings("ignore", message="Local mode performs exact")
 
 
 def _typed(error: Exception, where: str) -> StoreError:
