@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
-from retrievers.errors import CollectionNotFoundError, StoreError
+from retrievers.errors import CollectionNotFoundError, IndexingError, StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.pages import Corpus
 from retrievers.records import Chunk
@@ -89,6 +89,7 @@ def index_corpus(
         progress: Called with the stage, the amount done and the total.
 
     Raises:
+        IndexingError: The pages have no text to index.
         StoreError: The collection was not made by this function, or with another model or other settings; or the disk
             has no room for it. An embedded collection is then as it was.
     """
@@ -103,6 +104,8 @@ def index_corpus(
     # A collection that is made anew takes over nothing but vectors.
     before, recorded = ({}, {}) if info is None or difference else (stored, info.manifest)
     chunks = list(corpus.cut(settings))
+    if not chunks:
+        raise IndexingError(f"{corpus.folder}: its {corpus.unit} have no text to index; nothing was changed")
     gone = before.keys() - {chunk.point_id for chunk in chunks}
     if len(gone) * 2 > len(before) and not replace:
         lost = f"collection {config.collection!r} would lose {len(gone)} of its {len(before)} chunks"

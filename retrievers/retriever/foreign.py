@@ -136,10 +136,9 @@ class ForeignRetriever(Retriever):
         for key in (chunk.chunk_id, chunk.point_id, _content(chunk)):
             if key in self._ids:
                 return replace(chunk, chunk_id=self._ids[key])
-        raise ForeignRetrieverError(
-            f"returned a chunk that collection {self.settings.collection!r} does not hold ({chunk.source}: "
-            f"{chunk.chunk_text_preview[:60]!r}); name the collection that it reads from, or none"
-        )
+        fault = f"returned a chunk that collection {self.settings.collection!r} does not hold"
+        shown = f"{chunk.source}: {chunk.chunk_text_preview[:60]!r}"
+        raise ForeignRetrieverError(f"{fault} ({shown}); name the collection that it reads from, or none")
 
     def _asked(self, query: str) -> list[tuple[Chunk, float]]:
         """Ask the user's retriever, and return its answer as chunks with their similarities, NaN without scores."""

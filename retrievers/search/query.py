@@ -71,10 +71,9 @@ def compile_filters(client: "QdrantClient", config: RetrieverConfig) -> "Filter 
                 condition.key = filter_path(_key(client, config, condition.key, keys))
         # A strict server may forbid to count.
         if not any(records(client, config, among=compiled, count=1)):
-            raise ConfigError(
-                f"filters: {quoted(config.filters)} lets no chunk of collection {config.collection!r} through; numbers "
-                "and text differ (`n = 5`, `n = '5'`); see its values by python -m retrievers inspect"
-            )
+            fault = f"filters: {quoted(config.filters)} lets no chunk of collection {config.collection!r} through"
+            remedy = "numbers and text differ (`n = 5`, `n = '5'`); see its values by python -m retrievers inspect"
+            raise ConfigError(f"{fault}; {remedy}")
     return compiled
 
 

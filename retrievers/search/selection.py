@@ -44,7 +44,7 @@ def read_by_threshold(hits: Hits, settings: RetrieverConfig) -> Floats:
     """
     if settings.threshold is None:
         return np.zeros(len(hits))
-    scores = _decisive(hits, settings)
+    scores: Floats = decisive(hits.found, settings)[hits.row, hits.places]
     return np.full_like(scores, scores.max(initial=-np.inf)) if settings.threshold_on == "best" else scores
 
 
@@ -66,11 +66,6 @@ def decisive(found: Candidates, settings: RetrieverConfig) -> Floats:
         case "known_words":
             shares = np.array([facts.known_words for facts in found.facts], dtype=float)
             return shares[:, None] * np.ones(found.codes.shape)
-
-
-def _decisive(hits: Hits, settings: RetrieverConfig) -> Floats:
-    scores: Floats = decisive(hits.found, settings)[hits.row, hits.places]
-    return scores
 
 
 def group_of(chunk: Chunk, field: str) -> Hashable:
@@ -144,7 +139,7 @@ def confidence(returned: Hits, settings: RetrieverConfig) -> Confidence:
 
     It is a hint for a reader, not a probability: `evals.run` measures how often such results are right.
     """
-    scores, threshold = _decisive(returned, settings), settings.threshold
+    scores, threshold = decisive(returned.found, settings)[returned.row, returned.places], settings.threshold
     if not len(scores):
         return Confidence(level="none", reason="nothing was found")
     scale = returned.facts.scale if settings.threshold_on == "final" else settings.threshold_scale

@@ -154,7 +154,7 @@ def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
     """Propose the `metadata` setting: by equal names, then by aliases, then by the names in `payload_names.yaml`."""
     usual = yaml.safe_load(files(__package__).joinpath("payload_names.yaml").read_text(encoding="utf-8"))
     nested = next((key for key in usual["nesting"] if any(isinstance(p.get(key), Mapping) for p in payloads)), "")
-    inner = [p.get(nested) or {} for p in payloads] if nested else payloads
+    inner = [p[nested] for p in payloads if isinstance(p.get(nested), Mapping)] if nested else payloads
     text = next((key for key in usual["text"] if any(isinstance(p.get(key), str) for p in payloads)), None)
     keys = dict.fromkeys(key for payload in inner for key in payload if key != text)
     same = tuple(name for name in METADATA_FIELDS if name in keys)

@@ -250,6 +250,13 @@ def test_nothing_changes_where_a_run_is_refused(index: Indexer) -> None:
     assert index(replace=True) == (0, 3)
 
 
+def test_pages_of_which_nothing_is_left_to_index_are_refused(index: Indexer) -> None:
+    for page in PAGES:
+        (index.docs / page).unlink()
+    write_pages(index.docs, {"mark.md": ":::\n"})
+    index.refuses("docs: its pages have no text to index; nothing was changed", IndexingError)
+
+
 def test_a_collection_of_another_program_is_left_alone(index: Indexer) -> None:
     fill(index.client, "pages", [[1.0] * 8] * 2, [{"page_content": "theirs"}, {"page_content": "theirs too"}])
     index.refuses("was not made by `retrievers index` and is left alone", replace=True)

@@ -347,6 +347,12 @@ def test_keys_are_counted_by_type_with_the_first_example(snapshot: SnapshotAsser
     assert (values_by_key([{}]), propose([{}]).text_key, propose([{}]).map) == ({}, None, {})
 
 
+@pytest.mark.parametrize("other", [5, "t1", ["title"]])
+def test_fields_are_proposed_where_some_points_hold_no_object_under_the_same_key(other: Any) -> None:
+    found = propose([{"text": "a", "metadata": {"title": "A", "link": "/a"}}, {"text": "b", "metadata": other}])
+    assert (found.nested_under, found.same_name, found.map) == ("metadata", ("title",), {"source_url": "link"})
+
+
 @pytest.mark.parametrize(
     "payload",
     [
