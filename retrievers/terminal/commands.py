@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from retrievers.config import IndexSettings, RetrieverConfig, page_base
@@ -135,9 +136,10 @@ def _look(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str,
     if not file:
         return
     write_experiment(file, seen, env, model())
-    init = f"python -m evals.golden init --config {file} --out {file.parent / 'golden.jsonl'}"
+    named, golden = quote(str(file)), quote(str(file.parent / "golden.jsonl"))
+    init = f"python -m evals.golden init --config {named} --out {golden}"
     if not namespace.quiet:
-        print_out(f"Written: {file}. Next: {init}, then fill in its queries and: python -m evals.run --config {file}")
+        print_out(f"Written: {file}. Next: {init}, then fill in its queries and: python -m evals.run --config {named}")
 
 
 # Flags

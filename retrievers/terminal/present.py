@@ -90,5 +90,7 @@ def _threshold_text(parameters: Mapping[str, Any]) -> str:
     """Format the threshold, with the score that it reads."""
     if parameters.get("threshold") is None:
         return "no threshold"
-    read = {"final": "final score", "best": "best cosine"}.get(parameters.get("threshold_on", "each"), "cosine")
+    signal = parameters.get("threshold_signal", "cosine")
+    score = signal if signal == "cosine" else f"{signal} score"
+    read = {"final": "final score", "best": f"best {score}"}.get(parameters.get("threshold_on", "each"), score)
     return f"threshold {parameters['threshold']:g} on the {read}"

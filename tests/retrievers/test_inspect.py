@@ -1,6 +1,7 @@
 """A look at a collection, and its audit: made with one fault each, and as a real Qdrant 1.18.3 described it."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -124,9 +125,10 @@ def test_what_was_indexed_is_sound_and_searched(tmp_path: Path, capsys: Captured
     assert call(main, ["index", pages, *store], capsys).code == 0
     assert set(audit(capsys, *store).values()) == {""} and seen(capsys, *store).partition("\n\n")[0] == snapshot
     for flags, mode in (([], "hybrid"), (["--mode", "semantic"], None), (["--mode", "keyword"], "keyword")):
-        file = tmp_path / f"{mode}.yaml"
+        file = tmp_path / f"in {mode} mode.yaml"
         write = ["inspect", *store, *flags, "--top-k", "7", "--write", file]
-        assert call(main, write, capsys).code == 0
+        done = call(main, write, capsys)
+        assert done.code == 0 and shlex.split(done.out.rpartition("Next: ")[2])[5] == f"{file}"
         written = file.read_text()
         assert yaml.safe_load(written)["retriever"].get("mode") == mode
         assert "exists already" in call(main, write, capsys).err and file.read_text() == written

@@ -20,10 +20,12 @@ import retrievers
 from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.errors import ConfigError
+from retrievers.records import RetrievalSession
 from retrievers.retriever.opened import search_settings
 from retrievers.store.opening import open_client
 from retrievers.terminal.command import print_out, progress_bar, run, set_up_logging
 from retrievers.terminal.commands import default_collection
+from retrievers.terminal.present import session_text
 from tests.support.collections import indexed, mark
 from tests.support.command import call, python
 from tests.support.indexing import HashEmbeddings, content, manifest, pdf, write_pages
@@ -137,6 +139,15 @@ def test_the_public_names_are_there_and_no_others() -> None:
 
 
 # search
+
+
+@pytest.mark.parametrize(
+    ("on", "score"), [("each", "bm25 score"), ("best", "best bm25 score"), ("final", "final score")]
+)
+def test_the_summary_names_the_score_that_the_threshold_reads(on: str, score: str) -> None:
+    parameters = {"threshold": 2.0, "threshold_on": on, "threshold_signal": "bm25"}
+    session = RetrievalSession(session_id="s", query="q", parameters=parameters, status="success")
+    assert f" · threshold 2 on the {score}\n" in session_text(session)
 
 
 def test_a_failed_search_is_told_once(server: QdrantServer, tmp_path: Path, capsys: Captured) -> None:
