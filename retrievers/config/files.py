@@ -37,8 +37,14 @@ def read_text(file: Path, expected: str, most_bytes: int, error: Callable[[str],
             raise error(f"{file}: expected {expected} of at most {most_bytes:,} bytes, found {size:,}")
         return file.read_bytes().decode("utf-8-sig")
     except (OSError, ValueError) as fault:
-        reason = getattr(fault, "strerror", None) or fault
+        reason = encoding_fault(fault) if isinstance(fault, UnicodeDecodeError) else getattr(fault, "strerror", fault)
         raise error(f"{file}: cannot be read: {reason}; expected {expected}") from None
+
+
+def encoding_fault(error: UnicodeDecodeError) -> str:
+    """Return which byte does not belong to the expected encoding, and how to convert the file."""
+    place = f"byte {error.start}: {error.reason}"
+    return f"not {error.encoding.upper()} ({place}); convert it, for example: iconv -f LATIN1 -t UTF-8"
 
 
 # JSON

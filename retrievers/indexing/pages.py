@@ -16,6 +16,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from retrievers.config import IndexSettings
+from retrievers.config.files import encoding_fault
 from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import IndexingError
 from retrievers.indexing.chunking import chunk_page
@@ -95,9 +96,12 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
         kind = "a file; rows are indexed from .jsonl and .parquet" if folder.is_file() else "a pipe or the like"
         raise IndexingError(f"{folder}: expected a folder of pages, found {kind if folder.exists() else 'nothing'}")
     named = [f for f in folder.rglob("*") if not any(part[0] in "_." for part in f.relative_to(folder).parts)]
+    unread = Counter(f.suffix.lower() for f in named if f.suffix.lower() not in KINDS and f.is_file())
+    kinds = ", ".join(f"{suffix or 'without suffix'} {count}" for suffix, count in sorted(unread.items()))
+    note = kinds and f"files that are not read: {kinds}; documents can be converted to HTML, PDF or text"
     files = sorted(f for f in named if f.suffix.lower() in KINDS)
     if not files:
-        raise IndexingError(f"{folder}: holds no page ({', '.join(KINDS)}); nothing was changed")
+        raise IndexingError(f"{folder}: holds no page ({', '.join(KINDS)}); {note or 'nothing was changed'}")
     broken, digest, pages = dict[str, str](), hashlib.sha256(f"{base_url}\0".encode()), dict[str, Page]()
     for file in files:
         name = file.relative_to(folder).as_posix()
@@ -109,14 +113,12 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
                 raise PageError(f"has the address {quoted(page.source_url)} of {first.file_path}")
         except (PageError, UnicodeError, OSError) as error:
             broken[printable(name)] = _fault(error)
-    unread = Counter(f.suffix.lower() for f in named if f.suffix.lower() not in KINDS and f.is_file())
-    kinds = ", ".join(f"{suffix or 'without suffix'} {count}" for suffix, count in sorted(unread.items()))
     return Corpus(
         folder=folder,
         pages=tuple(pages.values()),
         fingerprint=digest.hexdigest(),
         broken=broken,
-        note=kinds and f"files that are not read: {kinds}; documents can be converted to HTML, PDF or text",
+        note=note,
     )
 
 
@@ -150,8 +152,7 @@ def _bytes(file: Path, folder: Path) -> bytes:
 
 def _fault(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
-        fault = f"not {error.encoding.upper()} (byte {error.start}: {error.reason})"
-        return f"{fault}; convert it, for example: iconv -f LATIN1 -t UTF-8"
+        return encoding_fault(error)
     return f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 

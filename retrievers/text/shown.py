@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from reprlib import Repr
+from threading import Lock
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -28,6 +29,7 @@ QUERY_VALUE = re.compile(r"([?&][\w.-]+=)[^\s&'\"]+")
 AFTER_PATH = re.compile(r"([?&#](?:[\w.-]+=)?)[^&#]+")
 
 _known: tuple[str, ...] = ()
+_remembering = Lock()
 # Most characters of a value, of a name or a formatted value, and of a line in a message.
 LONGEST, LONGEST_NAME, LONGEST_LINE = 100, 200, 2_000
 # Only the first items of a value are shown: by aliases, few bytes of YAML can make an endless one.
@@ -57,7 +59,8 @@ def remember(value: str) -> None:
     global _known  # noqa: PLW0603 - a process has one set of secrets for all its output
     if len(value) >= SHORTEST and value not in _known:
         forms = {value, json.dumps(value)[1:-1], html.escape(value), quote(value, safe=""), quote(value)}
-        _known = tuple(sorted({*_known, *forms}, key=len, reverse=True))
+        with _remembering:
+            _known = tuple(sorted({*_known, *forms}, key=len, reverse=True))
 
 
 def remember_environment(env: Mapping[str, str]) -> None:

@@ -168,7 +168,7 @@ def test_a_file_of_the_users_is_read_or_told(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"\xef\xbb\xbfa")
     assert read_text(file, "a list", 10) == "a"
-    for made, said in ((lambda: file.write_bytes(b"a\xff"), "can't decode byte 0xff"), (file.unlink, "No such")):
+    for made, said in ((lambda: file.write_bytes(b"a\xff"), "not UTF-8 .byte 1: "), (file.unlink, "No such")):
         made()
         with pytest.raises(ConfigError, match=said):
             read_text(file, "a list", 10)
