@@ -97,12 +97,12 @@ def label(namespace: argparse.Namespace) -> int:
     if namespace.labels and namespace.out:
         raise DatasetError(f"--out: expected without --labels, which are read back; --write writes them into {file}")
     if namespace.labels:
-        every = read_labels(namespace.labels, namespace.annotator)
-        labels = standing(every)
+        labels = standing(every := read_labels(namespace.labels, namespace.annotator))
         lines = [f"{len(every)} labels by {', '.join(sorted({label.annotator for label in every}))}"]
         lines += [agreement(labels), *([with_judge(labels, report)] if report else [])]
         if not namespace.write:
-            again = join(["label", str(file), "--labels", *map(str, namespace.labels), "--write"])
+            by = [f"--annotator={namespace.annotator}"] if namespace.annotator else []
+            again = join(["label", str(file), "--labels", *map(str, namespace.labels), *by, "--write"])
             return say(namespace, [*lines, f"Next: python -m evals.golden {again}"])
         last = f"Next: {next_check(file, namespace)}, then a run on it (dataset.path)"
         return say(namespace, [*lines, *write_labels(file, labels), last])

@@ -125,7 +125,8 @@ def test_a_spreadsheet_is_read_without_formulas_and_empty_grades(label: Command,
         writer.writerow(row | {"chunk": "a", "grade": 3})
         writer.writerow(row | {"chunk": "b", "chunk_text": "first, second", "grade": 2, "quotes": "first\nsecond"})
         writer.writerow(row | {"chunk": "c", "grade": ""})
-    assert "2 labels by eve" in label(tmp_path / "bob.csv", "--annotator", "eve").out
+    done = label(tmp_path / "bob.csv", "--annotator", "eve")
+    assert "2 labels by eve" in done.out and "bob.csv --annotator=eve --write" in done.out
     done = label(tmp_path / "bob.csv", "--write")
     assert "2 labels by bob" in done.out, done.err
     assert [item["quote"] for item in written(golden)["evidence"]] == ["=1+1", "first", "second"]
