@@ -337,13 +337,14 @@ def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str,
         # Verdicts, which need a reference answer, name the chunks that people labelled. A label of 0 left nothing but
         # the whole text, so that other passages beside it are not of a label.
         was_labelled = case.labelling and (chunk_id in case.human_verdicts or not case.reference_answer)
-        is_replaced = was_labelled and all(item.grade for item in whole)
-        is_evidence = not is_replaced and any(item.grade for item in inside)
-        if not grade and (is_evidence or chunk_id in case.relevant):
-            known = "is relevant by evidence or relevant_ids; both are kept"
-            contradictions.append(f"chunk {chunk_id} has grade 0, and {known}")
+        # Evidence of a label has page and heading of its chunk; other evidence was written by hand, and stays.
+        own = [item for item in inside if (item.source_url, item.heading) == (chunk.source_url, chunk.heading)]
+        made = own if was_labelled and all(item.grade for item in whole) else []
+        if not grade and (any(item.grade for item in inside if item not in made) or chunk_id in case.relevant):
+            kept = "the label replaces it" if any(item.grade for item in whole if item not in made) else "both are kept"
+            contradictions.append(f"chunk {chunk_id} has grade 0, and is relevant by evidence or relevant_ids; {kept}")
         marked = [quote for label in of_chunk if label.grade and grade for quote in label.quotes if quote.strip()]
-        for item in inside if is_replaced else whole:
+        for item in (*made, *whole):
             former.pop(_passage(item), None)
         new = [chunk.evidence(quote, grade) for quote in marked or [chunk.chunk_text]]
         passages |= {_passage(evidence): evidence for evidence in new}

@@ -115,6 +115,16 @@ def test_what_contradicts_the_golden_data_is_named_and_changes_nothing(label: Co
         assert written(golden)["relevant_ids"] == {"b": 2}
         assert ("Text  of a", 1) in [(item["quote"], item["grade"]) for item in written(golden)["evidence"]]
         done = label([given("a", 0), given("b", 0), given("c", 0)], "--write", case=written(golden))
+    # What a person wrote stays beside the labels of a second round, or is told.
+    by_hand: Row = {"id": "q1", "query": "How fast?", "evidence": [{"source_url": PAGE, "quote": "of a"}]}
+    asked = hashlib.sha256(b"How fast?\0").hexdigest()[:16]
+    for grade in (3, 0):
+        done = label([given("a", grade, asked=asked)], "--write", case=by_hand)
+        by_hand = written(golden)
+        assert [(item["quote"], item["grade"]) for item in by_hand["evidence"]] == [("of a", 1), ("Text of a.", grade)]
+    assert "q1: chunk a has grade 0, and is relevant by evidence or relevant_ids; both are kept" in done.out
+    done = label([given("a", 0)], "--write", case={**ROW, "evidence": [{"quote": "Text of a."}]})
+    assert "is relevant by evidence or relevant_ids; the label replaces it" in done.out
 
 
 def test_a_spreadsheet_is_read_without_formulas_and_empty_grades(label: Command, golden: Path, tmp_path: Path) -> None:
