@@ -277,7 +277,7 @@ def _csv_rows(file: Path) -> Iterator[Row]:
     text = read_text(file, "a CSV file", MOST_BYTES, DatasetError)
     text, skipped = re.subn(r"\Asep=.\r?\n", "", text)  # a line of Excel's
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
-    reader = csv.DictReader(io.StringIO(text, newline=None), delimiter=delimiter)
+    reader = csv.DictReader(io.StringIO(text, newline=None), delimiter=delimiter, strict=True)
     try:
         names = [name.strip() for name in reader.fieldnames or ()]
         if twice := next((name for name in names if name and names.count(name) > 1), None):
@@ -291,7 +291,7 @@ def _csv_rows(file: Path) -> Iterator[Row]:
                 line_breaks = sum(cell.count("\n") for cell in cells.values() if cell)
                 yield f"{file}:{skipped + reader.line_num - line_breaks}", fault if more else cells
     except csv.Error as error:
-        yield f"{file}:{skipped + reader.line_num}", ValueError(str(error))
+        yield f"{file}:{skipped + reader.line_num + 1}", ValueError(f"{error}; is a quotation mark not doubled?")
 
 
 def _parquet_rows(file: Path) -> Iterator[Row]:

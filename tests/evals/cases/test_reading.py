@@ -110,6 +110,7 @@ BAD_FILES: dict[str, bytes] = {
     "twice.csv": b"query,quote,quote\nhow?,a,b\n",
     "again.csv": b"id,query,quote\na,how?,one\na,how?,two\n",
     "windows.csv": b'query;quote;grade\r\nq;"one\r\ntwo";3\r\nr;"one\r\ntwo";9.5\r\n',
+    "unclosed.csv": b'query,quote\nhow?,"one\nwhy?,two\n',
     "broken.parquet": b"PAR1",
     **{f"array{n}.json": b"[\n" + b",\n".join(lines([row(str(n))]) for n in range(9)) + end.encode()
        for n, end in enumerate(("", ",x]", "]]"))},
