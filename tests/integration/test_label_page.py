@@ -22,11 +22,12 @@ FOUND = find_chromium()
 POOL = ("--pool", "semantic", "hybrid", "--depth", "2", "--annotator", "ada")
 BAR = "document.getElementById('bar').value"
 SHOWN = "!document.getElementById('work').hidden"
+# A mouse that is let go below the text.
 SELECT = """(() => {
   const span = document.querySelector('#text span'), range = document.createRange();
-  range.setStart(span.firstChild, 0); range.setEnd(span.firstChild, 5);
+  range.setStart(span.firstChild, 0); range.setEnd(document.getElementById('hint'), 1);
   getSelection().removeAllRanges(); getSelection().addRange(range);
-  document.getElementById('text').dispatchEvent(new PointerEvent('pointerup', {bubbles: true}));
+  document.body.dispatchEvent(new PointerEvent('pointerup', {bubbles: true}));
 })()"""
 CUT_OFF = "[...document.querySelectorAll('footer button')].filter(b => b.getBoundingClientRect().right > 390).length"
 # True where leaving the page asks first.
