@@ -5,7 +5,8 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from importlib import import_module
+from pathlib import Path
+from pkgutil import resolve_name
 from types import FrameType
 from typing import NoReturn
 
@@ -22,8 +23,9 @@ def start(command: str) -> NoReturn:
         # An ignored signal, as in a process in the background, stays ignored.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _end)
-    module, _, name = command.partition(":")
-    code = getattr(import_module(module), name)()
+    # A stream that was closed before the start is None.
+    sys.stdout, sys.stderr = (stream or Path(os.devnull).open("w") for stream in (sys.stdout, sys.stderr))
+    code = resolve_name(command)()
     if code > BY_SIGNAL:
         # The interpreter would wait for threads although nobody waits for their results any more.
         logging.shutdown()

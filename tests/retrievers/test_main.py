@@ -262,6 +262,7 @@ def signalled(what: signal.Signals) -> int:
         (ConfigError("top_k: too large"), 2),
         (MemoryError(), 2),
         (OSError(errno.ENAMETOOLONG, "File name too long", "rr"), 2),
+        (OSError(errno.ENOSPC, "No space left on device"), 2),
         (ModuleNotFoundError("No module named 'x'"), 2),
         (ZeroDivisionError("why"), 3),
         (KeyboardInterrupt(), 130),
@@ -310,6 +311,10 @@ def test_what_was_printed_before_an_interruption_reaches_a_pipe(tmp_path: Path) 
     code = "from retrievers.terminal import start; start('slow:main')"
     done = python(["-c", code], tmp_path, {"PYTHONUNBUFFERED": ""})
     assert (done.returncode, done.stdout) == (130, "what was found by then\n")
+    # Where a job closes them, the exit code is all that is left, and 1 is that of a failed criterion.
+    close = "import os, sys; os.close(1); os.close(2); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    done = python(["-c", close, "-m", "retrievers", "search", "q"], tmp_path, {})
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
 
 
 def test_a_reader_that_went_away_changes_no_exit_code_and_ends_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
