@@ -243,5 +243,5 @@ def next_check(file: Path, namespace: argparse.Namespace) -> str:
     """Return the command that checks a golden file, in the pages or the collection that this command was given."""
     given = vars(namespace)
     names = ("docs", *(["base_url"] if given["docs"] else []), "config", *leaves(RetrieverConfig))
-    flags = [(f"--{name.replace('_', '-')}", str(given[name])) for name in names if given.get(name)]
+    flags = [(f"--{name.replace('_', '-')}", str(given[name])) for name in names if given.get(name) is not None]
     return join(["python", "-m", "evals.golden", "check", str(file), *chain(*flags)])

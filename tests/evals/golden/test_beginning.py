@@ -89,9 +89,9 @@ def test_passages_without_a_page_are_imported_and_found_or_told_by_the_check(
     ]
     rows = [{"user_input": f"How {n}?", "reference_contexts": [text]} for n, text in enumerate(texts)]
     (tmp_path / "ragas.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = imported(tmp_path / "ragas.jsonl", "--docs", docs)
+    done = imported(tmp_path / "ragas.jsonl", "--docs", docs, "--metadata.nested-under", "")
     assert [case["evidence"] for case in cases(tmp_path)] == [[{"quote": text}] for text in texts]
-    assert f"check {tmp_path / 'out.jsonl'} --docs {docs}" in done.out
+    assert f"check {tmp_path / 'out.jsonl'} --docs {docs} --base-url /docs --metadata.nested-under ''" in done.out
     told = golden("check", tmp_path / "out.jsonl", "--docs", docs).err
     assert "out.jsonl:4: evidence.0: no chunk holds the quote 'Zebras" in told and told.count("evidence.") == 1
 
