@@ -69,15 +69,17 @@ def write(file: Path, text: str) -> None:
 def replacing(file: Path) -> Iterator[Path]:
     """Give a temporary file beside a file to write, which then takes its place: it is never seen half-written.
 
+    A link stays one, to the file that is written.
+
     Raises:
         ConfigError: It cannot be written.
     """
     # Short, however long the file's own name is.
-    part = file.with_name(f".{uuid4().hex}.part")
+    part = file.resolve().with_name(f".{uuid4().hex}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         yield part
-        part.replace(file)
+        part.replace(file.resolve())
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written: {error.strerror}") from error
     finally:

@@ -139,6 +139,9 @@ def test_a_spreadsheet_is_read_without_formulas_and_empty_grades(label: Command,
     assert "2 labels by eve" in done.out and "bob.csv --annotator=eve --write" in done.out
     done = label(tmp_path / "bob.csv", "--write")
     assert "2 labels by bob" in done.out, done.err
+    golden.rename(tmp_path / "linked.jsonl")
+    golden.symlink_to("linked.jsonl")
+    assert label(tmp_path / "bob.csv", "--write").code == 0 and golden.is_symlink(), "the file of the link is written"
     assert [item["quote"] for item in written(golden)["evidence"]] == ["=1+1", "first", "second"]
     saved_twice = (tmp_path / "bob.csv").rename(tmp_path / "bob (1).csv")
     assert f"label {golden} --labels '{saved_twice}' --write" in label(saved_twice).out
