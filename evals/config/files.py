@@ -44,11 +44,9 @@ def experiment_file(given: Path) -> Path:
     """
     if given.exists() or given.suffix or len(given.parts) > 1:
         return given
-    if str(given) not in packaged():
-        raise ConfigError(
-            f"--config {given}: expected a YAML file, or one of {', '.join(packaged())}, found neither"
-            f"{nearest(str(given), packaged())}"
-        )
+    if str(given) not in (names := packaged()):
+        expected = f"expected a YAML file, or one of {', '.join(names)}, found neither"
+        raise ConfigError(f"--config {given}: {expected}{nearest(str(given), names)}")
     return PRESETS / f"{given}.yaml"
 
 
@@ -69,7 +67,7 @@ def write(file: Path, text: str) -> None:
 def replacing(file: Path) -> Iterator[Path]:
     """Give a temporary file beside a file to write, which then takes its place: it is never seen half-written.
 
-    A link stays one, to the file that is written.
+    A link stays one, to the file that is written, and a file that others may not read stays so.
 
     Raises:
         ConfigError: It cannot be written.
@@ -79,6 +77,7 @@ def replacing(file: Path) -> Iterator[Path]:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         yield part
+        part.chmod(part.stat().st_mode & (file.stat().st_mode if file.exists() else 0o777))
         part.replace(file.resolve())
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written: {error.strerror}") from error

@@ -4,6 +4,7 @@ import csv
 import hashlib
 import json
 import random
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,9 @@ def test_a_spreadsheet_is_read_without_formulas_and_empty_grades(label: Command,
     assert "2 labels by bob" in done.out, done.err
     golden.rename(tmp_path / "linked.jsonl")
     golden.symlink_to("linked.jsonl")
+    golden.chmod(0o600)
     assert label(tmp_path / "bob.csv", "--write").code == 0 and golden.is_symlink(), "the file of the link is written"
+    assert stat.S_IMODE(golden.stat().st_mode) == 0o600
     assert [item["quote"] for item in written(golden)["evidence"]] == ["=1+1", "first", "second"]
     saved_twice = (tmp_path / "bob.csv").rename(tmp_path / "bob (1).csv")
     assert f"label {golden} --labels '{saved_twice}' --write" in label(saved_twice).out
