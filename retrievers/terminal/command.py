@@ -127,7 +127,8 @@ def _ending(error: BaseException, *, terminated: bool) -> tuple[int, str]:
         case ImportError():
             return EXIT_USER_ERROR, f"error: {error}: install the project for this Python ({sys.executable})"
         case OSError(errno=errno.ENAMETOOLONG | errno.ENOSPC):
-            return EXIT_USER_ERROR, f"error: {error.filename or 'the output'}: {error.strerror}; name another file"
+            name = quoted(str(error.filename)) if error.filename else "the output"
+            return EXIT_USER_ERROR, f"error: {name}: {error.strerror}; name another file"
     # The exit code must not be 1, which says that a criterion failed.
     return EXIT_INCOMPLETE, f"internal error, please report it with the lines above: {type(error).__name__}: {error}"
 
