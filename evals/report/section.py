@@ -114,7 +114,7 @@ def terminal(sections: Iterable[Section], *, width: int, color: bool, whole: boo
     """
     file = StringIO()
     console = Console(
-        file=file, width=width, force_terminal=color, no_color=not color, highlight=False, legacy_windows=False
+        file=file, width=width, force_terminal=color, no_color=not color, highlight=False, force_jupyter=False
     )
     for section in sections:
         if section.title:
@@ -151,7 +151,7 @@ def escaped(text: str) -> str:
 
 def in_html(colored: str) -> str:
     """Return a text in a terminal's colours as HTML for a notebook, without script or style sheet."""
-    console = Console(width=1_000, record=True, file=StringIO())
+    console = Console(width=1_000, record=True, file=StringIO(), force_jupyter=False)
     console.print(Text.from_ansi(colored), soft_wrap=True)
     return console.export_html(inline_styles=True, code_format='<pre style="overflow-x: auto">{code}</pre>')
 

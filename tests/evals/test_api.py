@@ -1,6 +1,7 @@
 """The public functions, called as a script or a notebook would, and what these show of a result."""
 
 import asyncio
+import builtins
 import json
 import re
 from collections.abc import Callable
@@ -255,6 +256,10 @@ def test_a_run_and_a_sweep_are_shown(made: OnDisk, capsys: pytest.CaptureFixture
         assert words in str(swept)
     shown, frame = result._repr_html_().split("<iframe ")
     assert text_of(shown) == repr(result)
+    with pytest.MonkeyPatch.context() as kernel:  # as rich knows the kernel of a notebook, where it would draw by itself
+        shell = type("ZMQInteractiveShell", (), {})
+        kernel.setattr(builtins, "get_ipython", shell, raising=False)
+        assert repr(result) == text_of(shown) and result._repr_html_().startswith(shown)
     [page] = re.findall(r'srcdoc="([^"]*)"', frame)
     assert unescape(page) == result.save("page.html").read_text(encoding="utf-8")
 
