@@ -5,9 +5,11 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from ctypes import c_ulong, py_object, pythonapi
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from evals.cases.reading import GoldenSet as Golden
 from evals.cases.reading import golden_set
@@ -128,9 +130,7 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
         changed = config.retriever.model_copy(update={"threshold": min(swept.threshold)})
         config = config.model_copy(update={"retriever": changed})
     further = {"shown": progress, "from_retrieval": from_retrieval and Path(from_retrieval), "measured": measured}
-    evaluation = _ran(config, retriever, golden, None, outputs or Outputs(), **further)
-    assert isinstance(evaluation, Sweep)
-    return evaluation
+    return cast(Sweep, _ran(config, retriever, golden, None, outputs or Outputs(), **further))
 
 
 def compare_runs(
@@ -222,8 +222,10 @@ def _ran(
                     )
         config = config.model_copy(update={"retriever": settings})
         run = partial(run_experiment, config, outputs, env, golden=cases, retriever=adopted, **further)
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+        if asyncio._get_running_loop() is None:
             return run()
-        return stack.enter_context(ThreadPoolExecutor(1)).submit(run).result()
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        thread, ran = c_ulong(pool.submit(get_ident).result()), pool.submit(run)
+        # The pool waits for the run: what interrupts this thread is to end that, too.
+        stack.callback(lambda: ran.done() or pythonapi.PyThreadState_SetAsyncExc(thread, py_object(KeyboardInterrupt)))
+        return ran.result()

@@ -4,9 +4,14 @@ import asyncio
 import builtins
 import json
 import re
+import time
 from collections.abc import Callable
+from contextlib import closing
 from html import unescape
 from pathlib import Path
+from signal import SIGINT, pthread_kill
+from threading import main_thread
+from traceback import format_exception
 from typing import Any
 
 import numpy as np
@@ -140,6 +145,30 @@ def test_it_works_inside_a_running_event_loop() -> None:
     assert figures(asyncio.run(cell())) == figures(run(later, metrics=metrics))
 
 
+def test_outside_of_one_no_event_loop_is_told_of_in_errors() -> None:
+    with pytest.raises(ForeignRetrieverError) as caught:
+        run(lambda query: 3)
+    assert "event loop" not in "".join(format_exception(caught.value))
+
+
+def test_an_interrupt_in_a_running_event_loop_ends_the_run() -> None:
+    asked = list[str]()
+
+    def interrupting(query: str) -> list[str]:
+        asked.append(query)
+        if len(asked) == 1:
+            pthread_kill(main_thread().ident or 0, SIGINT)
+            time.sleep(0.5)
+        return texts(query)
+
+    async def cell() -> Evaluation:
+        return run(interrupting)
+
+    with closing(asyncio.new_event_loop()) as loop, pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(cell())
+    assert asked == [ROWS[0]["query"]]
+
+
 def test_nothing_is_printed_or_written(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     evaluate(texts, ROWS)
     assert list(here.iterdir()) == [] and capfd.readouterr() == ("", "")
@@ -256,7 +285,9 @@ def test_a_run_and_a_sweep_are_shown(made: OnDisk, capsys: pytest.CaptureFixture
         assert words in str(swept)
     shown, frame = result._repr_html_().split("<iframe ")
     assert text_of(shown) == repr(result)
-    with pytest.MonkeyPatch.context() as kernel:  # as rich knows the kernel of a notebook, where it would draw by itself
+    with (
+        pytest.MonkeyPatch.context() as kernel
+    ):  # as rich knows the kernel of a notebook, where it would draw by itself
         shell = type("ZMQInteractiveShell", (), {})
         kernel.setattr(builtins, "get_ipython", shell, raising=False)
         assert repr(result) == text_of(shown) and result._repr_html_().startswith(shown)
