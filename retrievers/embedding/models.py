@@ -139,7 +139,7 @@ class CheckedEmbeddings(Embeddings):
 
     def _request(self, embed: Embed, batch: list[str]) -> list[list[float]]:
         try:
-            return embed(batch)
+            return [list(map(float, vector)) for vector in embed(batch)]
         except EmbeddingError:
             raise
         except Exception as error:  # every provider has its own errors; the message keeps their type and status

@@ -87,6 +87,8 @@ def test_every_fault_of_a_model_is_an_embedding_error() -> None:
         ([HELLO], "mine returned 1 vectors of [2] dimensions for 2 texts, expected one for each"),
         ([[1.0, 0.0], [1.0]], "mine returned 2 vectors of [1, 2] dimensions for 2 texts"),
         ([[1.0, 0.0], [math.nan, 0.0]], "mine made no finite vector for 'b': "),
+        ([None, HELLO], "mine failed to embed: TypeError, 'NoneType' object is not iterable"),
+        (["hello", "world"], "mine failed to embed: ValueError, could not convert string to float: 'h'"),
         (RuntimeError("out of\nmemory"), "mine failed to embed: RuntimeError, out of"),
         (TimeoutError(), "mine failed to embed: TimeoutError, no answer in time"),
         (TimeoutError("no disk"), "mine failed to embed: TimeoutError, no disk"),
