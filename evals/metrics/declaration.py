@@ -240,7 +240,7 @@ def summarise(metric: QueryMetric, scores: Sequence[Score]) -> Summary:
     )
     if summary.usable or not values:
         return summary
-    return replace(summary, note=f"unusable, as more than 5% failed: {summary.note}")
+    return replace(summary, note=f"unusable, as more than 5% failed: {failed[0].type}: {failed[0].message}")
 
 
 def _reasons(reasons: Sequence[str]) -> Values:

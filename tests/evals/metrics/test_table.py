@@ -126,7 +126,7 @@ def test_unscored_and_failed_stay_out_of_the_mean_but_beside_it(
     assert (found.bound_low, found.bound_high) == pytest.approx(bounds)
     assert note is None or found.note == note
     unusable = found.value is not None and found.n_failed > 0.05 * (found.n + found.n_failed)
-    assert found.note.startswith("unusable, as more than 5% failed") == unusable
+    assert found.note.startswith("unusable, as more than 5% failed: TimeoutError: no answer in 30 s") == unusable
 
 
 SCORES = st.lists(st.one_of(st.floats(0, 1), st.just(UNSCORED), st.just(FAILED)), max_size=30)
