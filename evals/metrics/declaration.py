@@ -320,7 +320,7 @@ def _scored(function: Own, observation: Observation, limits: tuple[float, float]
         if value is None:
             return Unscored(reason="the metric gives no score")
         score = float(value)
-    except Exception as error:  # whatever a user's function raises is that score's cause
+    except (Exception, SystemExit) as error:  # whatever a user's function raises is that score's cause
         return Failure(type=type(error).__name__, message=str(error))
     if isfinite(score) and limits[0] <= score <= limits[1]:
         return score

@@ -1,5 +1,6 @@
 """A metric of the user's own: one more row, from the function to report, grid, criteria and comparison."""
 
+import sys
 from collections.abc import Callable, Sequence
 from datetime import date
 from math import inf
@@ -98,6 +99,7 @@ def out_of_range(value: float) -> Failure:
     ("function", "expected"),
     [
         (lambda case, chunks: 1 / (chunks[0].chunk_id == "a"), [1.0, ZERO]),
+        (lambda case, chunks: sys.exit("no key"), [Failure(type="SystemExit", message="no key")] * 2),
         (lambda case, chunks: None, [Unscored(reason="the metric gives no score")] * 2),
         (lambda case, chunks: 2 * len(chunks), [out_of_range(2.0)] * 2),
         (lambda case, chunks: float("nan"), [out_of_range(float("nan"))] * 2),
