@@ -11,7 +11,6 @@ from threading import Lock
 from typing import Any, ClassVar, Self
 
 from cachetools import LRUCache
-from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
@@ -244,8 +243,9 @@ class QdrantRetriever(Retriever, BaseRetriever):
         if self._owned:
             self.client.close()
 
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        return [_document(hit) for hit in self._session(query, True).chunks]
+    # With an argument beside LangChain's own, which else drops what `invoke` does not know, such as filters.
+    def _get_relevant_documents(self, query: str, *, run_manager: Any, use_cache: bool = True) -> list[Document]:
+        return [_document(hit) for hit in self._session(query, use_cache).chunks]
 
     def _session(self, query: str, use_cache: bool) -> RetrievalSession:
         """Return the session of one query, whose result may be kept from an earlier search.

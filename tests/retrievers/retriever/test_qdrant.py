@@ -113,6 +113,9 @@ def test_it_is_a_langchain_retriever_whose_documents_carry_the_metadata(retrieve
     assert (best["source_url"], best["title"], best["tags"]) == ("/docs/ros2/topics", "Topics", ["ros2", "topics"])
     assert (best["file_path"], best["start_line"]) == ("ros2/topics.md", 6)
     assert (best["score"], best["rank"], best["score_scale"]) == (session.chunks[0].score, 1, "cosine")
+    for ask in (retriever.invoke, lambda query, **more: asyncio.run(retriever.ainvoke(query, **more))):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'filters'"):
+            ask(QUERY, filters="module = ros2")
     reranked = variant(retriever, rerank="mmr", top_k=9)
     for document, hit in zip(reranked.invoke(QUERY), reranked.search(QUERY).chunks, strict=True):
         told = document.metadata
