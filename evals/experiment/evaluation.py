@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,7 +90,7 @@ class Evaluation:
         rows = [
             {name: getattr(row, name) for name in OF_A_QUERY}
             | {"retrieved": [hit.chunk_id for hit in row.retrieved]}
-            | {name: score if isinstance(score, int | float) else None for name, score in row.scores.items()}
+            | {name: score if isinstance(score, int | float) else nan for name, score in row.scores.items()}
             for row in self.report.queries
         ]
         return pd.DataFrame(rows).set_index("id")

@@ -113,6 +113,7 @@ def test_what_is_returned_is_scored_at_its_own_depth_and_at_any_other_that_is_na
     at = {name: value for name, value in figures(result).items() if name.startswith("ranking/")}
     assert {"ranking/hit_rate_at_1": 0.5, "ranking/hit_rate_at_2": 1, "ranking/hit_rate_at_6": 1}.items() <= at.items()
     assert "hit rate 1.000" in str(result) and result.passed
+    assert run(metrics=["content/verbatim"]).to_pandas()["content/verbatim"].dtype == float
     assert at.keys() - {*named} == {f"ranking/hit_rate_at_{k}" for k in (1, 2, 6)}
     for name in "ranking/hit_rate_at_0", "ranking/hit_rate_at_07", "ranking/hit_rate_at_1000", "ranking/x_at_5":
         with pytest.raises(evals.errors.ExperimentError, match="no metric"):
