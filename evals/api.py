@@ -136,7 +136,7 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
 def compare_runs(
     baseline: "Evaluation | str | Path",
     *others: "Evaluation | str | Path",
-    metrics: Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
     tolerances: Mapping[str, float] | None = None,
     common: bool = False,
     tracking_uri: str | None = None,
@@ -147,7 +147,7 @@ def compare_runs(
     Args:
         baseline: A result, a report's file, or an MLflow run's id or name.
         others: Runs to compare, each as for `baseline`.
-        metrics: Names or patterns; the headline metrics when left out.
+        metrics: Names or patterns, or a text as for `evaluate`; the headline metrics when left out.
         tolerances: Metric to the largest drop that is no regression.
         common: Compare runs of different golden data on the queries that are the same in both.
         tracking_uri: Address of MLflow; the database under ./mlruns when left out.
@@ -168,7 +168,8 @@ def compare_runs(
         Run.of(run.report) if isinstance(run, Evaluation) else open_run(str(run), tracking_uri, tracking_experiment)
         for run in (baseline, *others)
     ]
-    return compare(runs[0], runs[1:], metrics=metrics, tolerances=tolerances, common=common)
+    several = [each.strip() for each in metrics.split(",")] if isinstance(metrics, str) else metrics
+    return compare(runs[0], runs[1:], metrics=several, tolerances=tolerances, common=common)
 
 
 def _settled(experiment: Experiment | None, metrics: "str | Sequence[Metric] | None", *, track: bool) -> Experiment:

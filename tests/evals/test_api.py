@@ -264,7 +264,7 @@ def test_axes_and_metrics_are_given_in_any_form(several: Any) -> None:
 def test_results_and_files_compare_alike(tmp_path: Path) -> None:
     good, bad = run(), run(wrong)
     (held,) = compare_runs(good, bad, tolerances={HIT_RATE: 0.1}, metrics=[HIT_RATE])
-    (read,) = compare_runs(good.save(tmp_path / "a.json"), bad.save(tmp_path / "b.json"), metrics=[HIT_RATE])
+    (read,) = compare_runs(good.save(tmp_path / "a.json"), bad.save(tmp_path / "b.json"), metrics=HIT_RATE)
     assert [d.difference for d in held.differences] == [-1.0] == [d.difference for d in read.differences]
     assert [one.passed for one in held.regressions] == [False]
 
