@@ -66,7 +66,8 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
         metrics: Names or patterns such as `ranking/*`, and functions declared by `evals.metric`; or a text, in which
             commas separate them. Those of the experiment (by default all) when left out.
         top_k: Number of results that count; that of the retriever or the experiment when left out.
-        experiment: All other settings, such as criteria, judge and source pages.
+        experiment: All other settings, such as criteria, judge and source pages, and a baseline; that of an
+            experiment with a dataset of its own is left out where other golden data are given.
         from_retrieval: File of a saved retrieval (`Outputs.retrieval`) to start from, in place of a retriever, which
             is the saved one where the experiment names none; no store is then opened, nothing is embedded, and latency
             and determinism are not measured.
@@ -195,13 +196,13 @@ def _ran(
     """Run the experiment, in another thread where this one has a running event loop, as in a notebook."""
     if further["from_retrieval"] and (retriever is not None or outputs.retrieval):
         raise ExperimentError("from_retrieval takes the place of a retriever and has nothing to save; give one of them")
-    cases = None
+    file = Path(golden) if isinstance(golden, str | Path) else None
+    cases = None if file or golden is None else golden_set(golden)
     if golden is not None:
-        file = Path(golden) if isinstance(golden, str | Path) else None
-        cases = None if file else golden_set(golden)
         dataset = config.dataset.model_copy(update={"path": file, "hub": None})
         # Of other golden data than its own the experiment has no baseline.
-        config = config.model_copy(update={"dataset": dataset, "baseline": None})
+        baseline = None if config.dataset.path or config.dataset.hub else config.baseline
+        config = config.model_copy(update={"dataset": dataset, "baseline": baseline})
     silence(hub=bool(config.dataset.hub))
     from evals.experiment.flow import run_experiment
 

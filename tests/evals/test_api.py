@@ -269,6 +269,16 @@ def test_results_and_files_compare_alike(tmp_path: Path) -> None:
     assert [one.passed for one in held.regressions] == [False]
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_baseline_is_held_unless_it_is_one_of_other_golden_data(own: bool, tmp_path: Path) -> None:
+    rows = [{"query": f"forward kinematics {n}", "evidence": [{"quote": FORWARD}]} for n in range(12)]
+    settings = {"baseline": str(run(golden=rows).save(tmp_path / "last.json"))} | (
+        {"dataset.path": "x.jsonl"} if own else {}
+    )
+    result = run(wrong, rows, experiment=Experiment.load(None, settings, {}))
+    assert result.passed is own and ("no worse" in str(result)) is not own
+
+
 # What `print` and a notebook show: the head and the table that the command shows
 
 
