@@ -242,10 +242,10 @@ def cells_of(file: Path) -> Iterator[Row]:
 
 
 def _rows_in_memory(data: Any) -> Iterator[Row]:
+    data = data.to_list() if hasattr(data, "samples") else data  # ragas' datasets
     rows = data.to_dict("records") if hasattr(data, "iterrows") else data
     if isinstance(rows, Mapping) or not isinstance(rows, Iterable):
-        expected = "expected a path, a list of dictionaries, a DataFrame or a dataset"
-        raise DatasetError(f"{expected}, got {type(data).__name__}")
+        raise DatasetError(f"expected a path, dictionaries, a DataFrame or a dataset, got {type(data).__name__}")
     placed = ((f"row {number}", row) for number, row in enumerate(rows))
     if rows is not data or hasattr(data, "column_names"):
         return _of_table("the table", placed, None)

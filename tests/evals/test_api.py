@@ -193,7 +193,7 @@ def test_a_retriever_of_ours_and_a_vector_store_stay_open(made: OnDisk) -> None:
 def test_what_cannot_be_is_an_error_of_its_kind() -> None:
     for wanted, error, message in (
         (lambda: run(42), ConfigError, "a LangChain retriever, QdrantVectorStore or function, got an object of int"),
-        (lambda: run(golden=5), DatasetError, "a path, a list of dictionaries, a DataFrame or a dataset, got int"),
+        (lambda: run(golden=5), DatasetError, "a path, dictionaries, a DataFrame or a dataset, got int"),
         (lambda: run(lambda query: [3]), ForeignRetrieverError, "returned int 3 at place 1"),
         (lambda: run(golden=[{"query": "x"}]), DatasetError, "1 of 1 in-scope cases have no labels .*--judge.model"),
         (lambda: run(experiment=SWEPT), ExperimentError, r"call evals\.sweep"),

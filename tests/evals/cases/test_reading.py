@@ -167,7 +167,7 @@ def test_tables_are_golden_data_as_they_are(tmp_path: Path) -> None:
     assert golden_set(frame).cases[0].tags == ["x", "y"]
 
 
-@pytest.mark.parametrize("made", ["t.csv", "t.jsonl", "rows", "evaluation.csv"])
+@pytest.mark.parametrize("made", ["t.csv", "t.jsonl", "rows", "evaluation.csv", "evaluation"])
 def test_what_ragas_writes_is_golden_data_as_it_is(tmp_path: Path, made: str) -> None:
     texts = ["A stepper turns.", "Ask, and\nwait [for] 'it'."]
     samples: list[dict[str, Any]] = [
@@ -177,8 +177,8 @@ def test_what_ragas_writes_is_golden_data_as_it_is(tmp_path: Path, made: str) ->
     testset: Any = RagasTestset.from_list([{**sample, "synthesizer_name": "single"} for sample in samples])
     if made.startswith("evaluation"):
         testset = EvaluationDataset(samples=[SingleTurnSample(**sample) for sample in samples])
-    if made == "rows":
-        golden = golden_set(testset.to_list())
+    if made in ("rows", "evaluation"):
+        golden = golden_set(testset.to_list() if made == "rows" else testset)
     else:
         getattr(testset, f"to_{made.rpartition('.')[2]}")(tmp_path / made)
         golden = load(tmp_path / made)
