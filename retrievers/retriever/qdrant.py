@@ -18,7 +18,7 @@ from langchain_qdrant import QdrantVectorStore
 from pydantic import ConfigDict, PrivateAttr, SkipValidation
 
 from retrievers.config import IndexSettings, RetrieverConfig
-from retrievers.config.layers import build, environment, file_layer
+from retrievers.config.layers import build, environment, file_layer, given_settings
 from retrievers.config.settings import call_factory
 from retrievers.embedding.bm25 import spell_out
 from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
@@ -167,10 +167,11 @@ class QdrantRetriever(Retriever, BaseRetriever):
         """Return a retriever with other settings, over the same client and model. To close it leaves them open.
 
         Raises:
-            RetrievalError: The settings do not fit the collection.
+            RetrievalError: The settings have a fault, or do not fit the collection.
         """
         own = self.vector_store if settings.python else None
-        completed = settings_over(own, settings) if own else settings
+        # Pydantic checks no change that is made in a copy.
+        completed = settings_over(own, settings) if own else given_settings(settings, {})
         # The embeddings were checked when this retriever was opened.
         trusted = completed.model_copy(update={"trust_embedding": True})
         other = self.over(self.client, self._embeddings, trusted, self._env, store=own)

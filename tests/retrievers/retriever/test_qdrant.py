@@ -139,6 +139,12 @@ def test_an_exported_file_opens_the_same_retriever(retriever: QdrantRetriever, t
     assert len(refusal(ConfigError, QdrantRetriever.from_config, file).splitlines()) == 2
 
 
+@pytest.mark.parametrize("change", [{"top_k": -2}, {"mode": "no"}, {"group_by": "no"}, {"filters": "(url = a"}])
+def test_a_variant_with_a_fault_is_refused(retriever: QdrantRetriever, change: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"^{next(iter(change))}: "):
+        variant(retriever, **change)
+
+
 def test_what_cannot_be_opened_is_told(folder: RetrieverConfig) -> None:
     with pytest.raises(MissingKeyError, match=r"cohere:rerank-v3\.5 needs an API key"):
         QdrantRetriever.open(folder.model_copy(update={"rerank": "cross-encoder"}), env={})
