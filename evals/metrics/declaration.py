@@ -40,7 +40,7 @@ Need = Literal["labels", "latency", "determinism", "judge", "judge usage", "sour
 Headline = Literal["always", "at the deepest", "never"]
 Scope = Literal["in_scope", "out_of_scope", "all"]
 Scorer = Callable[[Results, "Context"], Values | Floats]
-Own = Callable[[Case, Sequence[Chunk]], "float | bool | None"]
+Own = Callable[[Case, list[Chunk]], "float | bool | None"]
 
 # Digits after the point of values in tables, 3 for all other units.
 DIGITS: dict[str, int] = {"ms": 1, "tokens": 1, "total tokens": 0, "calls": 0, "USD": 4}

@@ -117,7 +117,7 @@ def gain(case: Case, chunks: Sequence[Chunk]) -> float:
 
 
 @metric("team/price", unit="USD", direction="lower", range=(0, inf))
-def price(case: Case, chunks: Sequence[Chunk]) -> float | bool | None:
+def price(case: Case, chunks: list[Chunk]) -> float | bool | None:
     return gain(case, chunks)
 
 
