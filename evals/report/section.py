@@ -6,6 +6,7 @@ A text is made harmless once, here: nothing that comes from outside steers a ter
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 from textwrap import wrap
 
@@ -24,6 +25,8 @@ BETWEEN = 2
 # Width of what no terminal shows.
 UNCUT = 10_000
 NOTHING = {"", "–"}
+# It writes to its file alone: in a notebook rich would show the text beside, on old Windows call the system.
+_console = partial(Console, force_jupyter=False, legacy_windows=False)
 
 
 @dataclass(frozen=True)
@@ -113,9 +116,7 @@ def terminal(sections: Iterable[Section], *, width: int, color: bool, whole: boo
         whole: Shorten nothing, as no terminal shows it; only sentences are wrapped.
     """
     file = StringIO()
-    console = Console(
-        file=file, width=width, force_terminal=color, no_color=not color, highlight=False, force_jupyter=False
-    )
+    console = _console(file=file, width=width, force_terminal=color, no_color=not color, highlight=False)
     for section in sections:
         if section.title:
             console.print(Text(printable(section.title), style="bold"))
@@ -151,7 +152,7 @@ def escaped(text: str) -> str:
 
 def in_html(colored: str) -> str:
     """Return a text in a terminal's colours as HTML for a notebook, without script or style sheet."""
-    console = Console(width=1_000, record=True, file=StringIO(), force_jupyter=False)
+    console = _console(width=1_000, record=True, file=StringIO())
     console.print(Text.from_ansi(colored), soft_wrap=True)
     return console.export_html(inline_styles=True, code_format='<pre style="overflow-x: auto">{code}</pre>')
 
