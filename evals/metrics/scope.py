@@ -51,8 +51,8 @@ def auroc(observed: Observed, _: Context) -> Summary:
         return lacking
     if not inside or not outside:
         return figure(None, "needs in-scope and out-of-scope queries")
-    area = stats.auroc(_top_scores(inside), _top_scores(outside))
-    interval = stats.auroc_interval(area, len(inside), len(outside))
+    scores = _top_scores(inside), _top_scores(outside)
+    area, interval = stats.auroc(*scores), stats.auroc_interval(*scores)
     note = interval.note or f"{len(inside)} in scope, {len(outside)} out of scope"
     return figure(area, note, ci_low=interval.low, ci_high=interval.high, n=len(inside) + len(outside))
 

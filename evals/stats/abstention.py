@@ -72,7 +72,7 @@ class Promise:
 def signal(name: str, inside: Sequence[float], outside: Sequence[float]) -> Signal:
     """Return how far the best scores of one kind tell queries apart, at least one of each scope."""
     area = stats.auroc(inside, outside)
-    interval = stats.auroc_interval(area, len(inside), len(outside))
+    interval = stats.auroc_interval(inside, outside)
     return Signal(name=name, auroc=area, low=interval.low, high=interval.high)
 
 

@@ -112,8 +112,7 @@ def mean_intervals(values: Floats, *, shares: bool, floor: float = 0.0, ceiling:
             known = (np.ptp(block, axis=0) > SAME) & (len(block) >= FEWEST)
             limits = student_intervals(block, slope=_slope(block))
         ends[:, columns] = np.where(known, limits, np.nan)
-    low, high = ends
-    return low, high
+    return ends[0], ends[1]
 
 
 def student_intervals(values: Floats, alpha: float = 1 - LEVEL, slope: Floats | float = 0.0) -> Pair:
@@ -145,8 +144,7 @@ def _slope(values: Floats) -> Floats:
     centred = values - values.mean(axis=0)
     of_one_sign, square = (values >= 0).all(axis=0) | (values <= 0).all(axis=0), (centred**2).mean(axis=0)
     known = of_one_sign & (square > 0)
-    slope: Floats = np.divide((centred**3).mean(axis=0), square, out=np.zeros_like(square), where=known)
-    return slope
+    return np.asarray(np.divide((centred**3).mean(axis=0), square, out=np.zeros_like(square), where=known))
 
 
 def bounded_intervals(values: Floats, floor: float, ceiling: float, alpha: float = 1 - LEVEL) -> Pair:
@@ -174,8 +172,7 @@ def bounded_intervals(values: Floats, floor: float, ceiling: float, alpha: float
 
 def _upper(values: Floats, ceiling: float, share: float) -> Floats:
     mean = values.mean(axis=0)
-    end: Floats = mean + (1 - share) * _reach(values - mean, ceiling - mean, share)
-    return np.minimum(end, ceiling)
+    return np.asarray(np.minimum(mean + (1 - share) * _reach(values - mean, ceiling - mean, share), ceiling))
 
 
 def _reach(centred: Floats, least: Floats, share: float) -> Floats:
@@ -196,8 +193,7 @@ def _reach(centred: Floats, least: Floats, share: float) -> Floats:
         before, inverse = inverse, np.minimum(most, inverse + step)
         if np.allclose(before, inverse, rtol=CLOSE, atol=0):
             break
-    reach: Floats = 1 / inverse
-    return reach
+    return np.asarray(1 / inverse)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -238,33 +234,41 @@ def auroc(positive: Sequence[float], negative: Sequence[float]) -> float:
         positive: Scores of in-scope queries, at least one.
         negative: Scores of out-of-scope queries, at least one.
     """
-    ordered = np.sort(np.asarray(negative, dtype=float))
-    lower, not_higher = (np.searchsorted(ordered, positive, side) for side in ("left", "right"))
-    return float((lower + not_higher).sum() / (2 * len(positive) * len(negative)))
+    return float(_outscored(positive, negative).mean())
 
 
-def auroc_interval(area: float, m: int, n: int) -> Interval:
+def _outscored(scores: Sequence[float], others: Sequence[float]) -> Floats:
+    """Return of each score the share of the others that are lower, ties counted half."""
+    ordered = np.sort(np.asarray(others, dtype=float))
+    lower, not_higher = (np.searchsorted(ordered, scores, side) for side in ("left", "right"))
+    return np.asarray((lower + not_higher) / (2 * len(ordered)))
+
+
+def auroc_interval(positive: Sequence[float], negative: Sequence[float]) -> Interval:
     """Return Newcombe's interval (method 5): areas whose score statistic (Hanley–McNeil variance) is within ±1.96.
 
-    V(θ) = θ(1−θ) [1 + N(1−θ)/(2−θ) + Nθ/(1+θ)] / (mn) with N = (m+n)/2 − 1. Defined at 0 and 1 too.
+    V(θ) = θ(1−θ) [1 + N(1−θ)/(2−θ) + Nθ/(1+θ)] / (mn) with N = (m+n)/2 − 1, of m positives and n negatives. Defined at
+    0 and 1 too. It supposes scores of like spread: where the variance of DeLong and others (1988) is larger, as where
+    some negatives are far from the positives and others above most of them, V is larger in the same ratio.
 
     Args:
-        area: The observed AUROC.
-        m: Positives.
-        n: Negatives.
+        positive: Scores of in-scope queries.
+        negative: Scores of out-of-scope queries.
     """
     from scipy.optimize import brentq
 
+    m, n = len(positive), len(negative)
     if m < 2 or n < 2:
         return Interval(note="not computable: fewer than two queries on one side")
-    extra = (m + n) / 2 - 1
+    area, extra = auroc(positive, negative), (m + n) / 2 - 1
+    own = np.var(_outscored(positive, negative), ddof=1) / m + np.var(_outscored(negative, positive), ddof=1) / n
 
-    def deviation(theta: float) -> float:
-        variance = theta * (1 - theta) * (1 + extra * (1 - theta) / (2 - theta) + extra * theta / (1 + theta)) / (m * n)
-        return Z * sqrt(variance)
+    def variance(theta: float) -> float:
+        return theta * (1 - theta) * (1 + extra * (1 - theta) / (2 - theta) + extra * theta / (1 + theta)) / (m * n)
 
+    reach = Z * sqrt(max(1.0, float(own) / variance(area))) if 0 < area < 1 else Z
     # At 0 and 1 the deviation vanishes, so that these themselves solve the equations there: look inside of them.
-    inside = 1e-9
-    low = 0.0 if area <= 0 else float(brentq(lambda t: t + deviation(t) - area, 0.0, min(area, 1 - inside)))
-    high = 1.0 if area >= 1 else float(brentq(lambda t: t - deviation(t) - area, max(area, inside), 1.0))
+    inner = 1e-9
+    low = 0.0 if area <= 0 else float(brentq(lambda t: t + reach * sqrt(variance(t)) - area, 0.0, min(area, 1 - inner)))
+    high = 1.0 if area >= 1 else float(brentq(lambda t: t - reach * sqrt(variance(t)) - area, max(area, inner), 1.0))
     return Interval(low=low, high=high)

@@ -1,11 +1,12 @@
 """95% intervals: of means of bounded scores, of proportions, and of differences beside the exact test."""
 
 from collections.abc import Callable, Mapping
+from math import erf
 
 import numpy as np
 import pytest
 
-from evals.stats.intervals import mean_intervals, student_intervals
+from evals.stats.intervals import auroc_interval, mean_intervals, student_intervals
 from evals.stats.paired import compare, difference_intervals
 from tests.numbers.worlds import DIFFERENCES, Counts, Floats, draws, ends, sign_flip, tied, valued
 
@@ -47,6 +48,22 @@ def test_intervals_of_bounded_scores(shape: str) -> None:
         low, high = mean_intervals(SHAPES[shape](rng, (n, number)), shares=True)
         counts.at_least(f"n {n}, the interval of the mean", int(((low <= truth) & (truth <= high)).sum()), number, 0.93)
         counts.told(f"n {n}, its width", float(np.mean(high - low)))
+    assert counts.wrong == []
+
+
+@pytest.mark.parametrize(("inside", "outside"), [(66, 22), (200, 60)])
+@pytest.mark.parametrize("near", [0.0, 0.2, 0.5])
+def test_the_interval_of_auroc_holds_where_some_strangers_are_near_the_domain(
+    near: float, inside: int, outside: int
+) -> None:
+    counts, number, held = Counts(f"AUROC, {near:.0%} near, {inside} and {outside}"), draws(4_000), 0
+    truth = 0.5 * near * (1 + erf(-0.1 / 0.16)) + 0.5 * (1 - near) * (1 + erf(0.2 / 0.16))
+    for seed in range(number):
+        rng = np.random.default_rng([inside, seed])
+        strange = np.where(rng.random(outside) < near, 0.7, 0.4) + rng.normal(0, 0.08, outside)
+        low, high = ends(auroc_interval(rng.normal(0.6, 0.08, inside).tolist(), strange.tolist()))
+        held += low <= truth <= high
+    counts.at_least("the interval holds", held, number, 0.93)
     assert counts.wrong == []
 
 

@@ -240,8 +240,8 @@ def test_only_a_relevant_chunk_is_a_relevant_one_above_half() -> None:
     assert scored("scope/relevant_above_half", seen) == [0.0, 0.0, 1.0]
 
 
-def test_the_auroc_has_the_interval_of_so_many_queries_of_each_scope() -> None:
-    found, expected = over("scope/auroc", RUN), stats.auroc_interval(4 / 6, 3, 2)
+def test_the_auroc_has_the_interval_of_the_best_scores_of_each_scope() -> None:
+    found, expected = over("scope/auroc", RUN), stats.auroc_interval([0.9, 0.5, 0.2], [0.5, 0.2])
     assert (found.ci_low, found.ci_high) == pytest.approx((expected.low, expected.high))
     assert found.note == "3 in scope, 2 out of scope"
 
