@@ -43,8 +43,8 @@ WORD = re.compile(r"[⺀-\uffff]|\w+")
 POWER_QUANTILE = 0.8416212335729143
 # Queries that must all change the same way, so that an exact test (two-sided, 5%) rejects: 2 · 0.5⁶ < 0.05.
 FEWEST_CHANGED = 6
-# Largest standard deviation of values from 0 to 1.
-LARGEST = 0.5
+# Standard deviation of differences of nDCG, where two runs have little in common.
+USUAL = 0.5
 Rows = Mapping[str, QueryRow]
 """The rows of a run by case id, of the cases that are the same in the golden data."""
 
@@ -116,15 +116,15 @@ def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> str:
 def power(cases: Sequence[Case]) -> str:
     """Return what difference of nDCG the in-scope queries can prove, all and by split.
 
-    At 5% significance, two-sided, and 80% power, paired by query: (1.96 + 0.84) · s / √n, with s = 0.5, the largest
-    standard deviation that scores from 0 to 1 can have.
+    At 5% significance, two-sided, and 80% power, paired by query: (1.96 + 0.84) · s / √n, with s = 0.5. Differences of
+    hits that two runs have independently vary more, by up to √0.5, and the exact test asks for a little more than that.
     """
     groups = Counter(name for case in cases if case.in_scope for name in ("all", case.split) if name)
-    differences = [f"{smallest_difference(LARGEST, n)} ({name}, n {n})" for name, n in sorted(groups.items())]
+    differences = [f"{smallest_difference(USUAL, n)} ({name}, n {n})" for name, n in sorted(groups.items())]
     return part(
         "Smallest differences that can be proved",
         [
-            f"nDCG, at most: {', '.join(differences) or 'no query in scope'}; hit rates: a little more",
+            f"nDCG, about: {', '.join(differences) or 'no query in scope'}; hit rates: up to half as much again",
             "a difference between two runs that is smaller may be proved in fewer than 80% of the cases",
         ],
     )

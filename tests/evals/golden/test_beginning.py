@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from evals.cases.case import Case
 from evals.golden.beginning import skeletons
-from evals.golden.check import FEWEST_CHANGED, copied_share, power, smallest_difference
+from evals.golden.check import FEWEST_CHANGED, USUAL, copied_share, power, smallest_difference
 from evals.golden.chunks import page_of, prose, spread
 from evals.run import main as run
 from evals.stats.paired import sign_flip
@@ -291,6 +291,16 @@ def test_a_difference_of_that_size_is_proved_in_80_percent_of_simulated_comparis
     assert float((stats.ttest_1samp(draws, 0.0, axis=1).pvalue < 0.05).mean()) == pytest.approx(0.8, abs=0.025)
 
 
+@pytest.mark.parametrize("n", [66, 132])
+def test_a_difference_of_independent_hits_is_proved_at_half_as_much_again(n: int) -> None:
+    least, rng = float(smallest_difference(USUAL, n)), np.random.default_rng(n)
+    for times, is_enough in ((1.0, False), (1.5, True)):
+        chances = 0.5 + times * least * np.array([-0.5, 0.5])
+        pairs = (rng.random((400, n, 2)) < chances).astype(float)
+        proved = np.mean([sign_flip(after - before, 0) < 0.05 for before, after in pairs.transpose(0, 2, 1)])
+        assert (proved > 0.76) == is_enough
+
+
 def test_a_difference_is_provable_only_where_six_queries_change() -> None:
     assert sign_flip(np.ones(FEWEST_CHANGED), 0) < 0.05 < sign_flip(np.ones(FEWEST_CHANGED - 1), 0)
     assert [smallest_difference(0.5, n) for n in (1, 5, 6, 7)] == ["none", "none", "0.572", "0.529"]
@@ -299,5 +309,5 @@ def test_a_difference_is_provable_only_where_six_queries_change() -> None:
 def test_provable_differences_are_told_of_all_and_by_split() -> None:
     cases = [make_case(f"q{n}", split="dev" if n < 30 else "test") for n in range(40)]
     told = power([*cases, make_case("out", in_scope=False, split="dev")])
-    assert "at most: 0.221 (all, n 40), 0.256 (dev, n 30), 0.443 (test, n 10)" in told
-    assert "at most: none (all, n 3), none (dev, n 3)" in power(cases[:3])
+    assert "about: 0.221 (all, n 40), 0.256 (dev, n 30), 0.443 (test, n 10)" in told
+    assert "about: none (all, n 3), none (dev, n 3)" in power(cases[:3])
