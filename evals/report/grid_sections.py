@@ -159,12 +159,12 @@ def _as_good(grid: GridSection, decision: DecisionSection, choice: ChoiceSection
 
 
 def _not_separated(grid: GridSection) -> str:
-    """Return that the threshold's score does not tell queries in scope from others, and what does; else nothing."""
+    """Return that the threshold's score is not shown to be higher in scope, and what is; else nothing."""
     if not grid.signals or grid.signals[0].separates:
         return ""
     signal, *others = grid.signals
     what = f"The score that the threshold reads ({signal.name})"
-    text = f"{what} is not shown to separate in scope from out of scope: {signal}."
+    text = f"{what} is not shown to be higher in scope than out of scope: {signal}."
     for other in others:
         if other.separates and other.auroc > signal.auroc:
             best = "--retriever.threshold-on best " if signal.name == FINAL else ""
