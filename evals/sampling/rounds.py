@@ -1,10 +1,11 @@
-"""Judging in rounds: a growing beginning of the order of queries, until a cell is proved within a margin of the best.
+"""Judging in rounds: more and more queries in their order, until a cell is proved within a margin of the best.
 
-Two statements, never mixed. *Of these queries*: by all verdicts on them the chosen cell would be at most so far below
-the best; nothing but verdicts that were not bought makes that uncertain, and with all of them bought nothing does. The
-looks are planned, so that one quantile serves all of them (`evals.stats.best`). *Of all that users may ask*: which
-cells may be the best. A cell that is proved not the best of these queries ends being bought, no more: it leaves the set
-for users only by the comparison for users, at its last look, over pseudo-values of all queries.
+Each look makes two statements and never mixes them. *Of these queries*, it bounds how far the chosen cell would be
+below the best by all verdicts. Only verdicts that were not bought make this uncertain; with all of them bought, it is
+exact. The looks are planned, so that one quantile serves all of them (`evals.stats.best`). *Of all that users may ask*,
+it says which cells may be the best. If a cell is proved not to be the best of these queries, no further verdict on it
+is bought. It leaves the set for users only by the comparison for users, over pseudo-values of all queries, at the last
+look at the cell.
 
 Scores are corrected by a proxy that every query has, with one weight λ for all cells (`evals.sampling.corrected`).
 """
@@ -22,24 +23,24 @@ from evals.stats.intervals import FEWEST, SAME
 
 Integers = NDArray[np.int64]
 Ask = Callable[[Integers, Bools], tuple[Floats, bool]]
-"""Gets rows (numbers in the order of judging) and a mask [cells]; returns the scores [rows, cells of the mask], NaN
-where a verdict failed, and whether all that was asked for was judged."""
+"""Buys verdicts. It gets rows (numbers in the order of judging) and a mask [cells]. It returns the scores [rows, cells
+of the mask], NaN where a verdict failed, and whether everything was judged."""
 
-# Under `judge.sample: auto` the standard error may be larger by this than that of judging all queries.
+# Share by which, under `judge.sample: auto`, the standard error may exceed that of judging all queries.
 WIDER = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unjudged:
-    """Proxy scores and results of N queries before any is judged, in the order of judging.
+    """Facts of N queries that are known before any is judged, in the order of judging.
 
     Attributes:
-        proxy: [N, cells], what foretells the scores, finite.
-        results: [N, cells], which result a cell keeps of a query. Where all remaining cells keep the same of every
-            further query, their scores differ by exactly 0 there.
-        alone: [N queries, then those that are never judged; cells], the part of the objective that needs no judge. Its
-            mean is added to that of the scores. None where the objective has no such part.
-        span: The largest difference of two cells' scores on one query.
+        proxy: [N, cells], proxy scores, finite.
+        results: [N, cells], number of the result that a cell keeps of a query. Equal results have equal scores: if the
+            remaining cells have equal results on all further queries, they do not differ there.
+        alone: [queries, cells], the part of the objective that needs no judge; first the N queries, then those that no
+            judge can score. Its mean is added to the mean of the scores. None if the objective has no such part.
+        span: The largest possible difference of two cells' scores on one query.
     """
 
     proxy: Floats
@@ -53,15 +54,15 @@ class Rounds:
     """Proof by the bought verdicts.
 
     Attributes:
-        margin: Margin that was asked for.
+        margin: The margin that was asked for.
         n: Number of queries that the remaining cells were judged on.
-        remaining: [cells], those that may be the best of these queries.
-        chosen: The cell that is proved; None where nothing could be compared.
-        within: [cells], 95% upper bound of how far a cell is below the best of these queries, simultaneous over cells
-            and looks; NaN of cells that are not in `remaining`.
-        users: [cells], those that may be the best of all that users may ask (95%).
-        judged_on: [cells], the number of queries, from the first, that a cell was judged on.
-        looks: Number of planned looks at any of which judging may end.
+        remaining: [cells], whether a cell may be the best of these queries.
+        chosen: The cell with the proof; None if nothing could be compared.
+        within: [cells], upper bound of how far a cell is below the best of these queries, 95% for all cells and looks
+            together; NaN for cells that do not remain.
+        users: [cells], whether a cell may be the best of all that users may ask (95%).
+        judged_on: [cells], number of queries that a cell was judged on, from the first query.
+        looks: Number of planned looks. Judging may end at any of them.
     """
 
     margin: float
@@ -75,23 +76,24 @@ class Rounds:
 
 
 def judge_in_rounds(ask: Ask, queries: Unjudged, *, margin: float, most: int, seed: int) -> Iterator[Rounds]:
-    """Judge until a cell is proved within a margin of the best, or nothing is left to judge; yield it after each look.
+    """Judge until a cell is proved within a margin of the best, or nothing is left to judge; yield each look.
 
-    The same verdicts and seed go through the same looks, so that a run that was killed goes through them again.
+    The same verdicts and the same seed lead through the same looks, so that a killed run repeats them.
 
     Args:
-        ask: Gets scores; rows are numbered in the order of judging.
-        queries: What is known of them.
+        ask: Buys verdicts.
+        queries: What is known of the queries before any is judged.
         margin: The wanted bound, at least 0.
-        most: Number of queries that are judged at most.
+        most: Largest number of queries to judge.
         seed: Seed of the simulated deviations.
     """
     cells, alone = queries.results.shape[1], queries.alone
-    # Cells that keep the same of every query are one: a third are distinct in a usual grid, and pairs are compared.
-    kept = queries.results if alone is None else np.vstack([queries.results, alone])
-    _, first, alike = np.unique(kept, axis=1, return_index=True, return_inverse=True)
+    # Cells with equal results on every query are one. In a usual grid a third of the cells are distinct, and the time
+    # to compare them grows with the number of pairs.
+    columns = queries.results if alone is None else np.vstack([queries.results, alone])
+    _, first, group = np.unique(columns, axis=1, return_index=True, return_inverse=True)
     order, first = first.argsort(), np.sort(first)
-    alike = order.argsort()[alike.ravel()]
+    group = order.argsort()[group.ravel()]
     distinct = replace(
         queries,
         proxy=queries.proxy[:, first],
@@ -99,21 +101,22 @@ def judge_in_rounds(ask: Ask, queries: Unjudged, *, margin: float, most: int, se
         alone=None if alone is None else alone[:, first],
     )
 
-    def ask_distinct(rows: Integers, of: Bools) -> tuple[Floats, bool]:
-        return ask(rows, np.isin(np.arange(cells), first[of]))
+    def ask_distinct(rows: Integers, remaining: Bools) -> tuple[Floats, bool]:
+        return ask(rows, np.isin(np.arange(cells), first[remaining]))
 
     for rounds in _judge_distinct(ask_distinct, distinct, margin=margin, most=most, seed=seed):
         yield replace(
             rounds,
-            remaining=rounds.remaining[alike],
+            remaining=rounds.remaining[group],
             chosen=None if rounds.chosen is None else int(first[rounds.chosen]),
-            within=rounds.within[alike],
-            users=rounds.users[alike],
-            judged_on=rounds.judged_on[alike],
+            within=rounds.within[group],
+            users=rounds.users[group],
+            judged_on=rounds.judged_on[group],
         )
 
 
 def _judge_distinct(ask: Ask, queries: Unjudged, *, margin: float, most: int, seed: int) -> Iterator[Rounds]:
+    """Judge as `judge_in_rounds` does, where no two cells have equal results on every query."""
     total, cells = queries.proxy.shape
     most = min(most, total)
     looks = sorted({look for look in planned_looks(total) if look < most} | {most, total})
@@ -132,7 +135,7 @@ def _judge_distinct(ask: Ask, queries: Unjudged, *, margin: float, most: int, se
     for n in looks[: rounds.looks]:
         bought, is_complete = ask(np.arange(rounds.n, n), rounds.remaining)
         if rounds.n and not is_complete:
-            return  # a part of a look is no random sample: what was bought of it stays in the store for the next run
+            return  # a part of a look is no random sample; its verdicts stay in the store for the next run
         scores[rounds.n : n, rounds.remaining] = bought
         rounds = replace(rounds, n=n, judged_on=np.where(rounds.remaining, n, rounds.judged_on))
         proxy = queries.proxy[:n, rounds.remaining]
@@ -140,7 +143,7 @@ def _judge_distinct(ask: Ask, queries: Unjudged, *, margin: float, most: int, se
         if judged is None or n < 2 or not is_complete:
             yield rounds
             return
-        if weight is None:  # once: what all looks estimate rests on one proxy
+        if weight is None:  # estimated once, so that all looks are corrected by the same proxy
             weight = weight_of_differences(judged, proxy)
         rounds = _look(rounds, queries, judged, weight, looks, seed)
         yield rounds
@@ -152,25 +155,25 @@ def _look(rounds: Rounds, queries: Unjudged, judged: Floats, weight: float, look
     """Return what the scores of the remaining cells prove of these queries, and of all that users may ask.
 
     Args:
-        rounds: What was proved before.
-        queries: What is known of them.
-        judged: [n, remaining cells], finite.
+        rounds: The state after the look before.
+        queries: What is known of the queries before any is judged.
+        judged: [n, remaining cells], the scores of the judged queries, finite.
         weight: Weight of the correction by the proxy.
-        looks: The planned numbers of judged queries, the last one all of them.
+        looks: The planned numbers of judged queries; the last one is their total.
         seed: Seed of the simulated deviations.
     """
     total, n = len(queries.proxy), rounds.n
     left = np.flatnonzero(rounds.remaining)
-    beside = np.zeros(len(left)) if queries.alone is None else queries.alone.mean(axis=0)[left]
+    unjudged_part = np.zeros(len(left)) if queries.alone is None else queries.alone.mean(axis=0)[left]
     unseen = np.full((total - n, len(left)), np.nan)
     sample = corrected(np.vstack([judged, unseen]), queries.proxy[:, left], weight)
-    values = sample.residuals + sample.foretold.mean(axis=0) + beside
+    values = sample.residuals + sample.foretold.mean(axis=0) + unjudged_part
     loss = _usual_loss(judged)
-    # The largest difference seen on a query: on one not seen a cell loses no more, nor more than it could.
+    # The largest difference seen on a query is the most that a cell is taken to lose on an unseen query.
     widest = max(loss, float(np.ptp(values, axis=1).max()))
     if (queries.results[n:, left] == queries.results[n:, left[:1]]).all():
-        # On the others all cells have the same score, so that only what was judged tells them apart.
-        means = judged.sum(axis=0) / total + beside
+        # On all further queries the cells have equal scores, so that only the judged queries tell them apart.
+        means = judged.sum(axis=0) / total + unjudged_part
         regret = means.max() - means
         members = regret <= SAME
     else:
@@ -178,20 +181,20 @@ def _look(rounds: Rounds, queries: Unjudged, judged: Floats, weight: float, look
         means, regret, members = values.mean(axis=0), -compared.lower, compared.members
     near = regret <= max(rounds.margin, float(regret.min()))
     chosen = left[np.where(near, means, -np.inf).argmax()]
-    kept = members | (left == chosen)
+    stays = members | (left == chosen)
     within = np.full_like(rounds.within, np.nan)
-    within[left[kept]] = regret[kept]
-    # What ends being bought is not thereby out for users: there the largest loss seen counts.
+    within[left[stays]] = regret[stays]
+    # For users every cell of this look is compared, also one that leaves; there the largest loss seen counts.
     users = rounds.users.copy()
     users[left] = _best_for_users(sample, queries, left, widest, seed)
     return replace(rounds, remaining=np.isfinite(within), chosen=int(chosen), within=within, users=users)
 
 
 def _best_for_users(sample: Sample, queries: Unjudged, left: Integers, loss: float, seed: int) -> Bools:
-    """Return which of some cells may be the best of all that users may ask, by the objective of all queries.
+    """Return which of some cells may be the best of all that users may ask, [cells left].
 
-    What needs no judge is a mean over a sample of users' queries as well. A query that was not seen is as likely of
-    each kind as those that were.
+    The part of the objective that needs no judge is a mean over a sample of users' queries, too, and its variance
+    counts. An unseen query may be of either kind, judged or not.
     """
     values, strata = sample.pseudo, None
     if queries.alone is not None:
@@ -207,32 +210,32 @@ def _best_for_users(sample: Sample, queries: Unjudged, left: Integers, loss: flo
 def queries_needed(scores: Floats, proxy: Floats) -> int:
     """Return the number of judged queries at which the standard error is at most a quarter above that of judging all.
 
-    The variance of a corrected mean is V/N + (1/n − 1/N) · R, with the variances V of judged scores and R of what the
-    proxy leaves of them, both summed over cells. It is (1 + `WIDER`)² V/N at n = N R / (R + ((1 + `WIDER`)² − 1) V).
+    Let V be the variance of judged scores, and R that of their residuals from the proxy, both summed over cells. The
+    variance of a corrected mean is V/N + (1/n − 1/N) · R. It is (1 + `WIDER`)² V/N at
+    n = N R / (R + ((1 + `WIDER`)² − 1) V).
 
     Args:
         scores: [N, cells], NaN where a query was not judged, or failed.
-        proxy: [N, cells].
+        proxy: [N, cells], the proxy scores.
     """
     sample = corrected(scores, proxy)
-    variance, rest = (float(values.var(axis=0).sum()) for values in (sample.scores, sample.residuals))
-    return ceil(sample.total * rest / (rest + ((1 + WIDER) ** 2 - 1) * variance)) if rest else 0
+    v, r = (float(values.var(axis=0).sum()) for values in (sample.scores, sample.residuals))
+    return ceil(sample.total * r / (r + ((1 + WIDER) ** 2 - 1) * v)) if r else 0
 
 
 def _filled(scores: Floats, proxy: Floats) -> Floats | None:
-    """Return judged scores, with what the proxy lets expect in place of failed ones; None where no query has all."""
-    whole = ~np.isnan(scores).any(axis=1)
-    if whole.all():
+    """Return judged scores, with predictions by the proxy in place of failed ones; None if no query has all scores."""
+    is_whole = ~np.isnan(scores).any(axis=1)
+    if is_whole.all():
         return scores
-    if not whole.any():
+    if not is_whole.any():
         return None
-    weight = shrunk_weight(scores[whole], proxy[whole])
-    expected = scores[whole].mean(axis=0) + weight * (proxy - proxy[whole].mean(axis=0))
+    weight = shrunk_weight(scores[is_whole], proxy[is_whole])
+    expected = scores[is_whole].mean(axis=0) + weight * (proxy - proxy[is_whole].mean(axis=0))
     return np.where(np.isnan(scores), expected, scores)
 
 
 def _usual_loss(scores: Floats) -> float:
     """Return what the leading cell usually loses on a query where it loses: its mean score where it scores."""
-    leading = scores[:, int(scores.mean(axis=0).argmax())]
-    gained = leading[np.abs(leading) > SAME]
-    return float(np.abs(gained).mean()) if len(gained) else 1.0
+    sizes = np.abs(scores[:, int(scores.mean(axis=0).argmax())])
+    return float(sizes[sizes > SAME].mean()) if (sizes > SAME).any() else 1.0

@@ -1,7 +1,7 @@
-"""Abstention by a threshold on the best score: its cost in scope and its gain out of scope. Pure.
+"""Abstention by a threshold on the best score: what it costs in scope and what it gains out of scope. Pure.
 
-A query is answered when its best score, of those the threshold reads, reaches the threshold. A false answer is an
-out-of-scope query that is answered, a false abstention an in-scope query that is not.
+A query is answered if its best score, of the kind that the threshold reads, reaches the threshold. A false answer is an
+out-of-scope query that is answered. A false abstention is an in-scope query that is not answered.
 """
 
 from collections.abc import Sequence
@@ -18,19 +18,19 @@ from retrievers.records import UNBOUNDED
 CHANCE = 0.5
 # What the threshold reads under `threshold_on: final`.
 FINAL = "final score"
-# Decimals that tell any two floats within [0, 1] apart.
+# Number of decimals by which any two floats within [0, 1] differ.
 MOST_DIGITS = 17
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Signal:
-    """How far the best score of one kind tells queries in scope from others.
+    """How well the best score of one kind separates in-scope from out-of-scope queries.
 
     Attributes:
         name: Kind of score, a value of `retriever.threshold_signal` or `final score`.
         auroc: AUROC, 0 to 1; 0.5 is chance.
-        low: Lower end of its 95% interval, None where it is not computable.
-        high: Upper end, likewise.
+        low: Lower end of its 95% interval; None if it is not computable.
+        high: Upper end of the interval; None if it is not computable.
     """
 
     name: str
@@ -55,11 +55,11 @@ class Promise:
 
     Attributes:
         rate: Largest share of such out-of-scope questions that is answered, above 0.
-        threshold: The least that promises it, in the fewest digits; None where these queries promise it for none, or
-            for none that answers an in-scope query.
-        silent: Share of the in-scope queries that it leaves without an answer; None without any.
+        threshold: The lowest threshold that promises the rate, in the fewest digits. None if no threshold promises the
+            rate and answers an in-scope query.
         queries: Number of out-of-scope queries that promise the rate if all of them are silent.
-        statement: The same in a sentence.
+        statement: The promise in a sentence, or the reason why there is none.
+        silent: Share of the in-scope queries that the threshold leaves without an answer; None without a threshold.
     """
 
     rate: float
@@ -70,7 +70,7 @@ class Promise:
 
 
 def signal(name: str, inside: Sequence[float], outside: Sequence[float]) -> Signal:
-    """Return how far the best scores of one kind tell queries apart, at least one of each scope."""
+    """Return how well the best scores of one kind separate in-scope from out-of-scope queries, at least one of each."""
     area = stats.auroc(inside, outside)
     interval = stats.auroc_interval(inside, outside)
     return Signal(name=name, auroc=area, low=interval.low, high=interval.high)
@@ -79,21 +79,26 @@ def signal(name: str, inside: Sequence[float], outside: Sequence[float]) -> Sign
 def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scale: str, among: int) -> Promise:
     """Return the least strict threshold that promises a rate of false answers for questions like these, at 95%.
 
-    Thresholds are tested from the strictest on, each by the exact binomial test of its rate, up to the first that is
-    not told from a higher one: then the error of all tests together is 5% (Learn then Test, Angelopoulos et al., 2021).
-    As rates rise with lower thresholds, that is the lowest whose upper limit (Clopper and Pearson, 1934) is at most
-    `rate`. Whoever takes the best of several retrievals needs the promises of all: each has its part of the 5%.
+    Thresholds are tested from the strictest on, each by the exact binomial test that its rate is below `rate`, up to
+    the first that fails. So the error of all tests together is 5% (Learn then Test, Angelopoulos et al., 2021). As
+    lower thresholds have higher rates, the result is the lowest threshold whose upper limit (Clopper and Pearson, 1934)
+    is at most `rate`. If the best of several retrievals is taken, all their promises must hold, so each has its part of
+    the 5%.
 
     Args:
         inside: The best score of each in-scope query.
         outside: The best score of each out-of-scope query, at least one.
-        rate: Above 0, at most 1.
+        rate: The rate to promise, above 0, at most 1.
         scale: The scale of the scores.
         among: Number of retrievals that were tried on these queries.
+
+    Returns:
+        The promise. Its threshold is None if no threshold promises the rate and answers an in-scope query.
     """
     from scipy.special import betaincinv
 
     n, queries, wanted = len(outside), queries_that_promise(rate, among), f"at most {100 * rate:.3g}% wrong answers"
+    # Upper limits of the rate if 0, 1, … of the n queries are answered; the largest number that keeps the promise.
     limits = betaincinv(np.arange(1, n + 1), np.arange(n, 0, -1), 1 - (1 - stats.LEVEL) / among)
     answered = int(np.searchsorted(limits, rate + stats.SAME, side="right")) - 1
     broken = Promise(rate=rate, threshold=None, queries=queries, statement="")
@@ -101,7 +106,7 @@ def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scal
         statement = f"{n} out-of-scope queries cannot promise {wanted}; {queries}, all of them silent, could"
         return replace(broken, statement=statement)
     scores = sorted({*inside, *outside})
-    # The highest score that must be below the threshold, where so many may reach it.
+    # The threshold must be above this score, so that no more than `answered` out-of-scope queries reach it.
     highest = -np.inf if rate >= 1 else sorted(outside, reverse=True)[answered]
     reaching = [score for score in scores if score > highest]
     if not reaching or not any(score >= reaching[0] for score in inside):
@@ -118,7 +123,7 @@ def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scal
 
 
 def queries_that_promise(rate: float, among: int) -> int:
-    """Return the number of out-of-scope queries, none of them answered, that promise a rate: (1 − rate)ⁿ ≤ 0.05 / m.
+    """Return the least number n of silent out-of-scope queries that promise a rate: (1 − rate)ⁿ ≤ 0.05 / m.
 
     Args:
         rate: Above 0, at most 1.
@@ -128,11 +133,11 @@ def queries_that_promise(rate: float, among: int) -> int:
 
 
 def shortest_between(low: float, high: float) -> float:
-    """Return the number with the fewest decimals above `low` and at most `high`, the least of them.
+    """Return the least number with the fewest decimals above `low` and at most `high`.
 
     Args:
-        low: A number; −∞ is below `high` alone.
-        high: Above `low`.
+        low: A number, or −∞, for which `high` is returned.
+        high: A number above `low`.
     """
     if not isfinite(low):
         return high

@@ -1,15 +1,15 @@
-"""95% bands of curves: intervals of many cells of one retrieval that hold at once. Pure.
+"""95% bands of curves: intervals of all cells of one retrieval that hold together. Pure.
 
-A reader who moves a threshold looks at every cell, so the interval of one cell says too little.
+A reader who moves a threshold looks at every cell, so intervals that hold for one cell at a time are not enough.
 
-The share of queries that get nothing rises with the threshold as a distribution function of their best scores. Its band
-has exact binomial intervals (Clopper and Pearson) at one stricter level, the one at which all of them hold for the
-ordered scores of a sample, whatever their distribution (Berk and Jones, 1979; Owen, 1995). The band of a mean has
-intervals at a stricter level, too: that of the largest distance of any cell's mean, in standard errors, which a
-multiplier bootstrap over whole queries gives (Dudoit and van der Laan, 2008, chapter 5).
+The share of queries that get nothing is, as a function of the threshold, the distribution function of their best
+scores. Its band has exact binomial intervals (Clopper and Pearson) at a stricter level. At that level all of them hold
+together for the ordered scores of a sample, whatever their distribution (Berk and Jones, 1979; Owen, 1995). The band of
+a mean has intervals at a stricter level, too. A multiplier bootstrap over queries gives it, from the largest deviation
+of any cell's mean in standard errors (Dudoit and van der Laan, 2008, chapter 5).
 
 Each of the three bands (found, silent in scope, silent out of scope) holds with 98.3%, so that all hold with 95%
-(Bonferroni); where they hold, so does that of every weighted sum of them: the weighted sum of their ends.
+(Bonferroni). If they hold, so does the band of every weighted sum of them, whose ends are the weighted sums of theirs.
 """
 
 from functools import lru_cache
@@ -22,9 +22,9 @@ from evals.stats.intervals import SAME, Pair, bounded_intervals
 Floats = NDArray[np.float64]
 EACH = 1 - 0.05 / 3
 DRAWS = 4_000
-# Drawn scores in all: of many queries as many draws as of few would be gigabytes.
+# Largest number of drawn scores: for many queries, DRAWS samples would take gigabytes.
 SCORES = 2_000_000
-# Cells at once, for the same reason.
+# Cells that are computed at once, for the same reason.
 BLOCK = 256
 FEW = 10
 
@@ -46,11 +46,11 @@ def mean_bands(values: Floats, seed: int) -> Pair:
         length = np.sqrt((centred**2).sum(axis=0))
         scaled = np.divide(centred, length, out=np.zeros_like(centred), where=length > SAME)
         largest = np.maximum(largest, np.abs(multipliers @ scaled).max(axis=1))
-    # Queries that all score the same tell nothing of others: never a laxer level than that of one interval.
+    # The level is never laxer than that of one interval: queries that all score the same say nothing of others.
     alpha = 2 * float(ndtr(-max(np.quantile(largest, EACH), -ndtri((1 - EACH) / 2))))
     low, high = bounded_intervals(values, 0.0, 1.0, alpha)
-    # Near a bound few queries decide, and normal theory fails this far out; scores of 0 and 1 vary most of all that
-    # have a mean, and have exact limits.
+    # Near a bound few queries decide, and normal theory fails this far out. Scores of 0 and 1 have exact limits, and of
+    # all scores with the same mean they vary most.
     near = np.minimum(total, n - total) < FEW
     least, most = _exact(total, n, alpha / 2)
     return np.where(near, np.minimum(low, least), low), np.where(near, np.maximum(high, most), high)
@@ -60,14 +60,14 @@ def share_bands(counts: Floats, n: int) -> Pair:
     """Return lower and upper ends [cells] of the share of queries whose best score does not reach a threshold.
 
     Args:
-        counts: [cells], how many do not, for any thresholds.
+        counts: [cells], number of these queries.
         n: Number of queries, at least one.
     """
     return _exact(counts, n, _local_level(n) / 2)
 
 
 def _exact(counts: Floats, n: int, tail: float) -> Pair:
-    """Return the limits of Clopper and Pearson; sums of scores may stand in for counts."""
+    """Return the limits of Clopper and Pearson, [cells]; sums of scores may stand in for counts."""
     from scipy.special import betaincinv
 
     low = np.where(counts > SAME, betaincinv(np.maximum(counts, SAME), n - counts + 1, tail), 0.0)
@@ -77,7 +77,7 @@ def _exact(counts: Floats, n: int, tail: float) -> Pair:
 
 @lru_cache
 def _local_level(n: int) -> float:
-    """Return the probability that an interval of one ordered score misses, at which all hold with 98.3%."""
+    """Return the level of one interval, as the probability of a miss, at which the intervals of n scores all hold."""
     from scipy.special import betainc
 
     ranks = np.arange(1, n + 1)

@@ -1,23 +1,24 @@
-"""Comparison of all cells with the best: which may be it, and how far each may be below it. Pure and seeded.
+"""Comparison of all cells with the best: which cells may be the best, and how far each may be below it. Pure, seeded.
 
-Multiple comparisons with the best (Hsu, 1984), paired by query. Let i be the truly best cell. With 95% no cell's lead
-over it is wrong by more than qᵢ standard errors, all cells at once: qᵢ is Dunnett's quantile for control i (1955), that
-of the largest of the correlated deviations, here by a multiplier bootstrap of queries with normal multipliers
-(Chernozhukov, Chetverikov & Kato, 2013). So i may be the best unless some cell is ahead of it by more. Cells that have
-left are no rivals of those that stay: step-down, until none leaves (Romano & Wolf, 2005). And for any cell r, whichever
-way it was chosen, r − best is at least the least over the cells i that stay of (r − i) − qᵢ · standard error.
+Method. These are multiple comparisons with the best (Hsu, 1984), paired by query. Let i be the truly best cell. With
+95%, for all cells together, no cell's lead over i is wrong by more than qᵢ standard errors. qᵢ is Dunnett's quantile
+for control i (1955), the quantile of the largest of the correlated deviations. A multiplier bootstrap of queries with
+normal multipliers gives it (Chernozhukov, Chetverikov & Kato, 2013). So i may be the best unless some cell leads it by
+more. Cells that have left are no rivals of those that stay: the comparison steps down until no cell leaves (Romano &
+Wolf, 2005). For any cell r, however it was chosen, r − best is at least the minimum over the cells i that stay of (r −
+i) − qᵢ · standard error.
 
-A query more. Neighbouring cells score the same on most queries, and the rare query on which a cell loses everything may
-not be among those asked: then the standard error is far too small, and the best cell would be kept in 0.10 to 0.90 of
-samples. So one query more is counted, *not seen*, on which the leading cell loses.
+The unseen query. Neighbouring cells score the same on most queries, and the rare query on which a cell loses everything
+may be missing in the sample. The standard error is then far too small, and the best cell would be kept in 0.10 to 0.90
+of samples. So one further query is counted that was *not seen*, and on which the leading cell loses.
 
-Of all that users may ask, or of these queries. A sample of n of N queries leaves 1/n − 1/N of a query's variance, and
-the unseen query is among the rest with the probability 1 − n/N: when all are judged nothing is uncertain. Where
-judging looks at several sizes of a growing sample and may stop at any, the deviations of all planned looks are drawn
-jointly. In the time t = 1/(1/n − 1/N) the deviation times t is a Brownian motion, so that one quantile serves all
-looks, whichever is the last.
+Targets. The target is all that users may ask, or these N queries. For the latter, a sample of n of N queries leaves
+1/n − 1/N of a query's variance, and the unseen query is among the rest with the probability 1 − n/N: if all are judged,
+nothing is uncertain. If judging looks at several sizes of a growing sample and may stop at any of them, the deviations
+of all planned looks are drawn jointly. In the time t = 1/(1/n − 1/N), the deviation times t is a Brownian motion, so
+that one quantile serves all looks, whichever is the last.
 
-Few queries: a normal quantile becomes the one of Student's t at the same tail probability.
+Few queries. A normal quantile is replaced by that of Student's t at the same tail probability.
 """
 
 from collections.abc import Sequence
@@ -34,17 +35,17 @@ Bools = NDArray[np.bool_]
 Singles = NDArray[np.float32]
 Places = NDArray[np.intp]
 DRAWS = 2_000
-# With no difference seen on n queries a bound is then about −3/n of the span: rule of three.
+# Least quantile. If no difference is seen on n queries, a bound is then about −3/n of the span: the rule of three.
 LEAST = 2.0
-# No simulated quantile of the largest of several deviations is below: one deviation's is 1.64, within 0.05 by chance.
+# No simulated quantile is below this: that of a single deviation is 1.64, and chance moves it by about 0.05.
 SMALLEST = 1.4
 # Variances of differences below this are rounding.
 NOTHING = 1e-14
-# Queries before the first look, as fewer say too little of a variance.
+# Number of queries before the first look: fewer say too little of a variance.
 FIRST = 20
-# Each look takes an eighth more.
+# Each look takes an eighth more queries than the one before.
 GROWTH = 1.12
-# Numbers of a block that stays in a processor's cache.
+# Size of a block of numbers that stays in a processor's cache.
 CACHED = 250_000
 
 
@@ -53,9 +54,9 @@ class Compared:
     """Comparison of all cells with the best one, at 95% for all cells and looks together.
 
     Attributes:
-        members: [cells], those that may be the best.
-        lower: [cells], bound on (cell − best), at most 0; its negative is the largest regret. Simultaneous.
-        quantiles: [cells], qᵢ in standard errors, at least 2; NaN of cells that are no members.
+        members: [cells], whether a cell may be the best.
+        lower: [cells], lower bound on (cell − best), at most 0. Its negative is the largest regret.
+        quantiles: [cells], qᵢ in standard errors, at least 2; NaN for cells that are no members.
         unseen: Number of unseen queries that the bounds count, 1 to 2.
     """
 
@@ -86,15 +87,18 @@ def compare_with_best(
     """Find the cells that may be the best, and bound how far each is below it.
 
     Args:
-        values: [queries, cells], finite, at least two queries; more is better. Their means are the cells' estimates: of
-            a sample corrected by a proxy, residuals plus λ times the proxy's mean over all queries.
-        loss: What the leading cell loses on a query where it loses, in the values' unit: decides the set. Of scores the
-            usual score, of residuals the largest difference seen on a query.
-        span: The largest difference of two cells on one query: decides the bounds.
-        strata: [queries], the number of each one's stratum; how strata differ is no chance. None for one.
-        looks: Empty for all that users may ask. For *these* queries, the planned numbers of judged queries, ascending
-            and the last one all of them (`planned_looks`); the first len(values) are judged now.
-        judged: Number of queries that tell the variance, where values are pseudo-values of more; None for all.
+        values: [queries, cells], finite, at least two queries; more is better. Column means are the estimates of the
+            cells. For a sample that a proxy corrects, values are the residuals plus λ times the proxy's mean over all
+            queries.
+        loss: What the leading cell loses on a query where it loses, in the unit of the values. It decides the set. For
+            scores it is the usual score, for residuals the largest difference seen on a query.
+        span: The largest possible difference of two cells on one query. It decides the bounds.
+        strata: [queries], the number of each query's stratum; differences between strata add no variance. None for a
+            single stratum.
+        looks: Empty if the target is all that users may ask. If it is *these* queries: the planned numbers of judged
+            queries, ascending up to their total (`planned_looks`); the first len(values) queries are judged now.
+        judged: Number of queries from which the variance is known, if values are pseudo-values of more queries; None
+            for all.
         seed: Seed of the simulated deviations.
     """
     from scipy.special import ndtr, stdtrit
@@ -117,7 +121,8 @@ def compare_with_best(
         # Student's at the same tail probabilities.
         return np.asarray(-stdtrit(freedom, ndtr(-normal)), dtype=float)
 
-    # By Bonferroni no quantile is larger: whom the best is ahead of by more needs none. Nor do those never far behind.
+    # A cell that the best leads by more than Bonferroni's quantile leaves at once: no simulated quantile is larger. In
+    # the steps, a quantile is simulated only for cells that are behind by more than the smallest one.
     left = everyone[~beaten(best, everyone, student_quantile(freedom, (1 - LEVEL) / (cells * max(1, len(looks)))))]
     while len(behind := left[beaten(left, left, SMALLEST)]):
         out = behind[beaten(left, behind, quantiles_of(behind, left))]
@@ -137,50 +142,50 @@ def compare_with_best(
 def with_unseen(
     difference: Floats, variance: Floats, n: int, loss: Floats | float, open_share: float = 1.0, times: float = 1.0
 ) -> tuple[Floats, Floats]:
-    """Return mean differences and their standard errors, with queries more that were not seen.
+    """Return mean differences and their standard errors, with unseen queries counted in.
 
     Args:
-        difference: Means over n queries.
-        variance: Of one query's difference, divided by n.
-        n: Queries.
-        loss: The difference is minus this on a query that was not seen.
-        open_share: Share of the target's queries that are not among the n: 1 for all that users may ask. So likely is
-            an unseen query to be in the mean; and if it is, it counts as one of all.
+        difference: Mean differences over n queries.
+        variance: Variances of a query's difference, with the divisor n.
+        n: Number of queries.
+        loss: The difference on an unseen query is −loss.
+        open_share: Share of the target's queries that are not among the n, 1 for all that users may ask. It is the
+            probability that an unseen query is in the mean.
         times: Number of unseen queries.
     """
     whole, part = n + times, n + open_share * times
-    squares, mean = (n * (variance + difference**2) + times * loss**2) / whole, (n * difference - times * loss) / whole
+    mean = (n * difference - times * loss) / whole
+    squares = (n * (variance + difference**2) + times * loss**2) / whole
     error = np.sqrt(open_share * np.maximum(squares - mean**2, 0.0) / max(1.0, whole - 1))
     return (n * difference - open_share * times * loss) / part, error
 
 
 def _root(values: Floats, strata: NDArray[np.int64]) -> Floats:
-    """Return R [at most cells, cells], with RᵀR the sums of squares and products within strata."""
+    """Return R [at most cells, cells]; RᵀR has the sums of squares and products of cells within strata."""
     means = np.stack([values.mean(axis=0, where=(strata == s)[:, None]) for s in range(int(strata.max()) + 1)])
     return np.asarray(np.linalg.qr(values - means[strata], mode="r"))
 
 
 def _deviations(root: Floats, looks: Sequence[int], rng: np.random.Generator) -> Singles:
-    """Draw [cells, looks · draws], in standard deviations of one query."""
+    """Draw deviations of the cells' means at all looks, [cells, looks · draws], in standard deviations of one query."""
     times = np.array([1 / (1 / n - 1 / looks[-1]) for n in looks[:-1]] or [1.0])
     steps = np.sqrt(np.diff(times, prepend=0.0) / times[-1]).astype(np.float32)
-    # Single precision holds what tells cells apart, not what moves all of them alike.
+    # What moves all cells alike is removed, so that single precision is enough for their differences.
     apart = (root - root.mean(axis=1, keepdims=True)).astype(np.float32)
     walk = rng.standard_normal((len(times), DRAWS, len(root)), dtype=np.float32) * steps[:, None, None]
     walk = np.cumsum(walk, axis=0) / np.sqrt(times / times[-1], dtype=np.float32)[:, None, None]
-    drawn: Singles = apart.T @ walk.reshape(-1, len(root)).T
-    return drawn
+    return np.asarray(apart.T @ walk.reshape(-1, len(root)).T)
 
 
 def _between(mean: Floats, root: Floats, n: int, rows: Places, columns: Places) -> tuple[Floats, Floats]:
-    """Return the mean differences row − column, and the variances of a query's difference, dividing by n."""
+    """Return the mean differences row − column, and the variances of a query's difference with the divisor n."""
     square = (root**2).sum(axis=0) / n
     variance = square[rows, None] + square[columns] - 2 / n * root[:, rows].T @ root[:, columns]
     return mean[rows, None] - mean[columns], np.where(variance > NOTHING, variance, 0.0)
 
 
 def _largest(deviations: Singles, variance: Floats, rivals: Places, controls: Places) -> Floats:
-    """Return Dunnett's quantile for every control: of the largest lead of a rival over it, in standard errors."""
+    """Return Dunnett's quantile for every control: that of the largest lead of a rival over it, in standard errors."""
     weights = np.divide(1.0, np.sqrt(variance), out=np.zeros_like(variance), where=variance > 0).astype(np.float32)
     drawn = deviations.shape[1]
     largest = np.empty((len(controls), drawn), dtype=np.float32)
@@ -197,7 +202,7 @@ def _largest(deviations: Singles, variance: Floats, rivals: Places, controls: Pl
 
 
 def _all_or_nothing(values: Floats, best: int, span: float) -> float:
-    """Return the share of the differences to the best cell that are as large as can be: of hits all, and all losses."""
+    """Return the share of the differences to the best cell that are as large as possible, 0 to 1; for hits it is 1."""
     sizes = np.abs(values - values[:, [best]])
     differing = int((sizes > SAME).sum())
     return int((sizes >= span - SAME).sum()) / differing if differing else 0.0

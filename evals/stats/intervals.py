@@ -1,16 +1,17 @@
-"""95% intervals: of means with bounds, of amounts, of percentiles, of AUROC. Pure; `mean_intervals` is of many at once.
+"""95% intervals of means with bounds, of amounts, of percentiles and of AUROC. Pure.
 
-Bounds. Where most values are the same, the few others decide, and the rare large one may not be among them: the
-sample's variance does not show that, the bounds do. Of all distributions within the bounds whose mean is δ, take the
-one under which the sample is likeliest; it may put weight on a bound that no value reached. The interval holds the
+Bounds. Where most values are the same, the few others decide, and a rare large value may be missing in the sample. The
+sample's variance does not show this, but the bounds do. Of all distributions within the bounds whose mean is δ, take
+the one under which the sample is likeliest; it may put weight on a bound that no value reached. The interval holds the
 means δ whose distance to the observed mean m is at most z standard errors of that distribution: (m − δ)² n ≤ z² V(δ).
-Of values 0 and 1 this is Wilson's interval (1927), of differences −1, 0 and 1 Tango's (1998). The likelihood is Owen's
-empirical one (1988) with the bounds added to its support, which is Honda and Takemura's (2010).
+For values of 0 and 1 this is Wilson's interval (1927), for differences of −1, 0 and 1 Tango's (1998). The likelihood is
+Owen's empirical one (1988) with the bounds added to its support, as Honda and Takemura (2010) do.
 
 Amounts have Student's interval with a variance that changes with the mean by the third central moment over the second,
-as in a natural exponential family (Johnson, 1978, corrects t by that ratio): of tokens, which most queries of a strict
-cell have none of, Student's own holds the mean in 90% of samples of 40. Percentiles have two order statistics (Conover,
-1999, section 3.2), AUROC has the interval of Newcombe (2006, method 5). docs/method.md has the figures of simulations.
+as in a natural exponential family (Johnson, 1978, corrects t by that ratio). In a strict cell most queries have no
+tokens; there Student's own interval holds the mean in 90% of samples of 40. Percentiles have two order statistics
+(Conover, 1999, section 3.2). AUROC has the interval of Newcombe (2006, method 5). docs/method.md has the figures of
+simulations.
 """
 
 from collections.abc import Sequence
@@ -24,15 +25,15 @@ Floats = NDArray[np.float64]
 Pair = tuple[Floats, Floats]
 LEVEL = 0.95
 Z = 1.959963984540054
-# One below 10,000: with the observed sample p values are multiples of 1/10,000.
+# One below 10,000: together with the observed sample, p values are multiples of 1/10,000.
 RESAMPLES = 9_999
-# Fewer values have no 95% interval, unless they are 0 or 1: where most results are empty, nine are likely to be all 0.
+# Fewer values have no 95% interval, unless all are 0 or 1: if most results are empty, nine values are likely to be 0.
 FEWEST = 10
-# Values that differ by no more are the same: ragas' perfect entity recall is 1 - 1e-8 / number of entities.
+# Values that differ by at most this are equal: ragas' perfect entity recall is 1 - 1e-8 / number of entities.
 SAME = 2e-8
-# Columns at once: of many queries copies of all would be gigabytes.
+# Columns that are computed at once: for many queries, copies of all columns would take gigabytes.
 BLOCK = 64
-# Newton's method takes fewer than ten; the limit guards against values that are not finite.
+# Most steps of Newton's method. It takes fewer than ten; the limit guards against values that are not finite.
 STEPS = 100
 # A last step of Newton's method below this leaves an error of about its square.
 CLOSE = 1e-8
@@ -60,8 +61,8 @@ def wilson(successes: float, n: float) -> Interval:
     ones and zeros.
 
     Args:
-        successes: Number of the `n` that succeeded.
-        n: Trials, or as many as they are worth; 0 has no interval.
+        successes: Number of successes among the trials.
+        n: Number of trials, which may be a fraction; 0 has no interval.
     """
     if n == 0:
         return Interval(note="not computable: nothing was scored")
@@ -90,14 +91,14 @@ def mean_interval(values: Sequence[float], *, shares: bool) -> Interval:
 
 
 def mean_intervals(values: Floats, *, shares: bool, floor: float = 0.0, ceiling: float = 1.0) -> Pair:
-    """Return `mean_interval` of each column: lower and upper ends [columns], NaN where there is none.
+    """Return the interval of the mean of each column: lower and upper ends [columns], NaN where there is none.
 
-    Shares have that of their bounds, fewer than ten only where all are on a bound; amounts have Student's, fewer than
-    ten or equal ones none.
+    Shares have the interval of their bounds; fewer than ten shares have one only if all are on a bound. Amounts have
+    Student's interval; fewer than ten amounts, or equal ones, have none.
 
     Args:
         values: [n, columns], finite.
-        shares: True if they lie within bounds.
+        shares: True if the values lie within bounds.
         floor: The lower bound.
         ceiling: The upper bound.
     """
@@ -121,7 +122,7 @@ def student_intervals(values: Floats, alpha: float = 1 - LEVEL, slope: Floats | 
     Args:
         values: [n, columns], n at least 1.
         alpha: Probability that an interval misses the mean, between 0 and 1.
-        slope: [columns], how the variance changes with the mean; 0 where nothing is known of that.
+        slope: [columns], by how much the variance changes with the mean; 0 if this is not known.
     """
     n, mean = len(values), values.mean(axis=0)
     square = student_quantile(n - 1, alpha / 2) ** 2
@@ -132,28 +133,28 @@ def student_intervals(values: Floats, alpha: float = 1 - LEVEL, slope: Floats | 
 
 
 def student_quantile(freedom: int, tail: float) -> float:
-    """Return the value that Student's t exceeds with the probability `tail`; no degree of freedom counts as one."""
-    # In place of scipy.stats, whose import takes half a second.
+    """Return the value that Student's t exceeds with the probability `tail`; 0 degrees of freedom count as 1."""
+    # scipy.stats is avoided, as its import takes half a second.
     from scipy.special import stdtrit
 
     return float(-stdtrit(max(1, freedom), tail))
 
 
 def _slope(values: Floats) -> Floats:
-    """Return third over second central moment of columns of one sign; 0 of both signs, whose skewness says little."""
+    """Return third over second central moment of columns of one sign; 0 for both signs, whose skewness says little."""
     centred = values - values.mean(axis=0)
-    of_one_sign, square = (values >= 0).all(axis=0) | (values <= 0).all(axis=0), (centred**2).mean(axis=0)
-    known = of_one_sign & (square > 0)
-    return np.asarray(np.divide((centred**3).mean(axis=0), square, out=np.zeros_like(square), where=known))
+    variance, third = (centred**2).mean(axis=0), (centred**3).mean(axis=0)
+    is_of_one_sign = (values >= 0).all(axis=0) | (values <= 0).all(axis=0)
+    return np.asarray(np.divide(third, variance, out=np.zeros_like(variance), where=is_of_one_sign & (variance > 0)))
 
 
 def bounded_intervals(values: Floats, floor: float, ceiling: float, alpha: float = 1 - LEVEL) -> Pair:
     """Return the intervals of the means of columns, by their bounds.
 
     The likeliest distribution weighs values by 1/(c − x) and has the variance (c − δ)(δ − m), for one number c that is
-    not below the upper bound (for δ > m; the lower end is the mirror image). So the upper end is the mean with z²
-    further values of c, (n m + z² c)/(n + z²), where c is the least number for which the harmonic mean of the distances
-    c − x is at least n/(n + z²) of their arithmetic mean.
+    not below the upper bound (for δ > m; the lower end is the mirror image). So the upper end is the mean after adding
+    z² further values of c: (n m + z² c)/(n + z²). Here c is the least number for which the harmonic mean of the
+    distances c − x is at least n/(n + z²) of their arithmetic mean.
 
     Args:
         values: [n, columns], within the bounds, n at least 1.
@@ -171,6 +172,7 @@ def bounded_intervals(values: Floats, floor: float, ceiling: float, alpha: float
 
 
 def _upper(values: Floats, ceiling: float, share: float) -> Floats:
+    """Return the upper ends of `bounded_intervals`; `share` is n/(n + z²)."""
     mean = values.mean(axis=0)
     return np.asarray(np.minimum(mean + (1 - share) * _reach(values - mean, ceiling - mean, share), ceiling))
 
@@ -178,10 +180,10 @@ def _upper(values: Floats, ceiling: float, share: float) -> Floats:
 def _reach(centred: Floats, least: Floats, share: float) -> Floats:
     """Return the least c − m ≥ `least` at which harmonic over arithmetic mean of the c − x is at least `share`.
 
-    That ratio is concave and decreasing in 1/(c − m): Newton's method goes beyond the root at most once, and from there
-    straight to it. It starts where the ratio would be `share` if only the variance counted.
+    The ratio is concave and decreasing in 1/(c − m), so Newton's method passes the root at most once and then converges
+    from one side. It starts where the ratio would be `share` if only the variance counted.
     """
-    # There the ratio is below `share`.
+    # At this distance the ratio is below `share`.
     nearest = np.maximum(centred.max(axis=0), SAME) / (1 - share / len(centred))
     most = 1 / np.maximum(nearest, least)
     inverse = np.minimum(most, np.sqrt(1 - share) / np.maximum(centred.std(axis=0), SAME))
@@ -209,8 +211,12 @@ def percentile(values: Sequence[float], share: float) -> float:
 def percentile_interval(values: Sequence[float], share: float) -> Interval:
     """Return the distribution-free interval of a percentile: two order statistics that hold it with probability ≥ 95%.
 
-    The number of values below the percentile is binomial(n, share); each tail is left at most 2.5%. A 95% interval of
-    p95 needs 72 values, of p99 368, of the median 6.
+    The number of values below the percentile is binomial(n, share), and each tail has at most 2.5%. The interval of p95
+    needs 72 values, that of p99 368, that of the median 6.
+
+    Args:
+        values: The values, in any order.
+        share: 0.95 for p95.
     """
     from scipy.special import bdtr
 
@@ -247,9 +253,10 @@ def _outscored(scores: Sequence[float], others: Sequence[float]) -> Floats:
 def auroc_interval(positive: Sequence[float], negative: Sequence[float]) -> Interval:
     """Return Newcombe's interval (method 5): areas whose score statistic (Hanley–McNeil variance) is within ±1.96.
 
-    V(θ) = θ(1−θ) [1 + N(1−θ)/(2−θ) + Nθ/(1+θ)] / (mn) with N = (m+n)/2 − 1, of m positives and n negatives. Defined at
-    0 and 1 too. It supposes scores of like spread: where the variance of DeLong and others (1988) is larger, as where
-    some negatives are far from the positives and others above most of them, V is larger in the same ratio.
+    V(θ) = θ(1−θ) [1 + N(1−θ)/(2−θ) + Nθ/(1+θ)] / (mn) with N = (m+n)/2 − 1, of m positives and n negatives. The
+    interval exists for 0 and 1, too. V supposes that both kinds of scores are spread alike. If the variance of DeLong
+    and others (1988) is larger, V grows in the same ratio. That is so where some negatives are far below the positives
+    and others above most of them.
 
     Args:
         positive: Scores of in-scope queries.
@@ -267,7 +274,7 @@ def auroc_interval(positive: Sequence[float], negative: Sequence[float]) -> Inte
         return theta * (1 - theta) * (1 + extra * (1 - theta) / (2 - theta) + extra * theta / (1 + theta)) / (m * n)
 
     reach = Z * sqrt(max(1.0, float(own) / variance(area))) if 0 < area < 1 else Z
-    # At 0 and 1 the deviation vanishes, so that these themselves solve the equations there: look inside of them.
+    # At 0 and 1 the variance vanishes, so that 0 and 1 solve the equations themselves. The roots are sought inside.
     inner = 1e-9
     low = 0.0 if area <= 0 else float(brentq(lambda t: t + reach * sqrt(variance(t)) - area, 0.0, min(area, 1 - inner)))
     high = 1.0 if area >= 1 else float(brentq(lambda t: t - reach * sqrt(variance(t)) - area, max(area, inner), 1.0))

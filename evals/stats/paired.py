@@ -1,18 +1,18 @@
 """Two runs over the same queries: paired differences with interval and p value, and Holm's adjustment. Pure and seeded.
 
-Which test, and why. Scores of retrieval are bounded, skewed and full of ties, and what is reported is a difference of
-means, so the test is Fisher's randomisation test of that very difference: under the hypothesis that the two runs are
-exchangeable on each query, the sign of each query's difference is a coin. Smucker, Allan & Carterette (CIKM 2007) found
-it, the bootstrap and the t-test to agree on TREC runs, and advise against Wilcoxon's test, which answers another
-question (it drops ties and sees ranks only) and disagrees. Of scores of 0 or 1 it is McNemar's exact test (1947).
+Test. Scores of retrieval are bounded, skewed and full of ties, and the report shows a difference of means. So the test
+is Fisher's randomisation test of that difference: if the two runs are exchangeable on each query, the sign of each
+query's difference is random. Smucker, Allan & Carterette (CIKM 2007) found that this test, the bootstrap and the t-test
+agree on TREC runs. They advise against Wilcoxon's test, which disagrees, as it drops ties and reads ranks only. For
+scores of 0 or 1 the test is McNemar's exact test (1947).
 
-Which interval. With t the share of ties: (1 − t²) · Student's + t² · the interval that the bounds of a difference give
-(`intervals.bounded_intervals`). Where few queries differ, Student's is far too narrow; where all do, the bounds say
-nothing that the differences do not. For scores of 0 or 1, whose differences are as large as can be, it is the latter
-alone, Tango's (1998).
+Interval. With t the share of ties, it is (1 − t²) · Student's interval + t² · the interval by the bounds of a
+difference (`intervals.bounded_intervals`). If few queries differ, Student's is far too narrow. If all differ, the
+bounds add nothing to the differences. Scores of 0 or 1 have differences as large as can be: their interval is by the
+bounds alone, which is Tango's (1998).
 
-Test and interval agree: where the test does not reject, the interval is widened to hold 0; where the interval holds 0,
-p is at least 0.05.
+Test and interval agree. If the test does not reject, the interval is widened to hold 0. If the interval holds 0, p is
+at least 0.05.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from evals.stats.intervals import FEWEST, RESAMPLES, SAME, Floats, Interval, Pair, bounded_intervals, student_intervals
 
-# Up to this many queries that differ, all 2^n signs are counted, as pairs of 2^(n/2) for either half.
+# Up to this number of differing queries, all 2^n choices of signs are counted, as pairs of 2^(n/2) of each half.
 EXACT = 30
-# Draws in memory at a time.
+# Draws that are in memory at once.
 BATCH = 1_000
 ALPHA = 0.05
 Bools = NDArray[np.bool_]
@@ -37,14 +37,14 @@ class Paired:
 
     Attributes:
         n: Number of queries.
-        baseline: Mean of the first.
-        other: Mean of the second.
+        baseline: Mean of the first run.
+        other: Mean of the second run.
         difference: `other` − `baseline`.
         interval: 95% interval of the difference.
-        p: Two-sided p value of no difference, below 0.05 just where `interval` excludes 0.
-        rises: Queries on which the second is higher.
-        ties: Queries on which both are the same.
-        falls: Queries on which the second is lower.
+        p: Two-sided p value of no difference. It is below 0.05 exactly if `interval` excludes 0.
+        rises: Number of queries on which the second run is higher.
+        ties: Number of queries on which both runs are equal.
+        falls: Number of queries on which the second run is lower.
     """
 
     n: int
@@ -70,7 +70,7 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
     differences = np.where(np.abs(second - first) <= SAME, 0.0, second - first)
     rises, falls = int((differences > 0).sum()), int((differences < 0).sum())
     span = max(1.0, first.max(), second.max()) - min(0.0, first.min(), second.min())
-    interval, p = Interval(note=_obstacle(differences, span)), sign_flip(differences, seed)
+    interval, p = Interval(note=_why_none(differences, span)), sign_flip(differences, seed)
     if not interval.note:
         interval, p = agreed(*difference_intervals(differences[:, None], span), p)
     return Paired(
@@ -87,32 +87,32 @@ def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Pai
 
 
 def difference_intervals(differences: Floats, span: float) -> Pair:
-    """Return the intervals of mean differences before they agree with the test: lower and upper ends.
+    """Return the intervals of mean differences, lower and upper ends [columns], before they agree with the test.
 
-    (1 − t²) · Student's + t² · the interval by the bounds ±span, where t is the share of ties; the latter alone where
-    each difference is 0 or ±span.
+    They are (1 − t²) · Student's + t² · the interval by the bounds ±span, where t is the share of ties; the latter
+    alone if each difference is 0 or ±span.
 
     Args:
         differences: [n, columns], n at least 2.
-        span: The largest difference possible.
+        span: The largest possible difference.
     """
     weight = np.where(_is_all_or_nothing(differences, span), 1.0, (np.abs(differences) <= SAME).mean(axis=0) ** 2)
-    own, bounded = student_intervals(differences), bounded_intervals(differences, -span, span)
-    low, high = ((1 - weight) * a + weight * b for a, b in zip(own, bounded, strict=True))
+    student, bounded = student_intervals(differences), bounded_intervals(differences, -span, span)
+    low, high = ((1 - weight) * a + weight * b for a, b in zip(student, bounded, strict=True))
     return low, high
 
 
 def sign_flip(differences: Floats, seed: int) -> float:
-    """Return the two-sided p value of Fisher's randomisation test of a mean difference.
+    """Return the two-sided p value of Fisher's randomisation test of a mean difference, [n].
 
-    The share of sign changes under which the sum is at least as far from 0 as observed: of all of them where at most 30
-    queries differ, else of 9,999 drawn ones and the observed (Phipson & Smyth, 2010).
+    It is the share of sign changes under which the sum is at least as far from 0 as observed. If at most 30 queries
+    differ, all sign changes count, else 9,999 drawn ones and the observed one (Phipson & Smyth, 2010).
     """
     moved = np.abs(differences[np.abs(differences) > SAME])
-    # The slack covers the last bits, which differ with the order of summation.
+    # The slack covers rounding, which depends on the order of summation.
     observed = abs(float(differences.sum())) - SAME * float(moved.sum())
     if moved.size <= EXACT:
-        # Meet in the middle: 2 · 2^15 sums in place of 2^30, and a binary search for each.
+        # The sums of both halves are searched in each other: 2 · 2^15 sums in place of 2^30.
         halves = _signed_sums(moved[::2]), np.sort(_signed_sums(moved[1::2]))
         beyond = halves[1].size - np.searchsorted(halves[1], observed - halves[0])
         return float(min(1.0, 2 * beyond.sum() / 2**moved.size))
@@ -125,9 +125,12 @@ def sign_flip(differences: Floats, seed: int) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p values so that calling those below 0.05 different is wrong anywhere in at most 5% of families.
+    """Adjust p values of a family (Holm, 1979): with those below 0.05 called different, 95% of families have no error.
 
-    The i-th smallest of m times m − i + 1, no smaller than the one before, at most 1; in the order given. Holm (1979).
+    The i-th smallest of m values is multiplied by m − i + 1. It is no smaller than the one before, and at most 1.
+
+    Returns:
+        The adjusted values, in the order of `p_values`.
     """
     order, count = np.argsort(p_values, kind="stable"), len(p_values)
     adjusted = np.empty(count)
@@ -135,8 +138,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
-def _obstacle(differences: Floats, span: float) -> str:
-    """Return the reason why there is no interval; empty where there is one."""
+def _why_none(differences: Floats, span: float) -> str:
+    """Return the reason why there is no interval; empty if there is one."""
     n = len(differences)
     if n < 2:
         return "not computable: fewer than two queries"
@@ -148,7 +151,7 @@ def _obstacle(differences: Floats, span: float) -> str:
 
 
 def agreed(low: Floats | float, high: Floats | float, p: float) -> tuple[Interval, float]:
-    """Return an interval that holds 0 where the test does not reject it, and p at least 0.05 where it does."""
+    """Return an interval that holds 0 if the test does not reject 0, and p of at least 0.05 if the interval holds 0."""
     low, high = float(np.squeeze(low)), float(np.squeeze(high))
     if p >= ALPHA:
         low, high = min(low, 0.0), max(high, 0.0)
@@ -156,6 +159,7 @@ def agreed(low: Floats | float, high: Floats | float, p: float) -> tuple[Interva
 
 
 def _is_all_or_nothing(differences: Floats, span: float) -> Bools:
+    """Return for each column whether every difference is 0 or as large as possible."""
     sizes = np.abs(differences)
     return np.asarray(((sizes <= SAME) | (sizes >= span - SAME)).all(axis=0))
 
