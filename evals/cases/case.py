@@ -47,7 +47,7 @@ class Evidence(_Record):
 
     @property
     def place(self) -> str:
-        """Page and heading, or the beginning of the quote where no page is named."""
+        """Page and heading as text; if no page is named, the beginning of the quote."""
         place = " › ".join(filter(None, (self.source_url, self.heading)))
         return place if self.source_url else f"“{(self.quote or '')[:60]}”"
 
@@ -128,12 +128,12 @@ class Case(_Record):
 
     @property
     def relevant(self) -> dict[str, int]:
-        """Those of `relevant_ids` that are relevant, with grades above 0."""
+        """The `relevant_ids` with a grade above 0, by id."""
         return {key: grade for key, grade in self.relevant_ids.items() if grade > 0}
 
     @property
     def relevant_evidence(self) -> list[Evidence]:
-        """Evidence that answers the query, with a grade above 0."""
+        """The evidence with a grade above 0, which answers the query."""
         return [evidence for evidence in self.evidence if evidence.grade > 0]
 
     @property
@@ -143,7 +143,7 @@ class Case(_Record):
 
     @property
     def is_unlabelled(self) -> bool:
-        """True if the documents answer the query, and nothing says where."""
+        """True if the query is in scope, and no passage or chunk is named as relevant."""
         return self.in_scope and not self.is_labelled
 
     @model_validator(mode="after")
@@ -157,10 +157,10 @@ class Case(_Record):
 
 @lru_cache(maxsize=1_024)
 def compiled(pattern: str) -> Any:
-    """Compile a pattern to search with.
+    """Return a compiled pattern.
 
     Raises:
-        ValueError: RE2 cannot read it; it has neither lookarounds nor back-references.
+        ValueError: RE2 cannot read the pattern. It knows neither lookarounds nor back-references.
     """
     import re2
 

@@ -1,4 +1,4 @@
-"""The source pages, of a folder or a site: where a text stands in its page, and the page's metadata."""
+"""Source pages of a folder or a site: the place of a text in its page, and the metadata of the page."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -16,19 +16,20 @@ from retrievers.indexing.pages import decoded_html, html_page, page_path, read_c
 from retrievers.records import Chunk
 
 MOST_REDIRECTS = 4
-# Seconds that the answer of a page of a site may take, and its largest size.
+# Seconds that a site may take for the answer of a page, and the largest size of the answer.
 PAGE_S = 10.0
 MOST_BYTES = 8 * 2**20
-# Metadata that a page of a site shows; tags, files and lines do not appear there.
+# Metadata that a page of a site shows. Tags, files and lines do not appear there.
 OF_A_SITE = ("source_url", "title", "heading", "section_path")
 
 
 @dataclass(frozen=True)
 class SourcePage:
-    """A page with its text normalised (every stretch of white space one space) and a way back to lines.
+    """A page whose text can be searched: white space is normalised, and occurrences lead back to lines.
 
     Attributes:
-        shows: Names of the facts that this kind of page can tell; all when left out.
+        page: The page.
+        shows: Names of the metadata that this kind of page shows; all when left out.
     """
 
     page: Page
@@ -36,35 +37,35 @@ class SourcePage:
 
     @cached_property
     def text(self) -> str:
-        """The page's source, normalised."""
+        """The source of the page, with every stretch of white space as one space."""
         return " ".join(self.page.text.split())
 
     @cached_property
     def headings(self) -> frozenset[str]:
-        """All headings of the page, and its title, which heads what precedes the first."""
+        """All headings of the page, and its title, which heads the text before the first heading."""
         return frozenset([self.page.title, *(heading for section in self.page.sections for heading in section.path)])
 
     def occurrences(self, text: str) -> Iterator[range]:
-        """Yield the lines (1-based) of every occurrence of a text, ignoring white space."""
+        """Yield the lines (from 1) of every occurrence of a text; white space may differ."""
         offsets, lines = self._words
-        plain = " ".join(text.split())
-        start = self.text.find(plain) if plain else -1
+        words = " ".join(text.split())
+        start = self.text.find(words) if words else -1
         while start >= 0:
-            first, last = (bisect_right(offsets, at) - 1 for at in (start, start + len(plain) - 1))
+            first, last = (bisect_right(offsets, offset) - 1 for offset in (start, start + len(words) - 1))
             yield range(lines[first], lines[last] + 1)
-            start = self.text.find(plain, start + 1)
+            start = self.text.find(words, start + 1)
 
     @cached_property
     def _words(self) -> tuple[list[int], list[int]]:
-        """The offset in `text` at which each word begins, and the line on which it stands."""
+        """The offset in `text` at which each word begins, and the line of each word."""
         numbered = [(n, len(word)) for n, line in enumerate(self.page.text.split("\n"), 1) for word in line.split()]
         return [0, *accumulate(length + 1 for _, length in numbered)][:-1], [number for number, _ in numbered]
 
     def facts(self, chunk: Chunk) -> dict[str, Any]:
         """Return the metadata that a chunk of the page should have, as far as the page shows it.
 
-        Where the text stands more than once, the place that the chunk itself claims is preferred. A fragment of its
-        address is kept as it is.
+        If the text occurs more than once, the place that the chunk itself claims is preferred. A fragment of the
+        chunk's address is kept.
         """
         page = self.page
         _, mark, fragment = (chunk.source_url or "").partition("#")
@@ -79,13 +80,13 @@ class SourcePage:
 
     def section_at(self, line: int) -> tuple[str, ...]:
         """Return the headings above a line, the outermost first."""
-        # Sections are in the order of the page, so the last that starts above holds the line.
+        # Sections are in the order of the page, so the line is in the last section that starts above it.
         above = bisect_right(self.page.sections, line, key=lambda section: section.runs[0][0].start_line)
         return self.page.sections[above - 1].path if above else ()
 
 
 def without_fragment(url: str | None) -> str:
-    """Return the address of the page that an address leads to; empty for none."""
+    """Return an address without its fragment, which is that of the page; empty for no address."""
     return (url or "").partition("#")[0]
 
 
@@ -94,15 +95,15 @@ class SourcePageError(EvaluationError):
 
 
 Found: TypeAlias = "SourcePage | SourcePageError | None"
-"""A page, or why it cannot be read; None where there is none."""
+"""A page, or the reason why it cannot be read; None if there is no page."""
 
 
 @dataclass(frozen=True)
 class SourcePages:
-    """Source pages: all of a folder, by address and by file, or those of a site that were asked for, by address.
+    """Source pages of a folder or of a site.
 
     Attributes:
-        pages: What there is under each name.
+        pages: For a folder, all pages by address and by file. For a site, the pages that were asked for, by address.
         fetch: Fetches the page at an address of a site; None for a folder.
     """
 
@@ -119,7 +120,7 @@ class SourcePages:
         corpus = read_corpus(folder, base_url)
         pages: dict[str, Found] = {}
         for file, fault in corpus.broken.items():
-            # The address that it has unless its front matter, which was not read, differs.
+            # The front matter was not read. This is the address unless the front matter names another one.
             pages |= dict.fromkeys((page_address(file, None, base_url), file), SourcePageError(f"{file}: {fault}"))
         for page in corpus.pages:
             pages |= dict.fromkeys((page.source_url, page.file_path), SourcePage(page))
@@ -131,10 +132,10 @@ class SourcePages:
         return [*dict.fromkeys(str(page) for page in self.pages.values() if isinstance(page, SourcePageError))]
 
     def page_of(self, chunk: Chunk) -> SourcePage | None:
-        """Return the page that a chunk names as its source, by file if it names one, else by address.
+        """Return the page that a chunk names as its source, by file or else by address; None if there is no page.
 
         Raises:
-            SourcePageError: It cannot be fetched or read.
+            SourcePageError: The page cannot be fetched or read.
         """
         url = without_fragment(chunk.source_url)
         if self.fetch and url and url not in self.pages:
@@ -146,18 +147,18 @@ class SourcePages:
 
 
 def open_sources(config: SourcesConfig) -> SourcePages | None:
-    """Open the source pages that the settings name, None when they name none.
+    """Open the source pages that the settings name; None if they name none.
 
     Raises:
         IndexingError: The folder does not exist or holds no page.
     """
     if config.dir:
         return SourcePages.read(config.dir, config.base_url)
-    return SourcePages(fetch=partial(_fetched, config=config)) if config.http else None
+    return SourcePages(fetch=partial(_fetch, config=config)) if config.http else None
 
 
-def _fetched(url: str, config: SourcesConfig) -> Found:
-    """Fetch a page of a site; None where it does not exist, or is on a host that the settings do not name."""
+def _fetch(url: str, config: SourcesConfig) -> Found:
+    """Fetch a page of a site; None if it does not exist, or is on a host that the settings do not name."""
     import httpx
 
     from retrievers.net import TooLargeError, exchange
@@ -166,7 +167,7 @@ def _fetched(url: str, config: SourcesConfig) -> Found:
         if request.url.netloc.decode() not in config.http:
             raise httpx.UnsupportedProtocol("another host")
 
-    # Without the environment's proxies: the hosts that are contacted are those of the settings alone.
+    # The environment's proxies are not used, so that only hosts of the settings are contacted.
     options: Any = {"trust_env": False, "follow_redirects": True, "event_hooks": {"request": [at_named_host]}}
     try:
         with httpx.Client(**options, max_redirects=MOST_REDIRECTS) as client:

@@ -1,4 +1,4 @@
-"""Reading golden queries: rows of files, folders, the hub or memory, each validated as a `Case` with its place."""
+"""Reading golden queries: rows of files, folders, the hub or memory. Each is validated as a `Case` with its place."""
 
 import ast
 import csv
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     GoldenData: TypeAlias = "GoldenSet | str | Path | Iterable[Mapping[str, Any] | Case] | DataFrame | Dataset"
 
 Row: TypeAlias = tuple[str, Any]
-"""Where it stands, as `file:line`, and its fields by name; or the error in their place."""
-# Largest file: hundreds of thousands of queries.
+"""The place of a row, as `file:line`, and its fields by name or an error."""
+# Size of the largest file that is read, with hundreds of thousands of queries.
 MOST_BYTES = 100_000_000
 MOST_FAULTS = 50
-# Rows of the hub that are read at once.
+# Number of rows of the hub that are read at once.
 BATCH = 512
 MOST_SHOWN = 5
 # Columns of a table that hold one piece of evidence; `contexts` are texts of passages.
 OF_EVIDENCE = ("quote", "source_url", "heading", "grade")
 FIELDS = (*Case.model_fields, *OF_EVIDENCE, "contexts")
-# Columns of ragas' testsets and evaluation datasets, and the field that each is.
+# Columns of ragas' testsets and evaluation datasets, and the field of each.
 RAGAS = {
     "user_input": "query",
     "reference": "reference_answer",
@@ -49,7 +49,7 @@ RAGAS = {
     "reference_context_ids": "relevant_ids",
     "synthesizer_name": "query_type",
 }
-# Fields that a table holds as text, with what separates their items: JSON, or as Python and people write lists.
+# Fields that a table may hold as text, with the separator of items. The text may also be JSON or a Python list.
 LISTS = {"tags": r"\s*[,;]\s*", "expected_topics": r"\s*[,;]\s*", "relevant_ids": r"[\s,;]+", "contexts": r"\Z"}
 OBJECTS = ("evidence", "human_verdicts", "labelling")
 # Queries and judgements of a BEIR folder.
@@ -63,11 +63,11 @@ class GoldenSet:
     """Golden queries ready for a run.
 
     Attributes:
-        cases: The chosen cases, in file order.
+        cases: The selected cases, in file order.
         places: Case id to `file:line`, for messages.
         name: Origin of the cases, for messages.
-        fingerprint: SHA-256 over the chosen cases' content, independent of file, order of keys and formatting.
-        splits: Those of the golden data, also of cases that are not chosen.
+        fingerprint: SHA-256 of the content of the selected cases; it does not depend on file, order of keys and format.
+        splits: All splits of the golden data, also of cases that are not selected.
     """
 
     cases: tuple[Case, ...]
@@ -78,53 +78,55 @@ class GoldenSet:
 
 
 def load_golden(config: DatasetConfig, columns: Mapping[str, str] | None = None) -> GoldenSet:
-    """Read, validate and choose cases.
+    """Read, validate and select cases.
 
     Args:
-        config: A file, a folder, or a hub id with a pinned revision (see `rows_of`); which split, ids, how many.
-        columns: Column to field, where a table has other names.
+        config: A file, a folder, or a hub id with a pinned revision (see `rows_of`). The split, ids and number of cases
+            to keep.
+        columns: Column to field, for a table with other names.
 
     Raises:
-        DatasetError: The data has faults, listed with file and line, or no case is left to run.
+        DatasetError: The settings name no data. Or the data has faults, which the message lists with file and line. Or
+            it has no case, or none of the split or of an id.
     """
     source = config.hub or config.path
     if source is None:
         raise DatasetError("no golden data: set dataset.path (a .jsonl file or a folder of them) or dataset.hub")
-    return _chosen(*validate_rows(rows_of(source, config, columns)), str(source), config)
+    return _select(*validate_rows(rows_of(source, config, columns)), str(source), config)
 
 
 def golden_set(data: "GoldenData", config: DatasetConfig | None = None) -> GoldenSet:
     """Return golden queries from any of the supported containers.
 
     Args:
-        data: A file or folder (see `rows_of`), rows with the fields of `Case` or with ragas' columns, a DataFrame or
-            Hugging Face dataset with those columns, or golden queries that are loaded already.
+        data: A file or folder (see `rows_of`); rows with the fields of `Case` or with ragas' columns; a DataFrame or
+            Hugging Face dataset with these columns; or loaded golden queries.
         config: The split, ids and number of cases to keep; all when left out.
 
     Raises:
-        DatasetError: The data has faults; the message lists each with its row.
+        DatasetError: The data has faults. The message lists each with its row.
     """
     config = config or DatasetConfig()
     if isinstance(data, GoldenSet):
-        return _chosen(data.cases, data.places, data.name, config)
+        return _select(data.cases, data.places, data.name, config)
     if isinstance(data, str | Path):
         return load_golden(config.model_copy(update={"path": Path(data), "hub": None}))
-    return _chosen(*validate_rows(_rows_in_memory(data)), type(data).__name__, config)
+    return _select(*validate_rows(_rows_in_memory(data)), type(data).__name__, config)
 
 
 def rows_of(source: str | Path, config: DatasetConfig, columns: Mapping[str, str] | None = None) -> Iterator[Row]:
     """Yield the rows of golden data with the fields of a case, in the order of the files' names.
 
-    JSON Lines, a JSON array, CSV (comma, semicolon or tab), Parquet, or a folder of BEIR (`queries.jsonl`,
-    `qrels/test.tsv`); rows with ragas' columns are known by `user_input`.
+    A file is JSON Lines, a JSON array, CSV (with comma, semicolon or tab) or Parquet. A folder has such files, or is
+    one of BEIR (`queries.jsonl`, `qrels/test.tsv`). Rows with ragas' columns are recognised by `user_input`.
 
     Args:
         source: The file or folder; as text, the id of a dataset of the hub.
         config: Revision and split of a dataset of the hub; split of a BEIR folder.
-        columns: Column to field, where a table has other names; columns that are no field are then left out.
+        columns: Column to field, for a table with other names. Columns that are no field are then left out.
 
     Raises:
-        DatasetError: It cannot be read, holds no golden data, or has a column that is no field.
+        DatasetError: The source cannot be read, holds no golden data, or has a column that is no field.
     """
     if isinstance(source, str):
         yield from _of_table(source, _hub_rows(source, config), columns)
@@ -143,10 +145,10 @@ def rows_of(source: str | Path, config: DatasetConfig, columns: Mapping[str, str
 
 
 def validate_rows(rows: Iterable[Row]) -> tuple[tuple[Case, ...], dict[str, str]]:
-    """Turn rows into cases with the place of each; one without an id is named by its number.
+    """Return the cases of rows, and the place of each case by its id. A row without an id is named by its number.
 
     Raises:
-        DatasetError: Listing every fault of every row.
+        DatasetError: There is no row, or rows have faults. The message lists them.
     """
     cases: dict[str, Case] = {}
     places: dict[str, str] = {}
@@ -171,14 +173,14 @@ def validate_rows(rows: Iterable[Row]) -> tuple[tuple[Case, ...], dict[str, str]
 
 
 def refusal(faults: Sequence[str]) -> DatasetError:
-    """Return the error that counts faults and lists the first ones."""
+    """Return the error with the number of faults and a list of the first ones."""
     more = [f"… and {len(faults) - MOST_FAULTS:,} more"] if len(faults) > MOST_FAULTS else []
     count = "1 fault" if len(faults) == 1 else f"{len(faults):,} faults"
     return DatasetError(f"{count} in the golden data:", [*faults[:MOST_FAULTS], *more])
 
 
 def explain(item: dict[str, Any]) -> str:
-    """Put one fault that pydantic found into words."""
+    """Return the message for one fault that pydantic found."""
     name = clipped(".".join(str(part) for part in item["loc"]))
     if item["type"] == "extra_forbidden":
         fields = Evidence.model_fields if item["loc"][0] == "evidence" else FIELDS
@@ -191,10 +193,10 @@ def explain(item: dict[str, Any]) -> str:
 
 
 def case_fingerprint(case: Case) -> str:
-    """Return the SHA-256 of all parts of a case that its scores can depend on.
+    """Return the SHA-256 of all parts of a case on which its scores can depend.
 
-    Not over what only sorts it, nor over human verdicts, which correct a mean and no query's own score, nor over the
-    origin of its labels.
+    Query type, tags and split are left out, as they only sort cases. Human verdicts are left out, as they correct a
+    mean and not the score of a query. So is the origin of labels.
     """
     row = case.model_dump(mode="json", exclude={"query_type", "tags", "split", "human_verdicts", "labelling"})
     return hashlib.sha256(json.dumps(row, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
@@ -203,8 +205,8 @@ def case_fingerprint(case: Case) -> str:
 def fingerprint(cases: Sequence[Case]) -> str:
     """Return the SHA-256 of the content of cases, in the order of their ids.
 
-    `human_verdicts` count only where there are any: cases without keep the fingerprint they had before the field was.
-    The origin of labels does not count.
+    `human_verdicts` count only in cases that have some, so that other cases keep the fingerprint which they had before
+    the field existed. The origin of labels does not count.
     """
     rows = [
         case.model_dump(mode="json", exclude={"labelling", *(() if case.human_verdicts else ("human_verdicts",))})
@@ -214,8 +216,12 @@ def fingerprint(cases: Sequence[Case]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _chosen(cases: Sequence[Case], places: Mapping[str, str], name: str, config: DatasetConfig) -> GoldenSet:
-    """Return the cases of the configured ids, else of the split, up to the limit, in file order."""
+def _select(cases: Sequence[Case], places: Mapping[str, str], name: str, config: DatasetConfig) -> GoldenSet:
+    """Return the cases of the configured ids, or else of the split, up to the limit, in file order.
+
+    Raises:
+        DatasetError: There is no case of the split, or of an id.
+    """
     splits = frozenset(case.split for case in cases if case.split)
     if config.split and config.split not in splits:
         has = f"no split {quoted(config.split)}; it has {', '.join(map(quoted, sorted(splits))) or 'none'}"
@@ -224,24 +230,29 @@ def _chosen(cases: Sequence[Case], places: Mapping[str, str], name: str, config:
         first_ids = f"{', '.join(map(quoted, unknown[:MOST_SHOWN]))}{' …' * (len(unknown) > MOST_SHOWN)}"
         raise DatasetError(f"dataset.ids: no case with id {first_ids}{nearest(unknown[0], places)}")
     ids, split = frozenset(config.ids), config.split
-    cases = [case for case in cases if (case.id in ids if ids else not split or case.split == split)]
-    chosen = tuple(cases[: config.limit])
-    return GoldenSet(cases=chosen, places=places, name=name, fingerprint=fingerprint(chosen), splits=splits)
+    selected = [case for case in cases if (case.id in ids if ids else not split or case.split == split)]
+    kept = tuple(selected[: config.limit])
+    return GoldenSet(cases=kept, places=places, name=name, fingerprint=fingerprint(kept), splits=splits)
 
 
 # Rows as they stand in a source: cells by column, or an error
 
 
 def cells_of(file: Path) -> Iterator[Row]:
-    """Yield the rows of a file as they stand in it: JSON Lines or an array, CSV, or Parquet.
+    """Yield the rows of a file without any change: JSON Lines or a JSON array, CSV, or Parquet.
 
     Raises:
-        DatasetError: It cannot be read.
+        DatasetError: The file cannot be read.
     """
     return READERS.get(file.suffix.lower(), _json_rows)(file)
 
 
 def _rows_in_memory(data: Any) -> Iterator[Row]:
+    """Return the rows of a list, a DataFrame or a dataset.
+
+    Raises:
+        DatasetError: The data is something else.
+    """
     data = data.to_list() if hasattr(data, "samples") else data  # ragas' datasets
     rows = data.to_dict("records") if hasattr(data, "iterrows") else data
     if isinstance(rows, Mapping) or not isinstance(rows, Iterable):
@@ -274,6 +285,7 @@ def _json_rows(file: Path) -> Iterator[Row]:
 
 
 def _csv_rows(file: Path) -> Iterator[Row]:
+    """Yield the cells of a CSV file, by the names in its first line."""
     text = read_text(file, "a CSV file", MOST_BYTES, DatasetError)
     text, skipped = re.subn(r"\Asep=.\r?\n", "", text)  # a line of Excel's
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
@@ -295,6 +307,7 @@ def _csv_rows(file: Path) -> Iterator[Row]:
 
 
 def _parquet_rows(file: Path) -> Iterator[Row]:
+    """Yield the cells of a Parquet file by column."""
     try:
         for place, (_, cells) in table_rows(file):
             yield place, cells
@@ -303,23 +316,23 @@ def _parquet_rows(file: Path) -> Iterator[Row]:
 
 
 def _hub_rows(name: str, config: DatasetConfig) -> list[Row]:
-    """Return the rows of the split that is asked for, or where there is none, of `train`."""
+    """Return the rows of the configured split; without one, or if the dataset lacks it, those of `train`."""
     if config.split and config.split != "train":
-        with suppress(DatasetError):  # it may be a column of the only split
+        with suppress(DatasetError):  # the split may be a column of `train`
             return _rows_of_split(name, config.revision, config.split, {"split": config.split})
     return _rows_of_split(name, config.revision, "train", {"split": "train"} if config.split == "train" else {})
 
 
 def _rows_of_split(name: str, revision: str | None, split: str, more: Mapping[str, str]) -> list[Row]:
-    """Return the rows of a dataset of the hub, each with more fields."""
-    # It would tell of its use, and count the download.
+    """Return the rows of a dataset of the hub, each with the fields of `more`."""
+    # The library would report its use, and count the download.
     quiet = {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1", "HF_UPDATE_DOWNLOAD_COUNTS": "0"}
     os.environ.update(quiet | os.environ)
     from datasets import load_dataset
 
     try:
         dataset = load_dataset(name, revision=revision, split=split, streaming=True)
-        # Nothing is decoded: a column of images may name addresses.
+        # Cells are not decoded: a column of images may name addresses, which would be fetched.
         tables = dataset.with_format("arrow").iter(BATCH)
         rows = [row for table in tables for row in table.to_pylist()]
     except Exception as error:  # the library has many kinds
@@ -328,9 +341,10 @@ def _rows_of_split(name: str, revision: str | None, split: str, more: Mapping[st
 
 
 def _beir_rows(folder: Path, split: str | None) -> Iterator[Row]:
-    """Yield the queries of a BEIR folder that have a relevant document; their split is the name of the qrels file.
+    """Yield the queries of a BEIR folder that have a relevant document. Their split is the name of the qrels file.
 
-    Without a relevant document every relevance metric is 0 or undefined. Published figures are those of `test`.
+    A query without a relevant document is left out, as every relevance metric would be 0 or undefined. Without a split
+    the queries are those of `test`, as in published figures.
     """
     lines = [(place, row) for place, row in _json_rows(folder / QUERIES) if isinstance(row, dict)]
     queries = {str(row.get("_id")): (place, row.get("text")) for place, row in lines}
@@ -364,10 +378,10 @@ READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
 
 
 def _of_table(source: str | Path, rows: Iterable[Row], columns: Mapping[str, str] | None) -> Iterator[Row]:
-    """Yield the cases of a table, one a row.
+    """Yield the fields of a case for each row of a table.
 
     Raises:
-        DatasetError: A column is no field, which is said once and not for each row.
+        DatasetError: A column is no field. This is checked once, by the first row.
     """
     for number, (place, cells) in enumerate(rows, 1):
         row = _fields(cells, columns)
@@ -377,6 +391,11 @@ def _of_table(source: str | Path, rows: Iterable[Row], columns: Mapping[str, str
 
 
 def _check_columns(source: str | Path, cells: Mapping[str, Any], row: Any, columns: Mapping[str, str]) -> None:
+    """Check that every column is a field, and that there is a query.
+
+    Raises:
+        DatasetError: A column is unknown or missing.
+    """
     wrong = [*({*columns} - {*cells}), *({"query"} - {*cells, *row}), *(row.keys() - {*FIELDS})]
     if not wrong:
         return
@@ -389,7 +408,7 @@ def _check_columns(source: str | Path, cells: Mapping[str, Any], row: Any, colum
 
 
 def _fields(cells: Any, columns: Mapping[str, str] | None = None) -> Any:
-    """Return the fields of a case that a row holds, or the error that it is none."""
+    """Return the fields of a case in a row, or the error that there are none."""
     if not isinstance(cells, Mapping):
         return cells if isinstance(cells, Exception) else ValueError(f"expected a JSON object, got {quoted(cells)}")
     plain = {name: value for name, cell in cells.items() if (value := _plain(cell)) not in (None, "", [])}
@@ -400,7 +419,7 @@ def _fields(cells: Any, columns: Mapping[str, str] | None = None) -> Any:
     values = {name: _value(name, cell) for name, cell in plain.items()}
     passage = {name: values.pop(name) for name in OF_EVIDENCE if name in values}
     passages = [passage] if passage.keys() - {"grade"} else []
-    # The grade of a row is that of all that it names.
+    # The grade of a row holds for all passages and ids in the row.
     grade = passage.get("grade", 1)
     passages += [{"quote": text, "grade": grade} for text in values.pop("contexts", [])]
     if isinstance(ids := values.get("relevant_ids"), list):
@@ -411,7 +430,7 @@ def _fields(cells: Any, columns: Mapping[str, str] | None = None) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in the types of JSON, without the empty fields that a table adds."""
+    """Return a value in types of JSON; None for NaN, and without the empty fields of a mapping."""
     if isinstance(value, Mapping):
         return {name: inner for name, cell in value.items() if (inner := _plain(cell)) is not None}
     value = value.tolist() if hasattr(value, "tolist") else value  # numpy's arrays and numbers
@@ -421,9 +440,9 @@ def _plain(value: Any) -> Any:
 
 
 def _value(name: str, cell: Any) -> Any:
-    """Return a cell as its field's kind, where a table holds a list or an object as text."""
+    """Return the value of a field in a cell, where a table may hold a list or an object as text."""
     if isinstance(cell, str) and (name in LISTS or name in OBJECTS):
-        # A text may begin with a bracket, but no id does.
+        # An item of text may begin with a brace, but no id does.
         brackets = ("[",) if name in LISTS and name != "relevant_ids" else ("[", "{")
         is_written = cell.lstrip().startswith(brackets)
         for read in (load_json, ast.literal_eval) if is_written else ():

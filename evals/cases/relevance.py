@@ -1,4 +1,4 @@
-"""Evidence to chunks: which chunks of a collection a golden query makes relevant, and which are missing. Pure."""
+"""Relevance: which chunks of a collection golden queries make relevant, and which of them are missing. Pure."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,10 +10,10 @@ from evals.errors import DatasetError, ExperimentError
 from retrievers.errors import nearest
 from retrievers.records import Chunk
 
-# Share of a quote that makes a chunk relevant, whatever the chunking.
+# Share of a quote that makes a chunk relevant, for any chunking.
 HALF = 0.5
-# What a chunk holds of a quote in one stretch, less than all of it, counts from this many characters on: an unrelated
-# text shares up to 19 with a page by chance. The chunk that holds most must hold this share, too.
+# A stretch of a quote, less than all of it, counts from this number of characters on: an unrelated text shares up to 19
+# characters with a page by chance. The chunk that holds most of a quote must hold this share, too.
 LEAST = 0.1
 LEAST_CHARACTERS = 30
 # Share of the `relevant_ids` that a collection may lack.
@@ -22,7 +22,7 @@ ALIKE = "are ids written alike? metadata.map {chunk_id: KEY} names the payload k
 SHOWN = 3
 UNLISTED = "the retriever's chunks cannot be listed"
 Plain = Callable[[str], str]
-"""From a text to the same with its white space normalised."""
+"""Normalises the white space of a text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +30,11 @@ class Relevance:
     """Relevant chunks of one case.
 
     Attributes:
-        grades: Chunk id to grade, all above 0; the highest where several evidence items name a chunk.
-        items: For each relevant evidence item the chunks that hold it.
-        irrelevant: Chunks that were judged not relevant; all others are unjudged.
-        missing: Relevant chunks that the collection lacks, which nothing can retrieve.
-        incomplete: Reason why `grades` may lack relevant chunks; empty when it holds all of them.
+        grades: Chunk id to grade, above 0. If several evidence items name a chunk, it has the highest grade.
+        items: For each relevant evidence item, the ids of the chunks that hold it.
+        irrelevant: Ids of chunks that were judged not relevant. All other chunks are unjudged.
+        missing: Ids of relevant chunks that the collection lacks, so that nothing can retrieve them.
+        incomplete: Reason why `grades` may lack relevant chunks; empty if it has all of them.
     """
 
     grades: Mapping[str, int] = field(default_factory=dict)
@@ -47,21 +47,28 @@ class Relevance:
 def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str, str]) -> dict[str, Relevance]:
     """Find the relevant chunks of every case.
 
-    A quote makes those chunks relevant that hold at least half of it (white space normalised), or else the one that
-    holds most; what is less than the whole must be more than chance, and be cut by the border of its chunk where other
-    chunks hold the passage itself. The chunks under the evidence's heading come
-    first, then the whole page. Without a quote all chunks under the heading and its sub-headings are relevant, and
-    without a heading those of the page, as one piece of evidence. `relevant_ids` name chunks, or documents, all of
-    whose chunks are then relevant and one piece of evidence; a missing one still counts as relevant and never
-    retrieved, as in trec_eval.
+    Evidence with a quote makes the chunks relevant that hold at least half of the quote, with white space normalised.
+    If no chunk holds half, it makes the chunk relevant that holds most. A part of the quote must be longer than chance
+    allows. If some chunk holds the whole quote, or ends or begins within it, chunks that only resemble the quote do not
+    count. Chunks under the evidence's heading are searched first, then the whole page.
+
+    Evidence without a quote makes all chunks under the heading and its sub-headings relevant; without a heading, all
+    chunks of the page. They are one piece of evidence.
+
+    `relevant_ids` name chunks or documents. All chunks of a document are relevant, and are one piece of evidence. A
+    chunk that the collection lacks still counts as relevant and is never retrieved, as in trec_eval.
 
     Args:
         cases: Golden queries.
         chunks: The chunks of every page that evidence names (see `evidence_urls`), and those of `labelled_ids`.
         places: Case id to `file:line`, for messages.
 
+    Returns:
+        The relevance of each case by its id.
+
     Raises:
-        DatasetError: Evidence that resolves to no chunk, each item with its place; or over 5% of the ids are missing.
+        DatasetError: Evidence resolves to no chunk; the message lists each item with its place. Or over 5% of the
+            `relevant_ids` are missing.
     """
     plain = cache(normalise)
     pages: dict[str | None, list[Chunk]] = {None: list(chunks)}
@@ -70,7 +77,7 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
         pages.setdefault(chunk.source_url or "", []).append(chunk)
         ids_of.setdefault(chunk.source_document_id or "", []).append(chunk.chunk_id)
     ids_of |= {chunk.chunk_id: [chunk.chunk_id] for chunk in chunks}
-    # Every fault is collected before the error, so that one run names all of them.
+    # All faults are collected before the error is raised, so that one run names all of them.
     faults: list[str] = []
     result: dict[str, Relevance] = {}
     for case in cases:
@@ -82,7 +89,7 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
             if not chunk_ids
         ]
         missing = frozenset(case.relevant.keys() - ids_of.keys())
-        result[case.id] = replace(_judged(case, by_id, holders), missing=missing)
+        result[case.id] = replace(_relevance(case, by_id, holders), missing=missing)
     named = labelled_ids(cases)
     if len({*named} - ids_of.keys()) > MOST_MISSING * len(named):
         faults.append(f"relevant_ids: {missing_chunks(result)}; at most {MOST_MISSING:.0%} may be missing: {ALIKE}")
@@ -92,15 +99,19 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
 
 
 def resolve_returned(cases: Sequence[Case], returned: Mapping[str, Sequence[Chunk]]) -> dict[str, Relevance]:
-    """Find the relevant ones among the chunks that came back for each case, where a retriever cannot list its chunks.
+    """Find the relevant chunks among the returned ones of each case, for a retriever that cannot list its chunks.
 
-    Relevant is a chunk of the evidence's page that holds at least half of the quote (white space normalised), or stands
-    under the heading if there is no quote. That the chunk which holds most of a quote counts where none holds half, as
-    in a listed collection, needs all chunks and is not done here. `relevant_ids` are taken as they are, and complete.
+    A chunk of the evidence's page is relevant if it holds at least half of the quote, with white space normalised.
+    Without a quote it is relevant if it stands under the heading. The chunk that holds most of a quote, of which no
+    chunk holds half, is not relevant here, as all chunks would have to be known. `relevant_ids` are taken as they are,
+    and as complete.
 
     Args:
         cases: Golden queries.
-        returned: Case id to chunks.
+        returned: Case id to the returned chunks.
+
+    Returns:
+        The relevance of each case by its id.
 
     Raises:
         ExperimentError: The chunks do not say which page they are from, or under which heading they stand.
@@ -113,8 +124,8 @@ def resolve_returned(cases: Sequence[Case], returned: Mapping[str, Sequence[Chun
         for item in case.evidence:
             page = [chunk for chunk in returned[case.id] if item.source_url in (None, chunk.source_url)]
             holders.append(_holders(item, page, plain, is_whole=False))
-        judged = _judged(case, {key: [key] for key in case.relevant}, holders)
-        result[case.id] = replace(judged, incomplete=UNLISTED if case.relevant_evidence else "")
+        relevance = _relevance(case, {key: [key] for key in case.relevant}, holders)
+        result[case.id] = replace(relevance, incomplete=UNLISTED if case.relevant_evidence else "")
     return result
 
 
@@ -124,7 +135,7 @@ def evidence_urls(cases: Sequence[Case]) -> list[str]:
 
 
 def names_no_page(cases: Sequence[Case]) -> bool:
-    """Return True if some quote has no page, so that any chunk of the collection may hold it."""
+    """Return True if some evidence names no page, so that any chunk of the collection may hold its quote."""
     return any(evidence.source_url is None for case in cases for evidence in case.evidence)
 
 
@@ -134,7 +145,7 @@ def labelled_ids(cases: Sequence[Case]) -> list[str]:
 
 
 def missing_chunks(relevance: Mapping[str, Relevance]) -> str:
-    """Return the note on relevant chunks that the collection lacks; empty where it has all."""
+    """Return the note on relevant chunks that the collection lacks; empty if it has all."""
     relevant = {key for item in relevance.values() for key in item.grades}
     missing = {key: case_id for case_id, item in [*relevance.items()][::-1] for key in item.missing}
     if not missing:
@@ -145,7 +156,7 @@ def missing_chunks(relevance: Mapping[str, Relevance]) -> str:
 
 
 def known_pages(urls: Sequence[str], chunks: Sequence[Chunk]) -> str:
-    """Say which pages a collection has, for evidence that names none of them.
+    """Return a message that says which pages a collection has, for evidence that names none of them.
 
     Args:
         urls: Addresses that evidence names.
@@ -167,26 +178,32 @@ def normalise(text: str) -> str:
 
 
 def share_held(quote: str, text: str, least: float) -> float:
-    """Return the share of a quote that a text holds as one stretch, 0 to 1; both normalised.
+    """Return the share of a quote that a text holds as one stretch, 0 to 1.
 
     Args:
-        quote: The quote.
-        text: The text.
-        least: Characters of the shortest stretch that is of use; 0 may be returned for a shorter one.
+        quote: The quote, normalised.
+        text: The text, normalised.
+        least: Number of characters of the shortest stretch that counts. For a shorter stretch the result may be 0.
     """
     if quote in text:
         return 1.0
-    # A stretch of n characters holds one of the blocks of (n + 1) / 2 into which the quote is cut, and a block is
-    # found a thousand times faster than the longest stretch.
+    # A stretch of n characters holds one of the blocks of (n + 1) / 2 into which the quote is cut. Finding a block is a
+    # thousand times faster than finding the longest stretch.
     size = max(1, (int(least) + 1) // 2)
     if not any(quote[start : start + size] in text for start in range(0, len(quote) - size + 1, size)):
         return 0.0
-    # autojunk would ignore frequent characters in long texts, and so the letters of the quote.
+    # autojunk would ignore characters that are frequent in a long text, and with them letters of the quote.
     return SequenceMatcher(None, quote, text, autojunk=False).find_longest_match().size / len(quote)
 
 
-def _judged(case: Case, by_id: Mapping[str, Iterable[str]], holders: Sequence[Iterable[str]]) -> Relevance:
-    """Return the relevance of a case: the chunks of its relevant ids and those of its evidence, with grades."""
+def _relevance(case: Case, by_id: Mapping[str, Iterable[str]], holders: Sequence[Iterable[str]]) -> Relevance:
+    """Return the relevance of a case.
+
+    Args:
+        case: The golden query.
+        by_id: For each relevant id of the case, the ids of its chunks.
+        holders: For each evidence item of the case, the ids of the chunks that hold it.
+    """
     graded = [(case.relevant[key], frozenset(ids)) for key, ids in by_id.items()]
     graded += [(item.grade, frozenset(ids)) for item, ids in zip(case.evidence, holders, strict=True)]
     grades: dict[str, int] = {}
@@ -203,11 +220,13 @@ def _judged(case: Case, by_id: Mapping[str, Iterable[str]], holders: Sequence[It
 
 
 def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whole: bool) -> frozenset[str]:
-    """Return the chunks of a page that hold a piece of evidence.
+    """Return the ids of the chunks of a page that hold a piece of evidence; `resolve` has the rules.
 
-    These are the chunks under its heading; with a quote, those that hold at least half of it, there or else in the
-    page. Where some hold all of it, or are cut within it, the others only resemble it. Of a whole page it is else the
-    one that holds most, where that is more than an unrelated text holds by chance.
+    Args:
+        evidence: The evidence.
+        page: Chunks of its page.
+        plain: Normalises texts.
+        is_whole: True if `page` has all chunks of the page, so that the one which holds most of the quote is known.
     """
     under = [chunk for chunk in page if _is_under(chunk, evidence.heading)]
     if evidence.quote is None:
@@ -218,11 +237,11 @@ def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whol
     for chunks in places:
         texts = ((chunk.chunk_id, plain(chunk.text)) for chunk in chunks)
         holders = [(key, text) for key, text in texts if share_held(quote, text, half) >= half / len(quote)]
-        # Another text that says nearly the same is no part of the passage, which ends where its chunk does.
+        # A part of the passage is cut by the border of its chunk. Other texts only say nearly the same.
         passage = [key for key, text in holders if quote in text or _is_cut(quote, text, int(half))]
         if holders:
             return frozenset(passage or [key for key, _ in holders])
-    # Of a short quote half may be common words: it counts in the one chunk that holds most, where none holds all.
+    # Half of a short quote may be common words: below `LEAST_CHARACTERS` it counts only in the chunk that holds most.
     least = min(max(LEAST * len(quote), float(LEAST_CHARACTERS)), HALF * len(quote))
     for chunks in places if is_whole else ():
         shares = {chunk.chunk_id: share_held(quote, plain(chunk.text), least) for chunk in chunks}
@@ -233,7 +252,7 @@ def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whol
 
 
 def _is_cut(quote: str, text: str, least: int) -> bool:
-    """Return True if a text lies inside a quote, ends with its beginning or begins with its end, at `least` so long."""
+    """Return True if a text lies inside a quote, or ends or begins within it by at least `least` characters."""
     ends = (text.endswith(quote[:n]) or text.startswith(quote[-n:]) for n in range(least, len(quote)))
     return text in quote or any(ends)
 
@@ -245,6 +264,7 @@ def _is_under(chunk: Chunk, heading: str | None) -> bool:
 
 
 def _unresolved(evidence: Evidence, pages: Collection[str | None]) -> str:
+    """Return why a piece of evidence resolves to no chunk."""
     if evidence.source_url not in pages:
         return f"there is no page {evidence.source_url!r}"
     where = "no chunk" if evidence.source_url is None else f"no chunk of {evidence.source_url!r}"
@@ -254,7 +274,11 @@ def _unresolved(evidence: Evidence, pages: Collection[str | None]) -> str:
 
 
 def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:
-    """Refuse evidence by addresses or headings if no chunk has these fields."""
+    """Refuse evidence by addresses or headings if no chunk has them.
+
+    Raises:
+        ExperimentError: Evidence names a field that no chunk has.
+    """
     by_heading = any(item.quote is None and item.heading for case in cases for item in case.evidence)
     lacking = {
         "source_url": evidence_urls(cases) and not any(chunk.source_url for chunk in chunks),

@@ -1,4 +1,4 @@
-"""What an evaluation deals in: scores, what was observed of a query, summaries, verdicts. All frozen."""
+"""Records of an evaluation: scores, observations of queries, summaries, verdicts. All are frozen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Failure:
 
 
 Score = float | Unscored | Failure
-"""A finite number, or why there is none. Never NaN, never a silent 0."""
+"""A finite number, or the reason for none. It is never NaN, and never a silent 0."""
 MAX_FAILED_SHARE = 0.05
 VERDICT_METRIC = "queries/pass_rate"
 """The share of the queries whose outcome is SUCCESS."""
@@ -44,11 +44,13 @@ Outcome = Literal["SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "UNLABELLED"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observation:
-    """One golden query and what the retriever did with it.
+    """One golden query with the candidates and the result of the retriever.
 
     Attributes:
+        case: The golden query.
+        relevance: The chunks that are relevant to the query.
         candidates: The candidates that the search found, at full depth.
-        selection: Those that threshold and cut left, ranked from 1.
+        selection: The candidates that threshold and cut left, ranked from 1.
     """
 
     case: Case
@@ -58,19 +60,19 @@ class Observation:
 
     @property
     def ranked_ids(self) -> tuple[str, ...]:
-        """The ids of the returned chunks in rank order, a repeated one counted once."""
+        """The ids of the returned chunks in rank order; a repeated id counts once."""
         return tuple(dict.fromkeys(self.selection.chunk_ids))
 
     @property
     def first_relevant(self) -> int | None:
-        """The rank of the first relevant candidate, before threshold and cut; None where none is relevant."""
-        # By the ids alone: making a hit of every candidate takes long.
+        """The rank of the first relevant candidate, before threshold and cut; None if none is relevant."""
+        # Only the ids are read: making a hit of every candidate takes long.
         ranks = enumerate(self.candidates.chunk_ids if self.relevance.grades else (), 1)
         return next((rank for rank, chunk_id in ranks if chunk_id in self.relevance.grades), None)
 
     @property
     def top_score(self) -> float | None:
-        """The best cosine before the threshold, 0 where nothing was found; None for a retriever that gives none."""
+        """The best cosine before the threshold; 0 if nothing was found, None if the retriever gives no cosine."""
         if self.candidates.facts.no_cosine:
             return None
         return float(self.candidates.column("semantic").max(initial=0.0))
@@ -78,11 +80,12 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyPass:
-    """Timed single calls at one concurrency, in the order they were started.
+    """Timed single calls at one concurrency, in the order in which they were started.
 
     Attributes:
+        concurrency: Number of calls at once.
         query_ids: The query of each call.
-        timings: The stages of each call; shape as `query_ids`.
+        timings: The times of the stages of each call.
     """
 
     concurrency: int
@@ -92,12 +95,12 @@ class LatencyPass:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeterminismPass:
-    """Queries asked again, in the order they were asked, each result compared with the first.
+    """Repeated calls, in the order in which they were made, each compared with the first result of its query.
 
     Attributes:
         query_ids: The query of each call.
-        changed: False for the same ids in the same order, with scores within 1e-6.
-        score_deltas: Largest change of a chunk's score in each; None for a retriever without scores.
+        changed: For each call, False if the ids are the same in the same order, with scores within 1e-6.
+        score_deltas: For each call, the largest change of a chunk's score; None for a retriever without scores.
     """
 
     query_ids: tuple[str, ...]
@@ -107,13 +110,15 @@ class DeterminismPass:
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """All that was observed in a run, from which every metric is computed.
+    """All observations of a run. Every metric is computed from them.
 
     Attributes:
-        observations: The golden queries, one each.
-        listed: True if relevance is over all chunks of a collection; else over the returned chunks.
-        retriever_notes: Facts of the retriever that a reader of its results must know.
-        unmeasured: Reason why latency and determinism cannot be measured; empty where they can.
+        observations: One observation for each golden query.
+        latency: Timed calls, by concurrency; empty if latency was not measured.
+        repetitions: Repeated calls; None if determinism was not measured.
+        listed: True if relevance is over all chunks of a collection; False if it is over the candidates.
+        retriever_notes: Notes of the retriever for the reader of its results.
+        unmeasured: Reason why latency and determinism cannot be measured; empty if they can.
     """
 
     observations: tuple[Observation, ...]

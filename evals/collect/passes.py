@@ -1,4 +1,4 @@
-"""Golden queries × retriever: candidates once at full depth, then the latency and determinism passes."""
+"""Passes of golden queries through a retriever: candidates at full depth, timed calls, repeated queries."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -15,13 +15,13 @@ from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidates import Candidates, Hits, joined
 
 Progress = Callable[[str, int, int], None]
-# Models that compute on several threads give scores that differ by some 1e-7 between calls.
+# Largest change of a score by rounding: models on several threads give scores that differ by some 1e-7 between calls.
 ROUNDING = 1e-6
-# Calls before latency is measured.
+# Number of calls before latency is measured.
 WARMUP = 5
-# Times that each query is asked again.
+# Number of times that each query is asked again.
 REPEATS = 2
-# Seconds that an interrupted run waits for calls under way.
+# Seconds that an interrupted run waits for running calls.
 PATIENCE_S = 1.0
 
 
@@ -31,16 +31,16 @@ def collect(retriever: Retriever, cases: Sequence[Case], progress: Progress, chu
     Args:
         retriever: The retriever.
         cases: Golden queries.
-        progress: Called with the stage, the number of queries done, and that of all.
-        chunks: The chunks of another variant of a sweep, which are shared.
+        progress: Called with the stage, the number of queries done, and the number of all.
+        chunks: Chunks that another variant of a sweep has found, to share them.
 
     Raises:
-        RetrievalError: A query is unusable, or embedding or search failed; the case is named.
+        RetrievalError: A query is unusable, or embedding or search failed. The message names the case.
     """
     parts = [retriever.candidates([], chunks=chunks)]
     for start in range(0, len(cases), retriever.batch_size):
         batch = cases[start : start + retriever.batch_size]
-        parts.append(_found(retriever, batch, parts[0].chunks))
+        parts.append(_find(retriever, batch, parts[0].chunks))
         progress("retrieving", start + len(batch), len(cases))
     return joined(parts)
 
@@ -52,31 +52,31 @@ def measure_latency(
 
     Args:
         retriever: The retriever to measure.
-        cases: Whose queries are called.
-        config: Calls of every query, and numbers of threads that call at once.
-        progress: Called with the stage, the number of calls done, and that of all.
+        cases: Golden queries, at least one.
+        config: Number of calls of every query, and the concurrencies.
+        progress: Called with the stage, the number of calls done, and the number of all.
 
     Raises:
         RetrievalError: A call failed.
     """
     for number in range(WARMUP):
-        _searched(retriever, cases[number % len(cases)])
+        _search(retriever, cases[number % len(cases)])
     calls = [*cases] * config.repeats
     query_ids = tuple(case.id for case in calls)
     return tuple(
-        LatencyPass(concurrency=level, query_ids=query_ids, timings=_timed(retriever, calls, level, progress))
+        LatencyPass(concurrency=level, query_ids=query_ids, timings=_time(retriever, calls, level, progress))
         for level in config.concurrency
     )
 
 
 def repeat(retriever: Retriever, cases: Sequence[Case], first: Candidates, progress: Progress) -> DeterminismPass:
-    """Ask every query again, caches bypassed, and compare ordered ids and scores with the first time.
+    """Ask every query again without caches, and compare ids, their order and scores with those of the first time.
 
     Args:
         retriever: The retriever.
         cases: Golden queries.
-        first: Their candidates, in their order.
-        progress: Called with the stage, the number of queries done, and that of all.
+        first: Their candidates of the first time, in the same order.
+        progress: Called with the stage, the number of queries done, and the number of all.
 
     Raises:
         RetrievalError: A call failed.
@@ -84,7 +84,7 @@ def repeat(retriever: Retriever, cases: Sequence[Case], first: Candidates, progr
     calls, chunks = list[tuple[str, bool, float | None]](), retriever.candidates([]).chunks
     for done, (case, before) in enumerate(zip(cases, first, strict=True), 1):
         for _ in range(REPEATS):
-            [again] = _found(retriever, [case], chunks, use_cache=False)
+            [again] = _find(retriever, [case], chunks, use_cache=False)
             calls.append((case.id, *_change(before, again)))
         progress("repeating", done, len(cases))
     query_ids, changed, deltas = zip(*calls, strict=True)
@@ -92,9 +92,9 @@ def repeat(retriever: Retriever, cases: Sequence[Case], first: Candidates, progr
 
 
 def _change(before: Hits, after: Hits) -> tuple[bool, float | None]:
-    """Return whether ids, their order or scores beyond rounding changed, and the largest change of a chunk's score.
+    """Return whether ids, their order or scores changed, and the largest change of a chunk's score.
 
-    None where there are no scores.
+    A change of scores by rounding does not count. The largest change is None if there are no scores.
     """
     is_moved = before.chunk_ids != after.chunk_ids
     first, other = (dict(zip(hits.chunk_ids, hits.column("score").tolist(), strict=True)) for hits in (before, after))
@@ -105,11 +105,11 @@ def _change(before: Hits, after: Hits) -> tuple[bool, float | None]:
     return is_moved or largest > ROUNDING, largest
 
 
-def _found(retriever: Retriever, batch: Sequence[Case], chunks: Any, *, use_cache: bool = True) -> Candidates:
+def _find(retriever: Retriever, batch: Sequence[Case], chunks: Any, *, use_cache: bool = True) -> Candidates:
     """Return the candidates of some cases.
 
     Raises:
-        RetrievalError: A search failed; the cases are named.
+        RetrievalError: A search failed. The message names the cases.
     """
     try:
         return retriever.candidates([case.query for case in batch], use_cache=use_cache, chunks=chunks)
@@ -118,23 +118,29 @@ def _found(retriever: Retriever, batch: Sequence[Case], chunks: Any, *, use_cach
         raise type(error)(f"{named}: {error}") from error
 
 
-def _timed(retriever: Retriever, calls: Sequence[Case], level: int, progress: Progress) -> tuple[StageTimings, ...]:
+def _time(retriever: Retriever, calls: Sequence[Case], level: int, progress: Progress) -> tuple[StageTimings, ...]:
+    """Return the timings of calls, in their order, `level` of them at once."""
     stage, timings = "timing" if level == 1 else f"timing ×{level}", list[StageTimings]()
     pool = ThreadPoolExecutor(level)
-    # A thread has no context of its own: without it a run would not be patient there.
-    futures = [pool.submit(copy_context().run, _searched, retriever, case) for case in calls]
+    # A thread does not inherit the context, which says whether a run is patient with a provider.
+    futures = [pool.submit(copy_context().run, _search, retriever, case) for case in calls]
     try:
         for future in futures:
             timings.append(future.result())
             progress(stage, len(timings), len(calls))
     finally:
-        # An interrupted run makes no further call, and waits a moment for those under way.
+        # An interrupted run makes no further call, and waits a moment for running ones.
         pool.shutdown(wait=False, cancel_futures=True)
         wait(futures, PATIENCE_S)
     return tuple(timings)
 
 
-def _searched(retriever: Retriever, case: Case) -> StageTimings:
+def _search(retriever: Retriever, case: Case) -> StageTimings:
+    """Search once without caches, and return the timings.
+
+    Raises:
+        RetrievalError: The search failed.
+    """
     session = retriever.search(case.query, use_cache=False)
     if session.status != "success":
         raise RetrievalError(f"query {session.query!r}: {session.error}")

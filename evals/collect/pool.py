@@ -1,4 +1,4 @@
-"""Candidates of golden queries under every variant as arrays, and the chunks that the golden data call relevant."""
+"""Candidates of golden queries under every variant, as arrays, and the chunks that the golden data call relevant."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,8 +32,8 @@ Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 T = TypeVar("T")
 Find = Callable[[Sequence[int]], "Pool"]
-"""From numbers of variants to what is found for some golden queries under them."""
-# Items that one integer holds as bits.
+"""Returns the candidates of some golden queries under the variants of given numbers."""
+# Number of items that one integer holds as bits.
 BITS = 63
 
 
@@ -43,11 +43,11 @@ class Pool:
 
     Attributes:
         cases: The golden queries.
-        tables: Candidates by variant, rows as `cases`; all share their chunks.
-        relevance: By variant, what is relevant to each query. It differs where chunks cannot be listed.
-        texts: The texts of relevant chunks by chunk id; None where chunks cannot be listed, and what is relevant was
-            looked for among those that were found.
-        notes: By variant, what a reader of its results must know.
+        tables: By variant, the candidates, one row a query, in the order of `cases`. All tables share their chunks.
+        relevance: By variant, the relevance of each query. Variants differ if chunks cannot be listed.
+        texts: The texts of relevant chunks by chunk id. None if chunks cannot be listed, and relevant ones were looked
+            for among the candidates.
+        notes: By variant, notes for the reader of its results.
     """
 
     cases: tuple[Case, ...]
@@ -55,7 +55,7 @@ class Pool:
     relevance: tuple[tuple[Relevance, ...], ...]
     texts: Mapping[str, str] | None = None
     notes: tuple[tuple[str, ...], ...] = ()
-    _told: dict[str, dict[int, Any]] = field(default_factory=dict)
+    _facts: dict[str, dict[int, Any]] = field(default_factory=dict)
 
     @property
     def chunks(self) -> Chunks:
@@ -64,13 +64,13 @@ class Pool:
 
     @cached_property
     def codes(self) -> list[int]:
-        """The codes of the chunks that were found for any query, ascending."""
+        """The codes of the chunks that are a candidate of any query, ascending."""
         codes = np.unique(np.concatenate([np.unique(table.codes) for table in self.tables]))
         return [*codes[codes >= 0].tolist()]
 
     @cached_property
     def codes_of(self) -> Mapping[str, list[int]]:
-        """The codes of each chunk id: several, where points of a collection share an id."""
+        """The codes of each chunk id; several codes if points of the collection share an id."""
         codes: dict[str, list[int]] = {}
         for code in self.codes:
             codes.setdefault(self.chunks[code].chunk_id, []).append(code)
@@ -78,7 +78,7 @@ class Pool:
 
     @cached_property
     def identity(self) -> Integers:
-        """The first code with the same chunk id, by code; the last entry, −1, is that of no chunk."""
+        """By code, the first code with the same chunk id. The last entry is −1, for the code −1 of no chunk."""
         identity = np.full(len(self.chunks) + 1, -1, dtype=np.int64)
         for codes in self.codes_of.values():
             identity[codes] = codes[0]
@@ -86,28 +86,28 @@ class Pool:
 
     @property
     def found(self) -> Iterator[Chunk]:
-        """The chunks that were found for any query, each once."""
+        """The chunks that are a candidate of any query, each once."""
         return (self.chunks[code] for code in self.codes)
 
     def carries(self, *fields: str) -> bool:
         """Return True if some found chunk has one of these fields, or nothing was found."""
-        given = (getattr(chunk, name) for chunk in self.found for name in fields)
-        return not self.codes or any(value not in (None, "", ()) for value in given)
+        values = (getattr(chunk, name) for chunk in self.found for name in fields)
+        return not self.codes or any(value not in (None, "", ()) for value in values)
 
     def tell(self, name: str, fact: Callable[[Chunk], Any], codes: Iterable[int]) -> Mapping[int, Any]:
-        """Return a fact of each chunk by its code; compute each only once (cached by `name`).
+        """Return a fact of chunks by their codes; each is computed once and cached.
 
         Args:
-            name: Name of the fact.
-            fact: Tells it.
-            codes: The chunks.
+            name: Name of the fact in the cache.
+            fact: Computes the fact of a chunk.
+            codes: Codes of the chunks.
         """
-        told = self._told.setdefault(name, {})
-        told.update((code, fact(self.chunks[code])) for code in codes if code not in told)
-        return told
+        facts = self._facts.setdefault(name, {})
+        facts.update((code, fact(self.chunks[code])) for code in codes if code not in facts)
+        return facts
 
     def lists(self, variants: Sequence[int], start: int = 0, end: int | None = None) -> "Lists":
-        """Return the candidates of some queries under some variants as arrays."""
+        """Return the candidates of the queries from `start` to before `end` under some variants, as arrays."""
         return Lists(self, tuple(variants), start, len(self.cases) if end is None else end)
 
 
@@ -116,8 +116,8 @@ class Lists:
 
     Attributes:
         pool: All candidates.
-        variant: The variant of each list; shape (lists,).
-        query: The query of each list among all; shape (lists,).
+        variant: Number of the variant of each list; shape (lists,).
+        query: Number of the query of each list; shape (lists,).
     """
 
     def __init__(self, pool: Pool, variants: tuple[int, ...], start: int, end: int) -> None:
@@ -134,48 +134,49 @@ class Lists:
 
     @cached_property
     def relevance(self) -> list[Relevance]:
-        """Relevance of each list's golden query."""
-        return [each for variant in self._variants for each in self.pool.relevance[variant][self._start : self._end]]
+        """The relevance of each list's golden query."""
+        return [item for variant in self._variants for item in self.pool.relevance[variant][self._start : self._end]]
 
-    def by_case(self, tell: Callable[[Case], Any]) -> NDArray[Any]:
+    def by_case(self, fact: Callable[[Case], Any]) -> NDArray[Any]:
         """Return a fact of each list's golden query; shape (lists,)."""
-        return np.asarray([tell(case) for case in self.pool.cases[self._start : self._end]] * len(self._variants))
+        return np.asarray([fact(case) for case in self.pool.cases[self._start : self._end]] * len(self._variants))
 
     def of_table(self, name: str) -> list[Any]:
-        """Return one of the facts of each search, such as `incomplete`, by list."""
+        """Return a fact of each list's search, such as `incomplete`."""
         tables = [self.pool.tables[variant] for variant in self._variants]
         return [getattr(facts, name) for table in tables for facts in table.facts[self._start : self._end]]
 
     @cached_property
     def codes(self) -> Integers:
-        """The chunk at each place by its code, −1 beyond the end; shape (lists, depth), of a depth of at least 1."""
+        """The code of the chunk at each place, −1 beyond the end; shape (lists, depth), depth at least 1."""
         return self._stacked(lambda table: table.codes, -1)
 
     def column(self, name: str) -> Floats:
-        """Return a component score at each place, NaN where there is none and beyond the end; shape (lists, depth)."""
+        """Return a component score at each place, NaN for none and beyond the end; shape (lists, depth)."""
         return self._stacked(lambda table: table.column(name), np.nan)
 
     def read_by_threshold(self, settings: RetrieverConfig) -> Floats:
-        """Return each candidate's own score of the kind that a threshold reads, shape and gaps as of `column`."""
+        """Return the score at each place that a threshold reads; shape (lists, depth) and NaN as in `column`."""
         return self._stacked(lambda table: decisive(table, settings), np.nan)
 
     def _stacked(self, matrix: Callable[[Candidates], NDArray[Any]], beyond: float) -> NDArray[Any]:
-        of_variants = [matrix(self.pool.tables[variant])[self._start : self._end] for variant in self._variants]
-        return laid_out([row for rows in of_variants for row in rows], beyond, least=1)
+        """Return the rows of a matrix of each table, in the order of the lists; `beyond` fills shorter ones."""
+        matrices = [matrix(self.pool.tables[variant])[self._start : self._end] for variant in self._variants]
+        return laid_out([row for rows in matrices for row in rows], beyond, least=1)
 
     @cached_property
     def grades(self) -> Integers:
-        """The grade of the chunk at each place, 0 where it is not relevant and beyond the end."""
+        """The grade of the chunk at each place, 0 if it is not relevant and beyond the end; shape (lists, depth)."""
         return self.by_id([relevance.grades for relevance in self.relevance])
 
     @cached_property
     def relevant(self) -> Integers:
-        """Number of relevant chunks, found or not, by list."""
+        """Number of relevant chunks of each list's query, found or not; shape (lists,)."""
         return np.asarray([len(relevance.grades) for relevance in self.relevance], dtype=np.int64)
 
     @cached_property
     def ideal(self) -> Integers:
-        """The grades of all that is relevant, descending, 0 beyond the last; shape (lists, at least 3)."""
+        """The grades of all relevant chunks, descending, 0 beyond the last; shape (lists, at least 3)."""
         rows = [sorted(relevance.grades.values(), reverse=True) for relevance in self.relevance]
         return laid_out(rows, 0, least=3)
 
@@ -183,17 +184,17 @@ class Lists:
     def evidence(self) -> Integers:
         """The evidence items that the chunk at each place holds, as bits; shape (lists, depth, words)."""
         items = [relevance.items for relevance in self.relevance]
-        words = -(-max(map(len, items), default=0) // BITS)
-        return np.stack(
-            [self.by_id([_bits(of_list, word * BITS) for of_list in items]) for word in range(max(1, words))], axis=2
-        )
+        words = max(1, -(-max(map(len, items), default=0) // BITS))
+        return np.stack([self.by_id([_bits(row, word * BITS) for row in items]) for word in range(words)], axis=2)
 
     def by_id(self, values: Sequence[Mapping[str, int]]) -> Integers:
-        """Lay out what each list says of chunk ids, 0 where it says nothing; shape (lists, depth).
+        """Return the value of the chunk id at each place, 0 for none; shape (lists, depth).
 
-        A pair of list and chunk is one number, so that all candidates are looked up in a sorted array at once; no pair
-        has that of a place beyond the end.
+        Args:
+            values: For each list, values by chunk id.
         """
+        # A pair of list and chunk is one key, so that all candidates are looked up in a sorted array at once. A place
+        # beyond the end has the key of no pair.
         size, codes_of = len(self.pool.chunks) + 1, self.pool.codes_of
         pairs = [
             (row * size + code, value)
@@ -203,10 +204,10 @@ class Lists:
         ]
         if not pairs:
             return np.zeros(self.codes.shape, dtype=np.int64)
-        keys, held = np.asarray(sorted(pairs), dtype=np.int64).T
-        asked = np.arange(len(self))[:, None] * size + self.codes
-        at = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-        return np.where(keys[at] == asked, held[at], 0)
+        keys, value_of = np.asarray(sorted(pairs), dtype=np.int64).T
+        wanted = np.arange(len(self))[:, None] * size + self.codes
+        places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[places] == wanted, value_of[places], 0)
 
     @cached_property
     def repeat_ids(self) -> bool:
@@ -215,7 +216,7 @@ class Lists:
         return bool(((ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)).any())
 
     def observation(self, number: int, places: Sequence[int]) -> Observation:
-        """Return a list with the candidates at some places as its result."""
+        """Return a list as an observation, with the candidates at some places as its result."""
         candidates = self.pool.tables[self.variant[number]][int(self.query[number])]
         return Observation(
             case=self.case(number),
@@ -226,7 +227,7 @@ class Lists:
 
 
 def _bits(items: Sequence[frozenset[str]], first: int) -> dict[str, int]:
-    """Map chunk ids to the items that they hold, a bit each, of the items from one on."""
+    """Return by chunk id the items that the chunk holds, as bits; only the `BITS` items from `first` on."""
     held: dict[str, int] = {}
     for number, chunk_ids in enumerate(items[first : first + BITS]):
         for chunk_id in chunk_ids:
@@ -236,20 +237,26 @@ def _bits(items: Sequence[frozenset[str]], first: int) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Grounds:
-    """Relevant chunks of a collection: for each case, by its id; and the text of each by chunk id.
+    """Relevant chunks of a collection.
 
-    Where the retriever's chunks cannot be listed, `texts` is None, and `relevance` empty, to be resolved in what it
-    returns.
+    Attributes:
+        relevance: Case id to relevance; empty if the retriever's chunks cannot be listed.
+        texts: Chunk id to text, for the relevant chunks; None if the retriever's chunks cannot be listed. Relevance is
+            then looked for among the candidates.
     """
 
     relevance: Mapping[str, Relevance]
     texts: Mapping[str, str] | None
 
     def among(self, cases: Sequence[Case], table: Candidates) -> Mapping[str, Relevance]:
-        """Return the relevant chunks of each case, given its candidates.
+        """Return the relevance of each case by its id, given the candidates.
+
+        Args:
+            cases: Golden queries.
+            table: Their candidates, in the same order.
 
         Raises:
-            ExperimentError: Chunks that cannot be listed do not say where they are from.
+            ExperimentError: The chunks cannot be listed, and do not say which page they are from.
         """
         if self.texts is not None:
             return self.relevance
@@ -262,10 +269,10 @@ def ground(golden: GoldenSet, retriever: Retriever) -> Grounds:
 
     Args:
         golden: Golden queries.
-        retriever: Retriever whose chunks are listed.
+        retriever: The retriever whose chunks are listed.
 
     Raises:
-        DatasetError: Evidence does not resolve; every fault is listed.
+        DatasetError: Evidence does not resolve to chunks. The message lists every fault.
         StoreError: The collection cannot be read.
     """
     if retriever.info is None:
@@ -278,23 +285,24 @@ def ground(golden: GoldenSet, retriever: Retriever) -> Grounds:
         if not urls or any(chunk.source_url in urls for chunk in chunks):
             raise
         raise DatasetError(f"{error}\n{known_pages(urls, retriever.chunks())}") from None
-    # Texts of other chunks are dropped: the evidence pages may hold most of a large collection.
+    # Texts of other chunks are dropped: pages with evidence may hold most of a large collection.
     named = {chunk_id for item in relevance.values() for chunk_id in item.grades}
     return Grounds(relevance=relevance, texts={c.chunk_id: c.text for c in chunks if c.chunk_id in named})
 
 
 def evidence_chunks(cases: Sequence[Case], retriever: Retriever) -> list[Chunk]:
-    """Return the chunks in which the evidence of cases is looked for, and those that they name.
+    """Return the chunks in which the evidence of cases is looked for, and the chunks that `relevant_ids` name.
 
-    Ids are of chunks, or else of points or documents: chunks without an id of their own have their point's.
+    An id is that of a chunk, or else of a point or a document. A chunk without an id has the id of its point.
 
     Raises:
         StoreError: The collection cannot be read.
     """
     urls, ids = evidence_urls(cases), labelled_ids(cases)
-    # A quote without a page may be in any chunk, so all of them are read.
-    everything = names_no_page(cases)
-    chunks = retriever.chunks() if everything else retriever.chunks({"source_url": urls}) if urls else []
+    if names_no_page(cases):  # a quote without a page may be in any chunk
+        chunks = retriever.chunks()
+    else:
+        chunks = retriever.chunks({"source_url": urls}) if urls else []
     named = list[Chunk]()
     for key in ("chunk_id", "point_id", "source_document_id"):
         rest = sorted({*ids} - {chunk.chunk_id for chunk in named})

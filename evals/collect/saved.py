@@ -1,7 +1,7 @@
-"""A pool in one Parquet file: what was found for golden queries, what is relevant to them, and how it was retrieved.
+"""A pool in one Parquet file: candidates of golden queries, their relevance, and the settings of the retrieval.
 
-A row is a list (the candidates of a query under a variant), or a chunk: the one column that is not null says which. The
-file's metadata hold the origin of the pool and the texts of relevant chunks.
+A row is a list (the candidates of a query under a variant) or a chunk. Only the column of its kind is not null. The
+metadata of the file has the origin of the pool and the texts of relevant chunks.
 """
 
 import json
@@ -27,24 +27,24 @@ from retrievers.records import Chunk
 from retrievers.search.candidates import Candidates, ChunkList, SearchFacts, joined
 
 VERSION = b"7"
-# Chunks, and two columns of a list, are JSON.
+# Chunks, and the columns `facts` and `relevance` of a list, are JSON.
 CHUNK, FACTS, RELEVANCE = TypeAdapter(Chunk), TypeAdapter(SearchFacts), TypeAdapter(Relevance)
-# What a list has beside its scores.
+# Columns of a list that are no scores.
 OF_LIST = ("variant", "id", "fingerprint", "relevance", "facts", "code")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where a pool is from.
+    """Origin of a pool.
 
     Attributes:
         saved_at: Time of saving, ISO 8601 with time zone.
-        label: The class that retrieved, None where it is not known.
-        embedding: The model that embedded, None where it is not known.
-        variants: Of each the settings that decide what is found, by dotted name, as JSON values.
-        notes: Of each the notes of the retriever for readers of its results.
-        collection: The facts of the collection as a report holds them; None where chunks cannot be listed.
-        indexed: What the collection records of its indexing (see `CollectionInfo.manifest`).
+        label: Class of the retriever; None if it is not known.
+        embedding: Embedding model; None if it is not known.
+        variants: By variant, the settings that decide what is found, by dotted name, as JSON values.
+        notes: By variant, notes of the retriever for the reader of its results.
+        collection: Facts of the collection as a report has them; None if chunks cannot be listed.
+        indexed: Record of the collection about its indexing (see `CollectionInfo.manifest`).
     """
 
     saved_at: str
@@ -61,15 +61,16 @@ ORIGIN = TypeAdapter(Origin)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SavedPool:
-    """A pool out of a file.
+    """A pool that was read from a file.
 
     Attributes:
         name: Name of the file, without its path.
-        lists: What was found, by variant, a row for each golden query.
-        relevance: What is relevant, likewise.
+        origin: Origin of the pool.
+        lists: By variant, the candidates, one row a golden query.
+        relevance: By variant, the relevance of each golden query.
         texts: The texts of relevant chunks by chunk id.
-        ids: The golden queries by id, as the rows of the lists.
-        rows: The row of each golden query by its fingerprint (see `case_fingerprint`).
+        ids: Ids of the golden queries, in the order of the rows.
+        rows: The row of each golden query by the query's fingerprint (see `case_fingerprint`).
     """
 
     name: str
@@ -81,7 +82,7 @@ class SavedPool:
     rows: Mapping[str, int]
 
     def only(self, numbers: Sequence[int]) -> "SavedPool":
-        """Return some of the variants."""
+        """Return the pool with some of its variants."""
         variants = tuple(self.origin.variants[number] for number in numbers)
         notes = tuple(self.origin.notes[number] for number in numbers)
         return replace(
@@ -92,7 +93,7 @@ class SavedPool:
         )
 
     def pool(self, cases: Sequence[Case], numbers: Sequence[int]) -> Pool:
-        """Return what was found for golden queries under some variants; all of them were saved."""
+        """Return the pool of some golden queries under some variants. The file must have them."""
         rows = np.asarray([self.rows[case_fingerprint(case)] for case in cases])
         note = f"started from the retrieval {self.name!r}, saved on {self.origin.saved_at}: nothing was searched"
         return Pool(
@@ -104,26 +105,26 @@ class SavedPool:
         )
 
     def table(self, number: int, rows: Integers) -> Candidates:
-        """Return the candidates of the queries in some rows under a variant."""
-        found = self.lists[number]
-        columns = {name: values[rows] for name, values in found.columns.items()}
-        return replace(found, codes=found.codes[rows], columns=columns, facts=tuple(found.facts[row] for row in rows))
+        """Return the candidates of the queries in some rows under one variant."""
+        whole = self.lists[number]
+        columns = {name: values[rows] for name, values in whole.columns.items()}
+        return replace(whole, codes=whole.codes[rows], columns=columns, facts=tuple(whole.facts[row] for row in rows))
 
 
 def write(file: Path, pools: Sequence[Pool], origin: Origin) -> None:
-    """Write pools of the same variants as one to a file, in place of one that was there before.
+    """Write pools with the same variants as one pool to a file. An existing file is replaced.
 
     Args:
-        file: The file; only its owner can read it.
-        pools: Of the golden queries, and of held-out ones.
-        origin: Where they are from.
+        file: The file. Only its owner can read it.
+        pools: The pool of the golden queries, and that of the held-out queries if there are any.
+        origin: Origin of the pools.
 
     Raises:
-        ConfigError: It cannot be written.
+        ConfigError: The file cannot be written.
     """
     chunks, numbers = ChunkList(), range(len(origin.variants))
-    whole = joined([_numbered(pool.tables[number], chunks) for number in numbers for pool in pools])
-    asked = [
+    whole = joined([_renumber(pool.tables[number], chunks) for number in numbers for pool in pools])
+    queries = [
         (number, case, relevance)
         for number in numbers
         for pool in pools
@@ -139,44 +140,46 @@ def write(file: Path, pools: Sequence[Pool], origin: Origin) -> None:
             "code": whole.codes[row].tolist(),
             **{name: values[row].tolist() for name, values in whole.columns.items()},
         }
-        for row, (number, case, relevance) in enumerate(asked)
+        for row, (number, case, relevance) in enumerate(queries)
     ]
     columns = {"list": lists, "chunk": [to_json(chunk, fallback=_plain) for chunk in chunks]}
     table = pa.concat_tables([pa.table({n: v}) for n, v in columns.items()], promote_options="default")
     texts = {key: text for pool in pools for key, text in (pool.texts or {}).items()}
-    said = {"version": VERSION, "origin": ORIGIN.dump_json(origin), "texts": to_json(texts)}
-    table = table.replace_schema_metadata(said)
+    metadata = {"version": VERSION, "origin": ORIGIN.dump_json(origin), "texts": to_json(texts)}
+    table = table.replace_schema_metadata(metadata)
     with replacing(file) as part:
         part.touch(mode=0o600)
         pq.write_table(table, part, compression="zstd", compression_level=9, write_page_checksum=True)
 
 
 def _plain(value: Any) -> Any:
-    """Return an array and its numbers as lists and numbers, what else is no JSON value as text."""
+    """Return the JSON value of an object: a list for an array, a number for one of numpy, else its text."""
     return getattr(value, "tolist", value.__str__)()
 
 
-def _numbered(found: Candidates, chunks: ChunkList) -> Candidates:
-    """Return candidates with the numbers that their chunks have in `chunks`, which takes what it lacks."""
-    codes, places = np.unique(found.codes, return_inverse=True)
-    known = np.asarray(
-        [chunks.code(found.chunks[code]) if code >= 0 else -1 for code in codes.tolist()], dtype=np.int64
-    )
-    return replace(found, codes=known[places].reshape(found.codes.shape), chunks=chunks)
+def _renumber(table: Candidates, chunks: ChunkList) -> Candidates:
+    """Return candidates with the codes that their chunks have in `chunks`. New chunks are added to it."""
+    codes, places = np.unique(table.codes, return_inverse=True)
+    code_of = [chunks.code(table.chunks[code]) if code >= 0 else -1 for code in codes.tolist()]
+    return replace(table, codes=np.asarray(code_of, np.int64)[places].reshape(table.codes.shape), chunks=chunks)
 
 
 def read(file: Path, flag: str = "--from-retrieval") -> SavedPool:
-    """Read a pool from a file; `flag` is the one that named it, for messages.
+    """Read a pool from a file.
+
+    Args:
+        file: The file.
+        flag: The flag that names the file, for messages.
 
     Raises:
-        ConfigError: It is no such file, or one that is damaged or of another version.
+        ConfigError: The file has no pool, is damaged, or is of another version.
     """
     try:
         table = pq.ParquetFile(pa.BufferReader(file.read_bytes()), page_checksum_verification=True).read()
         metadata = table.schema.metadata or {}
         if metadata[b"version"] == VERSION:
             origin, texts = ORIGIN.validate_json(metadata[b"origin"]), json.loads(metadata[b"texts"])
-            return _decoded(file.absolute().name, origin, texts, table)
+            return _decode(file.absolute().name, origin, texts, table)
         found = f"one of version {metadata[b'version'].decode()}, not {VERSION.decode()}"
     except OSError as error:
         found = error.strerror or "one that is damaged"
@@ -185,16 +188,17 @@ def read(file: Path, flag: str = "--from-retrieval") -> SavedPool:
     raise ConfigError(f"{flag} {file}: expected a file that --save-retrieval wrote, found {found}; save it again")
 
 
-def _decoded(name: str, origin: Origin, texts: Mapping[str, str], table: pa.Table) -> SavedPool:
+def _decode(name: str, origin: Origin, texts: Mapping[str, str], table: pa.Table) -> SavedPool:
+    """Return the pool of a table: its lists variant by variant, over one list of chunks."""
     chunks = ChunkList()
     chunks.extend(map(CHUNK.validate_json, table["chunk"].drop_null().to_pylist()))
-    every = pa.Table.from_struct_array(table["list"].drop_null())
-    lists, relevance, known = list[Candidates](), list[tuple[Relevance, ...]](), dict[str, Any]()
+    rows = pa.Table.from_struct_array(table["list"].drop_null())
+    lists, relevance, cells = list[Candidates](), list[tuple[Relevance, ...]](), dict[str, Any]()
     for number in range(len(origin.variants)):
-        known = every.filter(pc.equal(every["variant"], number)).to_pydict()
-        relevance.append(tuple(map(RELEVANCE.validate_json, known["relevance"])))
-        facts, codes = tuple(map(FACTS.validate_json, known["facts"])), np.asarray(known["code"], dtype=np.int64)
-        columns = {name: np.asarray(values, dtype=np.float64) for name, values in known.items() if name not in OF_LIST}
+        cells = rows.filter(pc.equal(rows["variant"], number)).to_pydict()
+        relevance.append(tuple(map(RELEVANCE.validate_json, cells["relevance"])))
+        facts, codes = tuple(map(FACTS.validate_json, cells["facts"])), np.asarray(cells["code"], dtype=np.int64)
+        columns = {name: np.asarray(values, dtype=np.float64) for name, values in cells.items() if name not in OF_LIST}
         lists.append(Candidates(codes=codes, columns=columns, chunks=chunks, facts=facts))
     return SavedPool(
         name=name,
@@ -202,6 +206,6 @@ def _decoded(name: str, origin: Origin, texts: Mapping[str, str], table: pa.Tabl
         lists=tuple(lists),
         relevance=tuple(relevance),
         texts=texts,
-        ids=known["id"],
-        rows={key: row for row, key in enumerate(known["fingerprint"])},
+        ids=cells["id"],
+        rows={key: row for row, key in enumerate(cells["fingerprint"])},
     )

@@ -189,7 +189,7 @@ class ObjectiveConfig(Settings):
 class ExperimentConfig(Settings):
     """A whole experiment."""
 
-    # A baseline is of its own golden data, and who names one value does not sweep it.
+    # A baseline holds for its golden data only. A setting with one value is not swept.
     idle_beside: ClassVar = {
         "baseline": ("dataset.path", "dataset.hub", "dataset.split", "dataset.ids"),
         **{f"sweep.{axis}": (f"retriever.{axis}",) for axis in SweepConfig.model_fields},
@@ -227,15 +227,16 @@ class ExperimentConfig(Settings):
         settings: Mapping[str, Any] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Self:
-        """Return the experiment of a file, with settings set over it and gaps filled in by the environment.
+        """Return the experiment of a file, changed by settings. The environment fills in what both leave out.
 
         Args:
-            path: A YAML file; none for the settings alone.
-            settings: Nested (`{"retriever": {"top_k": 10}}`) or dotted (`{"retriever.top_k": 10}`).
-            env: Environment; that of the process and `.env` when left out.
+            path: A YAML file; None for the settings alone.
+            settings: Settings that take precedence over the file, nested (`{"retriever": {"top_k": 10}}`) or dotted
+                (`{"retriever.top_k": 10}`).
+            env: Environment variables; those of the process and of `.env` when left out.
 
         Raises:
-            ConfigError: The settings have faults; the message names every one.
+            ConfigError: The settings have faults. The message names every one.
         """
         env = environment(os.environ) if env is None else env
         layers = [

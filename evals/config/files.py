@@ -1,4 +1,4 @@
-"""Files of an experiment: the folders that it may name, and writing whole or not at all."""
+"""Files of an experiment: folders that paths may name, packaged experiments, and writing a file whole or not at all."""
 
 import contextlib
 import os
@@ -21,10 +21,11 @@ PRESETS = Path(__file__).parent / "presets"
 def named_folders(env: Mapping[str, str], package: Path = PACKAGE) -> Mapping[str, Path]:
     """Return the folders with which a path of an experiment file may begin, such as `datasets:golden.jsonl`.
 
-    A wheel carries the data inside the package, where a checkout has them beside it.
+    In a wheel the data is inside the package, in a checkout beside it.
 
     Returns:
-        `datasets`: the data that come along. `home`: for what is kept between runs, the checkout or the user's cache.
+        `datasets`, the folder of the packaged data; and `home`, the folder of files that are kept between runs: the
+        checkout or the user's cache.
     """
     if (inside := package / "datasets").is_dir():
         return {"datasets": inside, "home": user_cache(env)}
@@ -37,10 +38,10 @@ def packaged() -> list[str]:
 
 
 def experiment_file(given: Path) -> Path:
-    """Return the file of an experiment given by its path, or by its name if it is a packaged one.
+    """Return the file of an experiment by its path, or by the name of a packaged experiment.
 
     Raises:
-        ConfigError: There is neither; the nearest name is given.
+        ConfigError: There is neither. The message gives the nearest name.
     """
     if given.exists() or given.suffix or len(given.parts) > 1:
         return given
@@ -57,7 +58,7 @@ def write(file: Path, text: str) -> None:
     """Write a text file, whole or not at all.
 
     Raises:
-        ConfigError: It cannot be written.
+        ConfigError: The file cannot be written.
     """
     with replacing(file) as part:
         part.write_text(text, encoding="utf-8")
@@ -65,14 +66,14 @@ def write(file: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """Give a temporary file beside a file to write, which then takes its place: it is never seen half-written.
+    """Yield a temporary path beside a file. At the end its file replaces the other, which is never half-written.
 
     A link stays one, to the file that is written, and a file that others may not read stays so.
 
     Raises:
-        ConfigError: It cannot be written.
+        ConfigError: The file cannot be written.
     """
-    # Short, however long the file's own name is.
+    # The temporary name is short, so that a long name of the file does not make it too long.
     part = file.resolve().with_name(f".{uuid4().hex}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -82,21 +83,21 @@ def replacing(file: Path) -> Iterator[Path]:
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written: {error.strerror}") from error
     finally:
-        # Gone already, or there never was a folder.
+        # The temporary file has been moved, or its folder could not be made.
         with contextlib.suppress(OSError):
             part.unlink()
 
 
 def check_writable(file: Path | None) -> None:
-    """Make sure before any work that a file can be written; leaves nothing behind.
+    """Check before any work that a file can be written, without leaving a file behind.
 
     Raises:
-        ConfigError: It cannot.
+        ConfigError: The file cannot be written.
     """
     if file is None:
         return
     try:
-        # Of a name that is too long `exists` says only that there is none.
+        # `exists` would say False of a name that is too long, where `stat` fails.
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if not S_ISREG(file.stat().st_mode):
                 kind = "a folder" if file.is_dir() else "a device or a pipe"
@@ -110,7 +111,7 @@ def probe(folder: Path) -> None:
     """Make a temporary file in a folder, or in its nearest existing parent, to check that it can be written.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: The temporary file cannot be made.
     """
     folder = folder.absolute()
     with TemporaryFile(dir=next(parent for parent in (folder, *folder.parents) if os.path.lexists(parent))):

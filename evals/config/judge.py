@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from retrievers.config import TABLE, Settings, VariableName, address, section
 
 Sample = Literal["all", "auto"] | int | float
-"""Which queries are judged: all, a share below 1, a number of them, or as many as the interval of the mean needs."""
+"""The queries to judge: all, a share below 1, a number, or as many as the interval of the mean needs (`auto`)."""
 
 
 def _sample(written: Any) -> Any:
@@ -123,7 +123,7 @@ class JudgeConfig(Settings):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        """Check what no setting can tell alone."""
+        """Check settings that depend on each other."""
         second = self.second.model
         if self.second != SecondConfig.model_validate({}) and not (second and self.model):
             raise ValueError("second: expected a stronger judge in second.model above the judge in model")
@@ -141,7 +141,7 @@ class JudgeConfig(Settings):
 
     @property
     def by_tier(self) -> "tuple[JudgeConfig, ...]":
-        """The settings of each judge as if it were alone, the stronger one last."""
+        """The settings of each judge as if it were the only one; the stronger judge comes last."""
         if self.second.model is None:
             return (self,)
         alone = SecondConfig.model_validate({})
@@ -163,7 +163,7 @@ class JudgeConfig(Settings):
 
     @property
     def price(self) -> PriceConfig | None:
-        """Return the price of the model's tokens, None when the table lacks it."""
+        """The price of the model's tokens; None if `prices` lacks it."""
         return self.prices.get(self.model or "")
 
 

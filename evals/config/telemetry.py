@@ -1,4 +1,4 @@
-"""Keep dependencies from phoning home. Must run before any of them is imported."""
+"""Telemetry of dependencies, switched off. `silence` must run before any of them is imported."""
 
 import os
 
@@ -16,5 +16,5 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 
 
 def silence(*, hub: bool) -> None:
-    """Switch off telemetry and tracing of all dependencies, and the Hugging Face hub unless it was asked for."""
+    """Switch off telemetry and tracing of all dependencies, and the Hugging Face hub unless `hub` is True."""
     os.environ.update(SILENCED if hub else SILENCED | OFFLINE)

@@ -1,4 +1,4 @@
-"""Values of settings as text: numbers of a sweep (a list, `1:20`, `0:0.95:0.05`), conditions (`>= 0.8`). Pure."""
+"""Values of settings in text: numbers of a sweep (a list, `1:20`, `0:0.95:0.05`), conditions (`>= 0.8`). Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,13 +11,13 @@ from pydantic import BeforeValidator, PositiveInt
 
 from retrievers.text.shown import quoted
 
-# More values than this are a typing error.
+# Most values of a range. More are taken for a typing error.
 MOST = 10_000
 WRITTEN = (
     "expected numbers such as 5, a list of them, or a range such as 1:20 or 0:0.95:0.05 (from the lowest to the "
     "highest, by a step above 0)"
 )
-# Bounded, so that typing errors are refused at once.
+# The number of digits is limited, so that typing errors are refused at once.
 FIGURE = r"[-+]?(?:\d{1,20}(?:\.\d{1,20})?|\.\d{1,20})(?:[eE][-+]?\d{1,2})?"
 CRITERION = re.compile(rf"\s*(<=|>=|==|<|>)\s*({FIGURE})\s*")
 METRIC = re.compile(r"\s*([^\s<>=]+)\s*(.*)")
@@ -26,15 +26,15 @@ METRIC = re.compile(r"\s*([^\s<>=]+)\s*(.*)")
 def numbers(written: Any) -> tuple[float, ...]:
     """Return the values, ascending, each once.
 
-    A range counts in decimals from its first value by its step (1 when left out) to its last, which it must hit: the
-    fourth value of `0:0.95:0.05` is 0.15, not 0.15000000000000002.
+    A range counts in decimals from its first value by its step (1 when left out) to its last value, which it must hit.
+    So the fourth value of `0:0.95:0.05` is 0.15, not 0.15000000000000002.
 
     Args:
-        written: A number, a text, or several numbers and texts, such as a list, a Python range or an array; a text is
-            a number, a range, or several by commas.
+        written: A number, a text, or a list, a Python range or an array of numbers and texts. A text is a number, a
+            range, or several of them with commas between.
 
     Raises:
-        ValueError: It says what was expected and what was found.
+        ValueError: The text is no number and no range. The message says what was expected and what was found.
     """
     texts = [*written] if isinstance(written, Iterable) and not isinstance(written, str | Mapping) else [written]
     parts = (part for text in texts for part in str(text).strip().removeprefix("[").removesuffix("]").split(","))
@@ -58,13 +58,14 @@ def _range(part: str) -> list[float]:
 
 
 def conditions(written: Any) -> Any:
-    """Return conditions by metric, such as `{scope/false_answer: '<= 0.1'}`; anything else is for others to refuse.
+    """Return conditions by metric, such as `{scope/false_answer: '<= 0.1'}`. Other types are returned as they are.
 
     Args:
-        written: A mapping; a text such as `scope/false_answer <= 0.1`, several by commas; or a list of such texts.
+        written: A mapping; a text such as `scope/false_answer <= 0.1`, or several with commas between; or a list of
+            such texts.
 
     Raises:
-        ValueError: One of them is not a metric and a condition, or a metric is given two.
+        ValueError: A text is not a metric and a condition, or a metric has two conditions.
     """
     texts = written.split(",") if isinstance(written, str) else written
     if isinstance(texts, list | tuple):
