@@ -146,6 +146,10 @@ class Case(_Record):
         """True if the query is in scope, and no passage or chunk is named as relevant."""
         return self.in_scope and not self.is_labelled
 
+    def is_of(self, scope: str) -> bool:
+        """Return True if the case is of a scope: `in_scope`, `out_of_scope` or `all`."""
+        return scope == "all" or self.in_scope == (scope == "in_scope")
+
     @model_validator(mode="after")
     def _scope_and_evidence_agree(self) -> Self:
         if not self.in_scope and self.is_labelled:

@@ -1,4 +1,4 @@
-"""All metrics, by name: rows of table.yaml, each with the function that scores it; how they are listed and chosen."""
+"""All metrics by name: rows of table.yaml, each with the function that scores it. How they are listed and chosen."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -41,13 +41,14 @@ _ROWS: Mapping[str, dict[str, Any]] = yaml.load(
 
 def _table() -> Iterator[Metric]:
     for name, row in _ROWS.items():
-        of_times = (metric for level in timing.DEFAULT_CONCURRENCY for metric in timing.metrics_at(level))
-        at_depths = (_declared(name, row, str(depth)) for depth in row.get("depths", [""]))
-        yield from of_times if name == "latency/*" else at_depths
+        if name == "latency/*":
+            yield from (metric for level in timing.DEFAULT_CONCURRENCY for metric in timing.metrics_at(level))
+        else:
+            yield from (_metric(name, row, str(depth)) for depth in row.get("depths", [""]))
 
 
-def _declared(pattern: str, row: Mapping[str, Any], depth: str) -> Metric:
-    """Return a row of the table as a metric, one that ends in `_at_K` at that depth."""
+def _metric(pattern: str, row: Mapping[str, Any], depth: str) -> Metric:
+    """Return a row of the table as a metric. A name that ends in `_at_K` gets the depth in place of K."""
     name = re.sub("K$", depth, pattern)
     row = {key: value for key, value in row.items() if key != "depths"}
     row |= {"name": name, "needs": frozenset(row.get("needs", ())), "about": re.sub(r"\bK\b", depth, row["about"])}
@@ -63,52 +64,54 @@ def _declared(pattern: str, row: Mapping[str, Any], depth: str) -> Metric:
 
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _table()}
 PASS_RATE = cast(QueryMetric, METRICS[VERDICT_METRIC])
-# Metrics of the user's own that were given to this process, by name.
+# Metrics of the user's own that this process knows, by name.
 OWN: dict[str, QueryMetric] = {}
-# Declarations that reports were read with, of metrics that this process may lack.
+# Declarations in reports that were read, by name: this process may lack their metrics.
 _READ: dict[str, Declaration] = {}
-# The metrics that there are only with a judge.
+# Names of the metrics that exist only with a judge.
 NEED_A_JUDGE = frozenset(name for name, metric in METRICS.items() if metric.is_judged)
 
 
 def declared(name: str) -> Declaration:
-    """Return a metric's declaration; for an unknown name (an older report), one with default values."""
+    """Return a metric's declaration; for an unknown name (of an older report), a declaration with default values."""
     metric = metric_named(name) or timing.metric_named(name) or _READ.get(name)
     return metric or Declaration(name=name, about="", headline="never")
 
 
 def metric_named(name: str) -> Metric | None:
-    """Return a metric of the table, at any K, or one of the user's own; None where there is none of that name."""
+    """Return a metric of the table, at any depth, or of the user's own; None if there is none of that name."""
     return METRICS.get(name) or OWN.get(name) or _at_depth(name)
 
 
 @cache
 def _at_depth(name: str) -> Metric | None:
     at, pattern = DEPTH.search(name), DEPTH.sub("_at_K", name)
-    return METRICS.get(name) or _declared(pattern, _ROWS[pattern], at[1]) if at and pattern in _ROWS else None
+    return METRICS.get(name) or _metric(pattern, _ROWS[pattern], at[1]) if at and pattern in _ROWS else None
 
 
 def adopt(given: Sequence[Any]) -> list[str]:
-    """Take the metrics of the user's own among some into the table, for those who name them, and return all names.
+    """Register the metrics of the user's own among the given ones, and return the names of all.
 
     Args:
-        given: Names and patterns, which stay as they are; functions declared by `metric`, rows, `python:module:name`.
+        given: Names and patterns, which stay as they are; and metrics of the user's own: functions declared by
+            `metric`, `QueryMetric` objects, or `python:module:name`.
 
     Raises:
-        ConfigError: One cannot be imported.
-        ExperimentError: One is no metric, or has the name of another.
+        ConfigError: A metric cannot be imported.
+        ExperimentError: An object is no metric, or has the name of another metric.
     """
-    own = [own_metric(e) if not isinstance(e, str) or e.startswith(PREFIX) else None for e in given]
-    rows = {row.name: row for row in own if row}
-    for name in (row.name for row in own if row and (row.name in METRICS or rows[row.name] is not row)):
-        whose = "a metric of this project" if name in METRICS else "two of these metrics"
-        raise ExperimentError(f"metrics: {name!r} is the name of {whose}; give yours another")
-    OWN.update(rows)
-    return [row.name if row else name for name, row in zip(given, own, strict=True)]
+    rows = [own_metric(item) if not isinstance(item, str) or item.startswith(PREFIX) else None for item in given]
+    by_name = {row.name: row for row in rows if row}
+    for row in filter(None, rows):
+        if row.name in METRICS or by_name[row.name] is not row:
+            whose = "a metric of this project" if row.name in METRICS else "two of these metrics"
+            raise ExperimentError(f"metrics: {row.name!r} is the name of {whose}; give yours another")
+    OWN.update(by_name)
+    return [row.name if row else name for name, row in zip(given, rows, strict=True)]
 
 
 def remember(declaration: Declaration) -> None:
-    """Keep the declaration that a report has of a metric, for a process that lacks the metric."""
+    """Keep the declaration of a metric in a report, for a process that lacks the metric."""
     _READ[declaration.name] = declaration
 
 
@@ -128,16 +131,16 @@ def choose(
     """Select metrics by names or patterns such as `ranking/*`, in the order of METRICS.
 
     Args:
-        patterns: Names or patterns, of which `*` is all of the table; or metrics of the user's own, by name or as
+        patterns: Names or patterns; `*` is the whole table. Metrics of the user's own are given by name or as
             `python:module:name`.
         concurrency: The concurrencies at which latency is measured.
-        judged: True if there is a judge; without one, patterns skip the metrics that need it.
-        reach: The retriever; patterns skip the metrics that read further than its lists go. None for any length.
-        whole: Those that must be names, with the setting that has each.
+        judged: True if there is a judge. Without one, patterns skip the metrics that need it.
+        reach: The retriever. Patterns skip metrics that read further than its lists go. None for lists of any length.
+        whole: The patterns that must be names, each with the setting that holds it.
 
     Raises:
-        ExperimentError: A pattern chooses nothing, the nearest names are given; or only what needs a judge, or only
-            what reads further than the lists go.
+        ExperimentError: A pattern chooses no metric; the message gives the nearest names. Or it chooses only metrics
+            that need a judge, or only metrics that read further than the lists go.
     """
     patterns = adopt(patterns)
     timed = {metric.name: metric for level in concurrency for metric in timing.metrics_at(level)}
@@ -146,22 +149,26 @@ def choose(
     chosen = set[str]()
     for pattern in patterns:
         setting = (whole or {}).get(pattern, "")
-        fitting = [n for n in selectable if n == pattern or (not setting and fnmatchcase(n, pattern))]
-        named = {pattern, *(n for n in fitting if re.match("ranking/.+_at_10$", n))}  # read at top_k (`within`)
-        fitting_lists = [n for n in fitting if n in named or not (reach and selectable[n].reads_beyond(reach))]
-        if not fitting_lists:
-            raise ExperimentError(f"{setting or 'metrics'}: {_nothing(pattern, fitting, reach, selectable)}")
-        if not judged and NEED_A_JUDGE.issuperset(fitting_lists):
+        matches = [n for n in selectable if n == pattern or (not setting and fnmatchcase(n, pattern))]
+        # Metrics at 10 stay, as `within` adds them at top_k.
+        at_any_length = {pattern, *(n for n in matches if re.match("ranking/.+_at_10$", n))}
+        fitting = [n for n in matches if n in at_any_length or not (reach and selectable[n].reads_beyond(reach))]
+        if not fitting:
+            raise ExperimentError(f"{setting or 'metrics'}: {_why_none(pattern, matches, reach, selectable)}")
+        if not judged and NEED_A_JUDGE.issuperset(fitting):
             raise ExperimentError(
                 f"metrics: {pattern!r} needs a judge, and there is none; name one, for example "
                 "--judge.model cohere:command-a-03-2025"
             )
-        chosen.update(name for name in fitting_lists if judged or name not in NEED_A_JUDGE)
+        chosen.update(name for name in fitting if judged or name not in NEED_A_JUDGE)
     return {name: metric for name, metric in selectable.items() if name in chosen}
 
 
 def within(metrics: Mapping[str, Metric], retriever: RetrieverConfig, named: Collection[str]) -> dict[str, Metric]:
-    """Return the named metrics, others that read no further than a retriever's lists, and these at its top_k, too."""
+    """Return the metrics that a retriever's lists are long enough for, and the metrics that are named in full.
+
+    A metric at depth 10 that is not named in full is added at the retriever's `top_k`, too.
+    """
     fitting = dict[str, Metric]()
     for name, metric in metrics.items():
         if name in named or not metric.reads_beyond(retriever):
@@ -172,12 +179,12 @@ def within(metrics: Mapping[str, Metric], retriever: RetrieverConfig, named: Col
     return fitting
 
 
-def _nothing(pattern: str, fitting: Sequence[str], reach: RetrieverConfig | None, known: Iterable[str]) -> str:
+def _why_none(pattern: str, matches: Sequence[str], reach: RetrieverConfig | None, known: Iterable[str]) -> str:
     """Return why a pattern chooses no metric."""
-    if fitting and reach:
+    if matches and reach:
         return (
             f"{pattern!r} fits only metrics that read more places than there are (top_k {reach.top_k}, candidates "
-            f"{reach.candidates}): {', '.join(fitting)}; raise these, or name a metric in full"
+            f"{reach.candidates}): {', '.join(matches)}; raise these, or name a metric in full"
         )
     if successor := removed(re.sub(r"_at_\d+_of_\d+$|_at_\d+$", "_at_K", pattern)):
         return f"{pattern!r} is no metric any more: {successor}"
@@ -185,7 +192,7 @@ def _nothing(pattern: str, fitting: Sequence[str], reach: RetrieverConfig | None
 
 
 def listing() -> str:
-    """Return a line for each metric: name, unit and range, direction, one line about it."""
+    """Return a table with a line for each metric: name, unit and range, direction, description."""
     rows = [(metric.name, values_of(metric), metric.direction, metric.about) for metric in METRICS.values()]
     *widths, _ = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, [*widths, 0])) for row in rows)

@@ -1,4 +1,4 @@
-"""Criteria of the experiment to verdicts on the run. Pure."""
+"""Verdicts on a run by the criteria of its experiment. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,15 +7,16 @@ from math import inf, isfinite
 from evals.collect.observations import Gate, Summary
 from evals.config.values import CRITERION
 
-# `== 1` and `>= 1` mean within this: ragas' average precision of a perfect ranking is 0.9999999999.
+# `== 1` and `>= 1` hold within this difference: ragas' average precision of a perfect ranking is 0.9999999999.
 TOLERANCE = 1e-9
 
 
 def judge(criteria: Mapping[str, str], summaries: Sequence[Summary]) -> list[Gate]:
-    """Compare every criterion with its metric; where scores failed or are missing, with the worse bound.
+    """Compare the metric of every criterion with its condition.
 
-    A criterion is undecided where one bound meets it and the other does not. A metric without a value fails it. Of a
-    metric of which a sample of the queries was judged, the bounds are those of what judging all would give (95%).
+    If scores failed or are missing, both bounds of the metric are compared. If a sample of the queries was judged, the
+    bounds are the 95% bounds of the value that judging all would give. A criterion is undecided if one bound meets it
+    and the other does not. A metric without a value does not meet it.
 
     Args:
         criteria: Metric name to condition, such as `>= 0.8`.
@@ -31,20 +32,21 @@ def undecided(gates: Sequence[Gate], reason: str) -> list[Gate]:
 
 
 def parsed(condition: str) -> tuple[str, float]:
-    """Return the comparison and the limit of a condition, which the settings have checked."""
+    """Return the comparison and the limit of a condition. The settings have checked its form."""
     match = CRITERION.fullmatch(condition)
     assert match is not None
     return match[1], float(match[2])
 
 
 def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
+    """Return the verdict on one criterion; `summary` is None if the run lacks the metric."""
     symbol, limit = parsed(condition)
     gate = Gate(metric=name, condition=condition, figure=None, passed=False, reason="the metric is absent")
     if summary is None:
         return gate
     if summary.value is None:
         return replace(gate, reason=f"no value: {summary.note}", undecided=summary.n_missing > 0)
-    # Scores that are not known may be anything where a range has no end. Of too small a sample nothing is decided.
+    # Without a bound, unknown scores may be anything. A sample that is too small for bounds decides nothing.
     is_open = summary.sampled is not None or summary.n_failed + summary.n_missing > 0
     low = -inf if summary.bound_low is None else summary.bound_low
     high = inf if summary.bound_high is None else summary.bound_high
@@ -62,7 +64,7 @@ def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
 
 
 def _reason(summary: Summary, *, passed: bool, undecided: bool) -> str:
-    """Return why a criterion is not met, or not decided; of a sample what judging all would give."""
+    """Return why a criterion is not met or not decided; for a sample, which value judging all queries would give."""
     if summary.sampled is None:
         lost = f"{summary.n_failed + summary.n_missing} scores that failed or are missing leave it open"
         return "" if passed else lost if undecided else "not met"

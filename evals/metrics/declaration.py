@@ -1,4 +1,4 @@
-"""What a metric is: a row of one table, scored over all results at once, with its summary; and one of the user's own.
+"""Declarations of metrics: rows of one table, scored over all results at once, and metrics of the user's own.
 
     from evals import metric
 
@@ -63,10 +63,10 @@ class Declaration:
         direction: Which values are better.
         unit: Unit of the values.
         range: Lowest and highest possible value.
-        headline: Shown at the terminal; `at the deepest` among metrics that differ in their depth alone.
-        needs: Measurements and inputs besides one retrieval.
-        of: Which list it reads: what was returned, or the candidates, which threshold and cut do not change.
-        depth: Number of places of that list that it reads; None for all.
+        headline: When the terminal shows the metric; `at the deepest` shows the one with the largest depth.
+        needs: Measurements and inputs that the metric needs besides one retrieval.
+        of: The list that the metric reads: the returned chunks, or the candidates before threshold and cut.
+        depth: Number of places of that list that the metric reads; None for all.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Declaration:
         return not self.needs.isdisjoint({"judge", "judge usage"})
 
     def reads_beyond(self, retriever: RetrieverConfig) -> bool:
-        """Return True if it reads more places than the lists of a retriever have."""
+        """Return True if the metric reads more places than the lists of a retriever have."""
         length = retriever.top_k if self.of == "returned" else retriever.candidates
         return self.depth is not None and self.depth > length
 
@@ -101,12 +101,12 @@ class Context:
 
     Attributes:
         required: Metadata fields that every chunk must have.
-        sources: The source pages, None when it is not known where they are.
+        sources: The source pages; None if the settings name none.
         relevant_texts: Chunk id to text of every chunk that is relevant to some query; None where the retriever's
             chunks cannot be listed.
         seed: Seed of all resampling.
-        judging: Verdicts of the judge, None without a judge.
-        trust: Quality of the judge, None without a judge.
+        judging: Verdicts of the judge; None without a judge.
+        trust: Quality of the judge; None without a judge.
     """
 
     required: tuple[str, ...]
@@ -122,11 +122,11 @@ class Collaborators:
     """Open resources of an evaluation.
 
     Attributes:
-        retrievers: Retrievers to evaluate: one, or for a sweep one for each of its variants, in their order; none where
-            what they found is in a file.
+        retrievers: Retrievers to evaluate: one for a run, one for each variant of a sweep, in their order. Empty if the
+            candidates come from a file.
         progress: Called with the stage, the amount done and the total.
-        sources: The source pages, None when not known.
-        judge: Judge of the metrics that need one; None without one.
+        sources: The source pages; None if the settings name none.
+        judge: The judge; None without one.
     """
 
     retrievers: Sequence[Retriever]
@@ -136,7 +136,7 @@ class Collaborators:
 
     @property
     def retriever(self) -> Retriever:
-        """The only retriever of a single run, the first of a sweep."""
+        """The retriever of a run, or the first one of a sweep."""
         return self.retrievers[0]
 
 
@@ -145,12 +145,13 @@ class QueryMetric(Declaration):
     """A score for every query, averaged.
 
     Attributes:
-        score: Results of the scope to as many values; of a metric that needs labels, results of queries that have any.
-            NaN is no value; `Values` say why there is none.
-        scope: Over which queries.
-        all_relevant: True if it divides by all relevant chunks, so that it has no value where some may be unknown.
-        proxy: A metric that costs nothing and goes with this one, which corrects its mean where a sample of the queries
-            is judged; None for a metric that needs no judge.
+        score: Scores results, one value a row. It gets the rows of the scope; if the metric needs labels, only rows of
+            queries with labels. NaN is no value, and `Values` say why there is none.
+        scope: The queries that the metric is over.
+        all_relevant: True if the metric divides by the number of all relevant chunks. It has no value where some of
+            them may be unknown.
+        proxy: A metric that costs nothing and correlates with this one. It corrects the mean where a sample of the
+            queries is judged. None for a metric that needs no judge.
     """
 
     score: Scorer
@@ -159,7 +160,7 @@ class QueryMetric(Declaration):
     proxy: "QueryMetric | None" = None
 
     def values(self, results: Results, context: Context) -> Values:
-        """Score results; those of queries that are not of its scope have neither a value nor a reason for none."""
+        """Score results. Rows of queries outside of the scope have neither a value nor a reason for none."""
         if self.of == "candidates":
             return self._values(results.candidates, context).at(results.list_of)
         return self._values(results, context)
@@ -186,7 +187,7 @@ class RunMetric(Declaration):
     """A statistic of the whole run that is not a mean of query scores.
 
     Attributes:
-        tell: The statistic; its name is that of the metric.
+        tell: Computes the statistic, without the name of the metric.
     """
 
     tell: Callable[[Observed, Context], Summary]
@@ -200,43 +201,44 @@ Metric = QueryMetric | RunMetric
 
 
 def figure(value: float | None, note: str = "", **fields: float | None) -> Summary:
-    """Return a figure of the run, without the name of its metric; None is none, for the reason of the note."""
+    """Return a statistic of the run, without the name of its metric; a value of None has its reason in `note`."""
     return Summary(metric="", value=value, note=note, **fields)  # type: ignore[arg-type]
 
 
 def within(observations: Sequence[Observation], scope: Scope) -> list[Observation]:
     """Return the observations in the scope of a metric."""
-    return [o for o in observations if scope == "all" or o.case.in_scope == (scope == "in_scope")]
+    return [observation for observation in observations if observation.case.is_of(scope)]
 
 
 def summarise(metric: QueryMetric, scores: Sequence[Score]) -> Summary:
-    """Average scores, with their counts, the 95% interval, and the bounds that failed and missing ones leave open.
+    """Average scores, with counts, the 95% interval, and the bounds that failed and missing scores leave open.
 
-    The mean and its interval are over the scored values; where some failed or are missing, `bound_low` and `bound_high`
-    are the mean with every one of them at the lower and the upper end of the metric's range, None where it has none.
+    The mean and its interval are over the scored values. If scores failed or are missing, `bound_low` and `bound_high`
+    are the mean with each of them at the lower and at the upper end of the metric's range; None for an infinite end.
     """
     values = [score for score in scores if isinstance(score, float | int)]
     unscored = [score for score in scores if isinstance(score, Unscored)]
     failed = [score for score in scores if isinstance(score, Failure)]
-    missing, total = sum(score.missing for score in unscored), float(np.sum(values))
-    lost, ends = len(failed) + missing, stats.mean_interval(values, shares=metric.range == SHARE)
-    known = len(values) + lost
-    low, high = ((total + lost * end) / known if lost and isfinite(end) else None for end in metric.range)
+    missing = sum(score.missing for score in unscored)
+    lost, total = len(failed) + missing, float(np.sum(values))
+    count = len(values) + lost
+    low, high = ((total + lost * end) / count if lost and isfinite(end) else None for end in metric.range)
+    interval = stats.mean_interval(values, shares=metric.range == SHARE)
     reason = unscored[0].reason if unscored else ""
     if len(failed) > len(unscored):
         reason = f"{failed[0].type}: {failed[0].message}"
     summary = Summary(
         metric=metric.name,
         value=total / len(values) if values else None,
-        ci_low=ends.low,
-        ci_high=ends.high,
+        ci_low=interval.low,
+        ci_high=interval.high,
         n=len(values),
         n_unscored=len(unscored),
         n_failed=len(failed),
         n_missing=missing,
         bound_low=low,
         bound_high=high,
-        note=ends.note or reason if values else reason or "no query of this kind",
+        note=interval.note or reason if values else reason or "no query of this kind",
     )
     if summary.usable or not values:
         return summary
@@ -244,7 +246,7 @@ def summarise(metric: QueryMetric, scores: Sequence[Score]) -> Summary:
 
 
 def _reasons(reasons: Sequence[str]) -> Values:
-    """Return as values which rows have no score for one of several reasons; an empty one is none."""
+    """Return values without a score where a row has a reason; an empty reason is none."""
     return Values.joined([Unscored(reason=reason) if reason else 0.0 for reason in reasons])
 
 
@@ -260,29 +262,31 @@ def metric(
 ) -> Callable[[Own], Own]:
     """Declare a function as a metric over queries.
 
-    The function gets a golden query (`Case`) and its returned chunks in rank order (`Chunk`), and returns a number, a
-    truth value, or None where there is nothing to score. A grid calls it once for each distinct result of a query,
-    however many cells return that, and once more for the recommended cell's. What it raises, and a number outside of
-    the range, is a failed score with its cause; the other queries keep theirs.
+    The function gets a golden query (`Case`) and its returned chunks in rank order (`Chunk`). It returns a number, a
+    truth value, or None where there is nothing to score. A grid calls it once for each distinct result of a query, and
+    once more for the result of the recommended cell. An exception, or a number outside of the range, is a failed score
+    with its cause; the other queries keep their scores.
 
     Args:
         name: Name in reports and MLflow, such as `team/has_code`: letters, digits, spaces and _ . - : with / between.
         unit: Unit of the values, such as `share`, `ms` or `tokens`; any text.
         direction: Which values are better: `higher`, `lower`, `neither`.
-        range: Lowest and highest possible value. Of means within 0 and 1 the interval allows for these bounds.
-        scope: Which queries it is over: `all`, `in_scope`, `out_of_scope`.
-        about: One line about it; the first line of the function's docstring when left out.
+        range: Lowest and highest possible value. If they are 0 and 1, the interval of the mean takes account of them.
+        scope: The queries that the metric is over: `all`, `in_scope`, `out_of_scope`.
+        about: One line about the metric; the first line of the function's docstring when left out.
 
     Raises:
-        ValidationError: One of them cannot be.
+        ValidationError: An argument is not valid.
     """
 
     def declared(function: Own) -> Own:
         line = about or (function.__doc__ or "").strip().partition("\n")[0]
         row = QueryMetric(
             name=name, about=line, source="the user's own", direction=direction, unit=unit, range=range, scope=scope,
-            # Kept, as a call may be dear, and a grid reads the values of its objective more than once.
-            score=lambda r, _: r.once(name, lambda: _joined(function, r, range)),
+            # Cached: a call may be expensive, and a grid reads the values of its objective more than once.
+            score=lambda r, _: r.once(
+                name, lambda: Values.joined([_score(function, o, range) for o in r.observations()])
+            ),
         )  # fmt: skip
         function.metric = row  # type: ignore[attr-defined]  # a function is an object
         return function
@@ -291,30 +295,27 @@ def metric(
 
 
 def own_metric(source: Any) -> QueryMetric:
-    """Return the metric that a user's object is: a declared function, or a row of the table.
+    """Return a metric of the user's own.
 
     Args:
-        source: The object, or where it is found: `python:module:name`.
+        source: A declared function, a `QueryMetric`, or where one of them is found: `python:module:name`.
 
     Raises:
-        ConfigError: It cannot be imported.
-        ExperimentError: It is no metric.
+        ConfigError: The object cannot be imported.
+        ExperimentError: The object is no metric.
     """
-    target = load_factory(source.removeprefix(PREFIX), "metrics") if isinstance(source, str) else source
-    row = getattr(target, "metric", target)
+    loaded = load_factory(source.removeprefix(PREFIX), "metrics") if isinstance(source, str) else source
+    row = getattr(loaded, "metric", loaded)
     if isinstance(row, QueryMetric):
         return row
     raise ExperimentError(
-        f"metrics: expected a function declared by @evals.metric(NAME), got {target!r} without a name; put "
+        f"metrics: expected a function declared by @evals.metric(NAME), got {loaded!r} without a name; put "
         '@metric("team/name") above it'
     )
 
 
-def _joined(function: Own, r: Results, limits: tuple[float, float]) -> Values:
-    return Values.joined([_scored(function, each, limits) for each in r.observations()])
-
-
-def _scored(function: Own, observation: Observation, limits: tuple[float, float]) -> Score:
+def _score(function: Own, observation: Observation, limits: tuple[float, float]) -> Score:
+    """Return what a user's function says of a result, or why that is no score."""
     try:
         value = function(observation.case, list(observation.selection.chunks))
         if value is None:

@@ -1,4 +1,4 @@
-"""Metadata of the chunks: completeness, accuracy against the source pages."""
+"""Metadata of the returned chunks: completeness, and accuracy against the source pages."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -16,38 +16,39 @@ from retrievers.records import Chunk
 from retrievers.store.chunks import usual_fields
 
 HASHES = {32: "md5", 40: "sha1", 64: "sha256"}
-# Chunks of each query, and in all, that are read to find the usual fields.
+# Number of chunks of each query, and of all queries together, that are read to find the usual fields.
 BEST = 3
 SAMPLE = 256
 
 
 def usual_in(pool: Pool) -> tuple[str, ...]:
-    """Return the usual fields that a collection has, by the best chunks found in it (see `usual_fields`)."""
-    best = pool.tables[0].codes[:, :BEST]
-    return usual_fields([pool.chunks[code] for code in best[best >= 0][:SAMPLE].tolist()])
+    """Return the usual metadata fields that the best chunks of the queries have (see `usual_fields`)."""
+    codes = pool.tables[0].codes[:, :BEST]
+    return usual_fields([pool.chunks[code] for code in codes[codes >= 0][:SAMPLE].tolist()])
 
 
 def completeness(r: Results, context: Context) -> Values:
     """Return the mean over the returned chunks of the share of required fields that are present and valid, 0 to 1."""
 
-    def valid(chunk: Chunk) -> float:
+    def valid_share(chunk: Chunk) -> float:
         return 1 - len(missing_fields(chunk, context.required)) / len(context.required) if context.required else np.nan
 
-    return r.mean_of_chunks("completeness", valid, none=Unscored(reason="no metadata field is required"))
+    return r.mean_of_chunks("completeness", valid_share, none=Unscored(reason="no metadata field is required"))
 
 
 def accuracy(r: Results, context: Context) -> Values:
-    """Return the mean share of comparable required fields that equal the page's, over the returned chunks, 0 to 1.
+    """Return the mean over the returned chunks of the share of required fields that equal those of the page, 0 to 1.
 
-    A chunk whose page does not exist counts 0; one without any comparable field is left out.
+    Fields that the page does not show are not compared. A chunk whose page does not exist counts 0. A chunk without any
+    field to compare is left out.
     """
 
-    def right(chunk: Chunk) -> float:
+    def right_share(chunk: Chunk) -> float:
         wrong, compared = wrong_fields(chunk, context.required, context.sources) if context.sources else ([], 0)
         return 1 - len(wrong) / compared if compared else np.nan
 
     none = Unscored(reason="no required field can be compared with the source pages")
-    return r.mean_of_chunks("accuracy", right, (context.sources is None, NO_SOURCES), none=none)
+    return r.mean_of_chunks("accuracy", right_share, (context.sources is None, NO_SOURCES), none=none)
 
 
 def missing_fields(chunk: Chunk, required: Sequence[str]) -> list[str]:
@@ -57,13 +58,14 @@ def missing_fields(chunk: Chunk, required: Sequence[str]) -> list[str]:
 
 
 def wrong_fields(chunk: Chunk, required: Sequence[str], sources: SourcePages) -> tuple[list[str], int]:
-    """Return the required fields whose value differs from what the source page gives, and how many could be compared.
+    """Return the required fields whose value differs from that of the source page, and how many could be compared.
 
-    Every field the page can tell is compared: address, title, tags, position, file, heading, section, lines, and the
-    hash of the text by the algorithm its length names. A chunk whose page does not exist is wrong: one of one.
+    Every field that the page shows is compared: address, title, tags, position, file, heading, section and lines. The
+    hash of the text is compared by the algorithm that its length implies. If the page does not exist, one of one is
+    wrong.
 
     Raises:
-        SourcePageError: Its page cannot be read.
+        SourcePageError: The page cannot be read.
     """
     page = sources.page_of(chunk)
     if page is None:

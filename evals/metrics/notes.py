@@ -1,4 +1,4 @@
-"""Notes on a run that qualify its figures. Pure."""
+"""Notes on a run for the reader of its figures. Pure."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -12,7 +12,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.text.language import differing
 
 SHOWN = 5
-# Queries whose language is detected: one takes half a millisecond to tell.
+# Number of queries whose language is detected, as one takes half a millisecond.
 MOST_ASKED = 1_000
 
 
@@ -29,10 +29,10 @@ def notes(
     Args:
         observed: The run.
         pool: Its candidates.
-        settings: The retriever's.
-        metrics: Names of its metrics.
-        judging: Verdicts of the judge, None without one.
-        sources: The source pages as far as they were read, None when not known.
+        settings: Settings of the retriever.
+        metrics: Names of the metrics of the run.
+        judging: Verdicts of the judge; None without a judge.
+        sources: The source pages, as far as they were read; None if the settings name none.
     """
     observations = observed.observations
     if deeper := [name for name in metrics if (metric := metric_named(name)) and metric.reads_beyond(settings)]:
@@ -59,7 +59,7 @@ def _listed(names: Sequence[str], joint: str = ", ") -> str:
 
 
 def _on_labels(observations: Sequence[Observation]) -> Iterator[str]:
-    """Note which kind of query is missing, and which metrics the queries without labels have, of those in scope."""
+    """Note which kind of query is missing, and that in-scope queries without labels lack metrics."""
     cases = [o.case for o in observations if o.case.in_scope]
     for kind, count in (("in-scope", len(cases)), ("out-of-scope", len(observations) - len(cases))):
         if not count:
@@ -74,7 +74,7 @@ def _on_labels(observations: Sequence[Observation]) -> Iterator[str]:
 
 
 def _on_unlisted(observations: Sequence[Observation], pool: Pool) -> Iterator[str]:
-    """Note the limits of relevance resolved in returned chunks, and signs of differing names."""
+    """Note the limits of relevance that is looked for in returned chunks, and names that may be written differently."""
     if any(o.relevance.incomplete for o in observations):
         yield (
             "the retriever's chunks cannot be listed: a returned chunk is relevant when it holds at least half of a "
@@ -84,37 +84,38 @@ def _on_unlisted(observations: Sequence[Observation], pool: Pool) -> Iterator[st
     pages, ids = {str(chunk.source_url) for chunk in pool.found}, {chunk.chunk_id for chunk in pool.found}
     evidence = {e.source_url for o in observations for e in o.case.evidence if e.source_url}
     relevant = {key for o in observations for key in o.case.relevant}
-    for expected, returned, what in (
+    for expected, returned, fault in (
         (evidence, pages, "no returned chunk is from a page that evidence names"),
         (relevant, ids, f"none of the {len(relevant)} relevant_ids was returned for any query"),
     ):
         if expected and returned and not expected & returned:
             names = f"returned {min(returned)!r}, expected {min(expected)!r}"
-            yield f"{what}: {names}; are they written alike (retriever.metadata.map)?"
+            yield f"{fault}: {names}; are they written alike (retriever.metadata.map)?"
 
 
 def _on_threshold(observations: Sequence[Observation], top_k: int) -> Iterator[str]:
-    """Note of how many queries the threshold cut relevant chunks that were within top_k."""
-    lost = [
+    """Note for how many queries the threshold cut relevant chunks that were within top_k."""
+    is_cut = [
         not o.relevance.grades.keys().isdisjoint({*o.candidates.chunk_ids[:top_k]} - {*o.ranked_ids})
         for o in observations
         if o.case.in_scope
     ]
-    if any(lost):
-        yield f"the threshold cut relevant chunks of {sum(lost)} of {len(lost)} in-scope queries"
+    if any(is_cut):
+        yield f"the threshold cut relevant chunks of {sum(is_cut)} of {len(is_cut)} in-scope queries"
 
 
 def _on_results(observations: Sequence[Observation]) -> Iterator[str]:
-    """Note relevant chunks that the collection lacks, and returned ones that nobody judged."""
+    """Note relevant chunks that the collection lacks, and returned chunks that were never judged."""
     if missing := missing_chunks({o.case.id: o.relevance for o in observations}):
         yield missing
     returned = [(o.relevance, key) for o in observations if o.relevance.irrelevant for key in o.ranked_ids]
-    unknown = sum(key not in relevance.grades and key not in relevance.irrelevant for relevance, key in returned)
-    if unknown:
-        yield f"{unknown} of {len(returned)} returned chunks were never judged: they count as not relevant"
+    unjudged = sum(key not in relevance.grades and key not in relevance.irrelevant for relevance, key in returned)
+    if unjudged:
+        yield f"{unjudged} of {len(returned)} returned chunks were never judged: they count as not relevant"
 
 
 def _on_language(observations: Sequence[Observation]) -> Iterator[str]:
+    """Note queries that seem to be in another language than the chunks."""
     differ = ((o.case.id, differing(o.case.query, [chunk.text for chunk in o.candidates.chunks])) for o in observations)
     if named := [f"{case_id} ({languages.asked})" for case_id, languages in differ if languages]:
         yield f"apparently in another language than the chunks: {_listed(named)}"

@@ -1,9 +1,9 @@
 """The outcome of each query, with reasons.
 
-In scope a query must return at least `min_results` chunks, a relevant one among the first five; out of scope it must
-return nothing. With that it is a success if also all required metadata is valid and true to the source, every expected
-topic occurs and the source pattern matches; a partial success otherwise. A query in scope without labels has neither
-verdict, since what it returned may be relevant or not.
+An in-scope query fails unless it gets at least `min_results` chunks with a relevant one among the first five. An
+out-of-scope query fails unless it gets nothing. A query that does not fail is a success if all required metadata is
+valid and agrees with the source, every expected topic occurs, and the source pattern matches; else it is a partial
+success. An in-scope query without labels has no such outcome, as its chunks may be relevant or not.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,11 +32,11 @@ class Outcomes:
     Attributes:
         unlabelled: Whether the query is in scope and has no labels.
         unasked: Whether the query is out of scope and something was returned.
-        short: Whether fewer chunks than the case asks for were returned, in scope.
-        missed: Whether chunks were returned and none of the first five is relevant, in scope.
-        flawed: Whether a chunk lacks metadata, or differs from its page.
-        topics: Share of the expected topics that occur, NaN for none expected or out of scope.
-        astray: Whether no chunk is from a page that matches the source pattern, in scope.
+        short: Whether the query is in scope and fewer chunks were returned than the case asks for.
+        missed: Whether the query is in scope, chunks were returned, and none of the first five is relevant.
+        flawed: Whether a chunk lacks required metadata, or has metadata that differs from its page.
+        topics: Share of the expected topics that occur; NaN if none is expected, and out of scope.
+        astray: Whether the query is in scope and no chunk is from a page that matches the source pattern.
     """
 
     unlabelled: Bools
@@ -89,32 +89,32 @@ def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: i
     """Return the outcomes of queries, with reasons.
 
     Args:
-        r: The results, one a query.
-        latency: The serial calls, for the times; None when they were not measured.
-        context: Required metadata and sources.
-        top_k: Number of chunks asked for, which a reason may name.
+        r: The results, one row a query.
+        latency: The serial calls, from which the times are taken; None if they were not measured.
+        context: Inputs of the metrics: required metadata and sources.
+        top_k: Number of chunks asked for. A reason may name it.
     """
     times: dict[str, list[float]] = {}
     for query_id, timings in zip(latency.query_ids, latency.timings, strict=True) if latency else ():
         times.setdefault(query_id, []).append(timings.total_ms)
-    flaws, observations = outcomes_of(r, context), list(r.observations())
-    outcomes, metadata, relevance = flaws.outcomes, accuracy(r, context).values, content_relevance(r)
+    faults, observations = outcomes_of(r, context), list(r.observations())
+    metadata, relevance = accuracy(r, context).values, content_relevance(r)
     count = np.sum([~np.isnan(metadata), ~np.isnan(relevance)], axis=0)
-    both = np.where(count > 0, np.nansum([metadata, relevance], axis=0) / np.maximum(count, 1), np.nan)
+    mean = np.where(count > 0, np.nansum([metadata, relevance], axis=0) / np.maximum(count, 1), np.nan)
     return ValidationReport(
-        outcomes=outcomes,
-        reasons=tuple(tuple(_reasons(o, flaws, row, context, top_k)) for row, o in enumerate(observations)),
+        outcomes=faults.outcomes,
+        reasons=tuple(tuple(_reasons(o, faults, row, context, top_k)) for row, o in enumerate(observations)),
         metadata_accuracy=_or_none(metadata),
         content_relevance=_or_none(relevance),
-        accuracy_scores=_or_none(both),
+        accuracy_scores=_or_none(mean),
         times_ms=tuple(fmean(times.get(o.case.id, [o.candidates.facts.timings.total_ms])) for o in observations),
     )
 
 
 def content_relevance(r: Results) -> Floats:
-    """Return the share of relevant among the first five results, 0 for none; out of scope 1 if nothing was returned.
+    """Return the share of relevant chunks among the first five returned, 0 to 1; 0 for an empty result.
 
-    NaN for a query in scope without labels.
+    An out-of-scope query scores 1 for an empty result, else 0. An in-scope query without labels has NaN.
     """
     relevant, returned = (r.ranked.grades[:, :FIRST] > 0).sum(axis=1), r.ranked.found[:, :FIRST].sum(axis=1)
     share = np.where(r.by_case(lambda case: case.in_scope), relevant / np.maximum(returned, 1), returned == 0)
@@ -122,40 +122,46 @@ def content_relevance(r: Results) -> Floats:
 
 
 def _or_none(values: Floats) -> tuple[float | None, ...]:
+    """Return numbers with None in place of NaN."""
     return tuple(None if np.isnan(value) else value for value in values.tolist())
 
 
 def is_cut_by_threshold(first_relevant: int, top_k: int) -> bool:
-    """Return True if a candidate of that rank is missing in the first results because of the threshold alone."""
+    """Return True if the first relevant candidate would be among the first results without the threshold.
+
+    Args:
+        first_relevant: Rank of a candidate that is not among the first results.
+        top_k: Number of chunks asked for.
+    """
     return first_relevant <= min(FIRST, top_k)
 
 
-def _reasons(o: Observation, flaws: Outcomes, row: int, context: Context, top_k: int) -> Iterator[str]:
+def _reasons(o: Observation, faults: Outcomes, row: int, context: Context, top_k: int) -> Iterator[str]:
     """Yield why the outcome of a query is not SUCCESS."""
-    if flaws.unlabelled[row]:
+    if faults.unlabelled[row]:
         yield NO_LABELS.reason
-    if flaws.unasked[row]:
+    if faults.unasked[row]:
         best = o.selection[0]
         score = "" if best.score is None else f" (best {best.score_scale} {best.score:.3f})"
         yield f"out of scope, but chunks returned: {len(o.selection)}{score}"
-    if flaws.short[row]:
+    if faults.short[row]:
         yield f"chunks returned: {len(o.selection)}, expected at least {o.case.min_results}"
-    if flaws.missed[row]:
+    if faults.missed[row]:
         yield f"no relevant chunk among the first {min(FIRST, top_k)}; {_first_relevant(o, top_k)}"
-    if flaws.failed[row]:
+    if faults.failed[row]:
         return
-    for rank, chunk in enumerate(o.selection.chunks if flaws.flawed[row] else (), 1):
+    for rank, chunk in enumerate(o.selection.chunks if faults.flawed[row] else (), 1):
         # A chunk without metadata would list every field.
         yield from (f"rank {rank}: {flaw}" for flaw in _flaws(chunk, context)[:SHOWN])
-    if flaws.topics[row] < 1:
+    if faults.topics[row] < 1:
         topics = ", ".join(o.case.expected_topics)
-        yield f"only {flaws.topics[row]:.0%} of the expected topics occur: {topics}"
-    if flaws.astray[row]:
+        yield f"only {faults.topics[row]:.0%} of the expected topics occur: {topics}"
+    if faults.astray[row]:
         yield f"no result from a page that matches {o.case.source_url_pattern!r}"
 
 
 def _flaws(chunk: Chunk, context: Context) -> list[str]:
-    """Return what a chunk's metadata lack, and where they differ from its page; an unreadable page counts as one."""
+    """Return the flaws of a chunk's metadata: missing fields, fields that differ from the page, an unreadable page."""
     lacking = missing_fields(chunk, context.required)
     try:
         wrong, _ = wrong_fields(chunk, context.required, context.sources) if context.sources else ([], 0)
@@ -165,6 +171,7 @@ def _flaws(chunk: Chunk, context: Context) -> list[str]:
 
 
 def _first_relevant(observation: Observation, top_k: int) -> str:
+    """Return where the first relevant candidate is."""
     rank = observation.first_relevant
     if rank is None:
         return f"none among the {len(observation.candidates)} candidates either"

@@ -1,16 +1,16 @@
-"""Scores that go with a judge's and that all queries have, whose mean over a sample of the queries they correct. Pure.
+"""Proxies: scores of all queries that correlate with a judge's, and correct the mean of a judged sample. Pure.
 
-A cheaper judge's scores, where there is one. Else scores that cost nothing: where golden data have labels, these say
-what a judge would; without, what a result has in common with the reference answer goes with its verdicts.
+If there is a cheaper judge, its scores are the proxy. Else the proxy costs nothing: golden labels, or without labels
+the words that a result shares with the reference answer.
 
-- Context precision: a chunk counts as useful where it is labelled relevant, or, of a query without labels, where it
-  holds at least a third of the distinct words of the reference answer. Both are verdicts on chunks, under one formula,
-  so queries with labels and queries without stand in one column.
-- All other metrics: the share of the evidence items that were returned; without labels the share of the sentences of
-  the reference answer of which the result holds at least three quarters of the distinct words. These are of different
-  scales, and so the first that all queries have serves for all; where there is none, nothing is corrected.
+- Context precision: a chunk counts as useful if it is labelled relevant. If the query has no labels, a chunk counts as
+  useful if it holds at least a third of the distinct words of the reference answer. Both are verdicts on chunks under
+  one formula, so queries with and without labels share one column.
+- All other metrics: the share of the evidence items that were returned. Without labels it is the share of the sentences
+  of the reference answer of which the result holds at least three quarters of the distinct words. The two shares have
+  different scales. So the first that all queries have serves for all queries; if there is none, nothing is corrected.
 
-How well each foretells a judge: docs/method.md, by `benchmarks/handbook.py`.
+docs/method.md says how well each proxy predicts a judge, as `benchmarks/handbook.py` measures it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +30,7 @@ from retrievers.text import words
 
 # Share of the words of the reference answer from which on a chunk without labels counts as useful.
 USEFUL = 1 / 3
-# Share of the words of a sentence of it from which on a result without labels counts as supporting the sentence.
+# Share of the words of a sentence of that answer from which on a result without labels counts as supporting it.
 SUPPORTED = 3 / 4
 NO_REFERENCE = Unscored(reason="the case has no reference answer")
 
@@ -38,12 +38,13 @@ NO_REFERENCE = Unscored(reason="the case has no reference answer")
 def foretelling(metric: QueryMetric, below: Judging | None) -> QueryMetric:
     """Return the proxy of a judged metric.
 
-    That is the same metric by the cheaper judge's verdicts, and the metric's own proxy where that judge is missing or
-    failed.
-
     Args:
-        metric: Metric that a judge grades.
-        below: Verdicts of the cheap judge on all results; where it failed, the metric's proxy stands in.
+        metric: A metric that a judge grades.
+        below: Verdicts of the cheaper judge on all results; None without a cheaper judge.
+
+    Returns:
+        The same metric by the cheaper judge's verdicts. Where there is no such verdict, or it failed, the metric's own
+        proxy stands in.
     """
     proxy = metric.proxy
     assert proxy is not None
@@ -58,31 +59,32 @@ def foretelling(metric: QueryMetric, below: Judging | None) -> QueryMetric:
 
 
 def _precision(r: Results, _: Context) -> Values:
-    """Return context precision by the labels, or by the words of the reference answer, in place of verdicts."""
+    """Return context precision by labels, or else by the words of the reference answer, in place of verdicts."""
 
     def useful(number: int, chunks: list[Chunk]) -> Iterable[float]:
-        asked = frozenset[str]().union(*_sentences(r.lists.case(number)))
-        shared = (len(asked & frozenset(words(chunk.text))) for chunk in chunks)
-        return [float(count > 0 and count >= USEFUL * len(asked)) for count in shared]
+        of_answer = frozenset[str]().union(*_sentences(r.lists.case(number)))
+        shared = (len(of_answer & frozenset(words(chunk.text))) for chunk in chunks)
+        return [float(count > 0 and count >= USEFUL * len(of_answer)) for count in shared]
 
-    without = r.by_case(lambda case: not (case.is_labelled or _is_answered(case)))
-    worded = np.flatnonzero(r.by_case(lambda case: not case.is_labelled))
+    has_none = r.by_case(lambda case: not (case.is_labelled or _is_answered(case)))
+    by_words = np.flatnonzero(r.by_case(lambda case: not case.is_labelled))
     verdicts = (r.grades > 0).astype(float)
-    verdicts[worded] = r.at(worded).by_pair(useful)[0]
-    return Values.of(average_precision(verdicts), (without, NO_REFERENCE))
+    verdicts[by_words] = r.at(by_words).by_pair(useful)[0]
+    return Values.of(average_precision(verdicts), (has_none, NO_REFERENCE))
 
 
 def _recall(r: Results, _: Context) -> Values:
-    """Return what foretells how complete a result is, by the one way that all queries with a reference answer have."""
-    answered = r.by_case(_is_answered).astype(np.bool_)
-    rows = np.flatnonzero(answered)
-    recall = _for_all([case for case in r.lists.pool.cases if case.in_scope and _is_answered(case)])
+    """Return the share of evidence items or sentences found, by the measure that all queries with an answer have."""
+    is_answered = r.by_case(_is_answered).astype(np.bool_)
+    rows = np.flatnonzero(is_answered)
+    recall = _recall_of_all([case for case in r.lists.pool.cases if case.in_scope and _is_answered(case)])
     values = np.full(len(r), np.nan)
     values[rows] = recall(r.at(rows))
-    return Values.of(values, (~answered, NO_REFERENCE))
+    return Values.of(values, (~is_answered, NO_REFERENCE))
 
 
-def _for_all(cases: Sequence[Case]) -> Callable[[Results], Floats]:
+def _recall_of_all(cases: Sequence[Case]) -> Callable[[Results], Floats]:
+    """Return the first measure of recall that all cases have; NaN for every row if there is none."""
     if all(case.is_labelled for case in cases):
         return evidence_recall
     return _sentences_found if all(map(_is_answered, cases)) else lambda r: np.full(len(r), np.nan)
@@ -90,21 +92,25 @@ def _for_all(cases: Sequence[Case]) -> Callable[[Results], Floats]:
 
 def _sentences_found(r: Results) -> Floats:
     """Return the share of the sentences of the reference answer of which the chunks together hold enough words."""
-    asked = {number: _sentences(r.lists.case(number)) for number in np.unique(r.list_of).tolist()}
-    places = {n: {word: at for at, word in enumerate(frozenset[str]().union(*each))} for n, each in asked.items()}
-    most = max(map(len, places.values()), default=0)
-    wanted = {n: as_bits([[places[n][w] for w in s] for s in each], most)[:-1] for n, each in asked.items()}
+    # By list: the sentences of the answer, and a number for each of their distinct words.
+    sentences_of = {number: _sentences(r.lists.case(number)) for number in np.unique(r.list_of).tolist()}
+    numbers_of = {n: {word: i for i, word in enumerate(frozenset[str]().union(*s))} for n, s in sentences_of.items()}
+    most = max(map(len, numbers_of.values()), default=0)
 
     def held(number: int, chunks: list[Chunk]) -> Iterable[list[int]]:
-        place = places[number]
-        return ([place[word] for word in place.keys() & frozenset(words(chunk.text))] for chunk in chunks)
+        numbers = numbers_of[number]
+        return ([numbers[word] for word in numbers.keys() & frozenset(words(chunk.text))] for chunk in chunks)
 
-    def share(joined: Integers, sentences: Integers) -> float:
-        counts, sizes = (np.bitwise_count(bits).sum(axis=1) for bits in (joined & sentences, sentences))
+    bits_of = dict[int, Integers]()
+    for number, word_sets in sentences_of.items():
+        bits_of[number] = as_bits([[numbers_of[number][w] for w in words_of] for words_of in word_sets], most)[:-1]
+
+    def share(found: Integers, of_sentences: Integers) -> float:
+        counts, sizes = (np.bitwise_count(bits).sum(axis=1) for bits in (found & of_sentences, of_sentences))
         return float((counts >= SUPPORTED * sizes).mean())
 
-    joined = np.bitwise_or.reduce(r.items(held, most), axis=1)
-    return np.asarray([share(row, wanted[n]) for row, n in zip(joined, r.list_of.tolist(), strict=True)], dtype=float)
+    found = np.bitwise_or.reduce(r.items(held, most), axis=1)
+    return np.asarray([share(row, bits_of[n]) for row, n in zip(found, r.list_of.tolist(), strict=True)], dtype=float)
 
 
 def _sentences(case: Case) -> list[frozenset[str]]:
@@ -113,6 +119,7 @@ def _sentences(case: Case) -> list[frozenset[str]]:
 
 
 def _is_answered(case: Case) -> bool:
+    """Return True if the case has a reference answer with words."""
     return bool(words(case.reference_answer or ""))
 
 
@@ -124,8 +131,8 @@ RECALL_PROXY = QueryMetric(
     name="labels or words/recall", score=_recall,
     about="share of the evidence items found, or else of the sentences of the reference answer",
 )  # fmt: skip
-# Of a metric that needs no reference answer: by the one way that all queries have.
+# The proxy of a metric that needs no reference answer: by the measure that all in-scope queries have.
 RELEVANCE_PROXY = QueryMetric(
     name="labels or words/recall of all queries", about=RECALL_PROXY.about,
-    score=lambda r, _: _for_all([case for case in r.lists.pool.cases if case.in_scope])(r),
+    score=lambda r, _: _recall_of_all([case for case in r.lists.pool.cases if case.in_scope])(r),
 )  # fmt: skip

@@ -1,8 +1,8 @@
-"""Ranking metrics by the definitions of trec_eval, of what was returned and of the candidates.
+"""Ranking metrics by the definitions of trec_eval, over the returned chunks and over the candidates.
 
-A measure is a function of results and a depth k, over all rows at once. It reads chunk ids in rank order, a repeated
-one at its first place. A query that has relevant chunks and got no result scores 0. Sources: trec_eval 9 (NIST), as
-pytrec_eval computes it; ragas 0.4.3 for its metrics on ids.
+A measure is a function of results and a depth k, over all rows at once. It reads chunk ids in rank order; a repeated id
+counts at its first place only. A query that has relevant chunks and got no result scores 0. Sources: trec_eval 9
+(NIST), as pytrec_eval computes it; ragas 0.4.3 for its metrics on ids.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,12 +21,12 @@ TOO_FEW = Unscored(reason="fewer than three relevant chunks")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GradedLists:
-    """Results of which no more is known than most measures read, such as those of a saved report.
+    """Results with no more than most measures read, such as those of a saved report.
 
     Attributes:
-        grades: The grade of the chunk at each rank, each id at its first place alone; shape (rows, at least 1).
-        relevant: Number of relevant chunks of each row's query, found or not.
-        ideal: Their grades, descending; shape (rows, grades).
+        grades: The grade of the chunk at each rank, without repeated ids; shape (rows, at least 1).
+        relevant: Number of relevant chunks of each row's query, found or not; shape (rows,).
+        ideal: The grades of these chunks, descending; shape (rows, grades).
     """
 
     grades: Integers
@@ -35,7 +35,7 @@ class GradedLists:
 
     @property
     def ranked(self) -> Self:
-        """Itself: no id is repeated."""
+        """The results themselves: no id is repeated."""
         return self
 
 
@@ -48,34 +48,37 @@ def hit_rate(r: Ranked, k: int) -> Floats:
 
 
 def precision(r: Ranked, k: int) -> Floats:
-    """Return the number of relevant among the first k over k, also where fewer are returned (trec_eval `P`)."""
+    """Return the number of relevant chunks among the first k, over k even if fewer are returned (trec_eval `P`)."""
     return _hits(r, k) / k
 
 
 def recall(r: Ranked, k: int) -> Floats:
-    """Return the share of all relevant that is among the first k (trec_eval `recall`), 0 to 1."""
+    """Return the share of the relevant chunks that are among the first k (trec_eval `recall`), 0 to 1."""
     return _hits(r, k) / np.maximum(r.relevant, 1)
 
 
 def reciprocal_rank(r: Ranked, k: int) -> Floats:
-    """Return 1 / rank of the first relevant among the first k, else 0 (trec_eval `recip_rank`, run cut at k)."""
+    """Return 1 / rank of the first relevant chunk, 0 below the first k (trec_eval `recip_rank`, run cut at k)."""
     return np.asarray((_relevant(r, k) / _ranks(r, k)).max(axis=1))
 
 
 def average_precision(r: Ranked, k: int) -> Floats:
-    """Return the mean precision at the ranks of all relevant, 0 for those below the first k (trec_eval `map_cut`)."""
+    """Return the mean precision at the ranks of the relevant chunks, 0 below the first k (trec_eval `map_cut`)."""
     relevant = _relevant(r, k)
     precisions = np.where(relevant, np.cumsum(relevant, axis=1) / _ranks(r, k), 0.0)
     return np.asarray(precisions.sum(axis=1) / np.maximum(r.relevant, 1))
 
 
 def ndcg(r: Ranked, k: int) -> Floats:
-    """Return Σ grade / log2(rank + 1) over the first k, over that of the ideal order (trec_eval `ndcg_cut`), 0 to 1."""
+    """Return Σ grade / log2(rank + 1) of the first k, divided by the sum of the ideal order (trec_eval `ndcg_cut`)."""
     return _discounted(r.ranked.grades[:, :k]) / _ideal(r, k)
 
 
 def evidence_recall(r: Results, k: int | None = None) -> Floats:
-    """Return the share of evidence items with a chunk among the first k, for any chunking, 0 to 1; NaN for no item."""
+    """Return the share of evidence items with a chunk among the first k, 0 to 1; NaN for a query without items.
+
+    The share does not depend on how pages are cut into chunks.
+    """
     ranked = r.ranked
     counts = np.asarray([len(relevance.items) for relevance in r.lists.relevance], dtype=np.int64)
     held = ranked.once("evidence", lambda: ranked.laid_out(r.lists.evidence, 0))
@@ -83,14 +86,15 @@ def evidence_recall(r: Results, k: int | None = None) -> Floats:
 
 
 def three_most_expected_in_five(r: Results, _: Context) -> Values:
-    """Return 1 if three of the highest graded are among the first five, else 0. Needs at least three relevant.
+    """Return 1 if three chunks of the highest grades are among the first five, else 0.
 
-    With t the third highest grade: everything graded above t must be there, and with those graded t at least three.
+    Let t be the third highest grade. All chunks graded above t must be there, and at least three graded t or above.
+    A query with fewer than three relevant chunks has no score.
     """
     first, third = r.ranked.grades[:, :5], r.ideal[:, [2]]
-    above = (first > third).sum(axis=1) == (r.ideal > third).sum(axis=1)
-    level = ((first >= third) & (first > 0)).sum(axis=1) >= 3
-    return Values.of((above & level).astype(float), (r.relevant < 3, TOO_FEW))
+    has_all_above = (first > third).sum(axis=1) == (r.ideal > third).sum(axis=1)
+    has_three = ((first >= third) & (first > 0)).sum(axis=1) >= 3
+    return Values.of((has_all_above & has_three).astype(float), (r.relevant < 3, TOO_FEW))
 
 
 def id_precision(r: Results, _: Context) -> Floats:
@@ -104,8 +108,7 @@ def id_recall(r: Results, _: Context) -> Floats:
 
 
 def _relevant(r: Ranked, k: int | None) -> Bools:
-    relevant: Bools = r.ranked.grades[:, :k] > 0
-    return relevant
+    return np.asarray(r.ranked.grades[:, :k] > 0)
 
 
 def _hits(r: Ranked, k: int | None = None) -> Integers:
@@ -124,7 +127,7 @@ def _ideal(r: Ranked, k: int) -> Floats:
     return np.maximum(_discounted(r.ideal[:, :k]), np.where(r.relevant > 0, 0.0, 1.0))
 
 
-# Of what was returned (`ranking/`) and of the candidates (`candidates/`), at any depth.
+# Measures of the returned chunks (`ranking/`) and of the candidates (`candidates/`), at any depth.
 OF_GRADES: Mapping[str, Callable[[Ranked, int], Floats]] = {
     "hit_rate": hit_rate,
     "precision": precision,

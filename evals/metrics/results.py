@@ -1,8 +1,8 @@
-"""Results as rows × ranks, the facts that metrics read of them, and what a metric says of each row.
+"""Results as rows × ranks, the facts that metrics read of them, and the scores that a metric gives to rows.
 
-A result is a golden query and the candidates that a cell keeps for it. A metric is a function over all rows at once; a
-cell's score is then a lookup. What costs time is told once: a fact of a chunk once a chunk, a fact of a query and a
-chunk once a pair, however many rows hold it.
+A result is a golden query and the candidates that a cell keeps for it. A metric is a function over all rows at once, so
+that the score of a cell is a lookup. What takes time is computed once, however many rows hold it: a fact of a chunk
+once for each chunk, a fact of a query and a chunk once for each pair.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -31,36 +31,36 @@ class Results:
 
     Attributes:
         lists: The candidates.
-        list_of: The list of each row; shape (rows,).
-        places: Its places among the candidates of that list, from 0, in rank order, −1 beyond the last; (rows, ranks).
+        list_of: The list from which each row takes its candidates; shape (rows,).
+        places: The places of the kept candidates in that list, from 0, in rank order, −1 beyond the last; shape (rows,
+            ranks).
     """
 
     def __init__(self, lists: Lists, list_of: Integers, places: Integers) -> None:
         self.lists, self.list_of, self.places = lists, list_of, places
-        self._once: dict[str, Any] = {}
+        self._cache: dict[str, Any] = {}
 
     def __len__(self) -> int:
         return len(self.list_of)
 
     def at(self, rows: Integers) -> "Results":
-        """Return some rows."""
+        """Return some rows as results of their own."""
         return Results(self.lists, self.list_of[rows], self.places[rows])
 
     def of(self, scope: str, *, labelled: bool) -> "tuple[Integers, Results]":
-        """Return the rows whose query is of a scope, by their numbers and as results of their own.
+        """Return the rows whose query is of a scope: their numbers, and the rows as results of their own.
 
         Args:
             scope: `in_scope`, `out_of_scope` or `all`.
-            labelled: True to leave out queries in scope without labels.
+            labelled: True to leave out in-scope queries without labels.
         """
 
-        def belongs(case: Case) -> bool:
-            of_scope = scope == "all" or case.in_scope == (scope == "in_scope")
-            return of_scope and not (labelled and case.is_unlabelled)
+        def is_asked(case: Case) -> bool:
+            return case.is_of(scope) and not (labelled and case.is_unlabelled)
 
         name = f"{scope}, labelled" if labelled else scope
-        rows = self.once(name, lambda: np.flatnonzero(self.by_case(belongs)))
-        # Not kept where they are all: what holds itself stays in memory until garbage is collected.
+        rows = self.once(name, lambda: np.flatnonzero(self.by_case(is_asked)))
+        # All rows are the results themselves, which are not cached: a cycle stays in memory until garbage is collected.
         return rows, self if len(rows) == len(self) else self.once(f"rows {name}", lambda: self.at(rows))
 
     def observations(self) -> Iterator[Observation]:
@@ -68,18 +68,18 @@ class Results:
         for number, places, length in zip(self.list_of.tolist(), self.places, self.lengths.tolist(), strict=True):
             yield self.lists.observation(number, places[:length].tolist())
 
-    def once(self, name: str, tell: Callable[[], T]) -> T:
-        """Return a cached value that several metrics share; compute it with `tell` at the first call."""
-        if name not in self._once:
-            self._once[name] = tell()
-        value: T = self._once[name]
+    def once(self, name: str, compute: Callable[[], T]) -> T:
+        """Return a value that several metrics share; compute it at the first call and cache it by name."""
+        if name not in self._cache:
+            self._cache[name] = compute()
+        value: T = self._cache[name]
         return value
 
-    # What is known of rows and ranks: arrays, of shape (rows,) or (rows, ranks).
+    # Facts of rows, shape (rows,), and of ranks, shape (rows, ranks)
 
     @cached_property
     def query(self) -> Integers:
-        """The query of each row, by its place among all."""
+        """The number of each row's query."""
         return self.lists.query[self.list_of]
 
     @cached_property
@@ -94,17 +94,17 @@ class Results:
 
     @cached_property
     def codes(self) -> Integers:
-        """The chunk at each rank by its code, −1 beyond the end."""
+        """The code of the chunk at each rank, −1 beyond the end."""
         return self.laid_out(self.lists.codes, -1)
 
     @cached_property
     def grades(self) -> Integers:
-        """The grade of the chunk at each rank, 0 where it is not relevant."""
+        """The grade of the chunk at each rank, 0 if it is not relevant, and beyond the end."""
         return self.laid_out(self.lists.grades, 0)
 
     @cached_property
     def tokens(self) -> Floats:
-        """Tokens of the chunk at each rank, as its metadata say or else counted; 0 beyond the end."""
+        """Number of tokens of the chunk at each rank, of the metadata or else counted; 0 beyond the end."""
         counts, _ = self.by_chunk("tokens", lambda chunk: chunk.chunk_token_count or count_tokens(chunk.text))
         return np.nan_to_num(counts)
 
@@ -115,123 +115,129 @@ class Results:
 
     @cached_property
     def ideal(self) -> Integers:
-        """The grades of all that is relevant to each row's query, descending; shape (rows, at least 3)."""
+        """The grades of all chunks that are relevant to each row's query, descending; shape (rows, at least 3)."""
         return self.lists.ideal[self.list_of]
 
     @cached_property
     def candidates(self) -> "Results":
-        """All candidates of each list as a row."""
+        """All candidates of each list as a row: results as long as the lists, in their order."""
         return every_candidate(self.lists)
 
     @property
     def ranked(self) -> "Results":
-        """The same rows with each chunk id at its first place alone, as measures of ranking read them."""
+        """The same rows with repeated chunk ids left out, as measures of ranking read them."""
         return self._unrepeated if self.lists.repeat_ids else self
 
     @cached_property
     def _unrepeated(self) -> "Results":
-        kept = self.found & ~self.repeats(self.lists.pool.identity[self.codes])
-        order = np.argsort(~kept, axis=1, kind="stable")
-        places = np.take_along_axis(np.where(kept, self.places, -1), order, axis=1)
+        is_first = self.found & ~self.repeats(self.lists.pool.identity[self.codes])
+        order = np.argsort(~is_first, axis=1, kind="stable")
+        places = np.take_along_axis(np.where(is_first, self.places, -1), order, axis=1)
         return Results(self.lists, self.list_of, places)
 
     def laid_out(self, values: NDArray[Any], beyond: float) -> NDArray[Any]:
-        """Lay values of candidates (lists, depth, …) out by rank.
+        """Lay values of candidates out by rank, shape (rows, ranks, …).
 
         Args:
-            values: The values.
-            beyond: Value beyond the end of a row.
+            values: The values; shape (lists, depth, …).
+            beyond: The value beyond the end of a row.
         """
-        taken = values[self.list_of[:, None], self.places]
-        taken[~self.found] = beyond
-        return taken
+        by_rank = values[self.list_of[:, None], self.places]
+        by_rank[~self.found] = beyond
+        return by_rank
 
-    def by_case(self, tell: Callable[[Case], Any]) -> NDArray[Any]:
+    def by_case(self, fact: Callable[[Case], Any]) -> NDArray[Any]:
         """Return a fact of each row's golden query."""
-        return self.lists.by_case(tell)[self.list_of]
+        return self.lists.by_case(fact)[self.list_of]
 
     def of_table(self, name: str) -> list[Any]:
         """Return a fact of each row's search, such as `incomplete`."""
-        of_lists = self.lists.of_table(name)
-        return [of_lists[number] for number in self.list_of.tolist()]
+        facts = self.lists.of_table(name)
+        return [facts[number] for number in self.list_of.tolist()]
 
-    # What is told of chunks: once a chunk, or once a pair of query and chunk.
+    # Facts of chunks, computed once for each chunk, or once for each pair of query and chunk
 
     @cached_property
     def distinct(self) -> tuple[list[int], Integers]:
-        """The codes of the chunks that these rows hold, and which of them is at each rank, −1 beyond the end."""
+        """The codes of the chunks in these rows; and the place among them of the chunk at each rank, −1 for none."""
         codes = np.unique(self.codes[self.found])
         return codes.tolist(), np.where(self.found, np.searchsorted(codes, self.codes), -1)
 
     def by_chunk(self, name: str, fact: Callable[[Chunk], float]) -> "tuple[Floats, Values]":
-        """Lay a fact of chunks out by rank; see `by_rank`. A source page that cannot be read is a failure.
+        """Return a fact of the chunk at each rank; see `by_rank`.
 
         Args:
-            name: Name of the fact, which is told once a chunk.
-            fact: Tells it.
+            name: Name of the fact, under which the pool caches it.
+            fact: Computes the fact. A source page that it cannot read is a failure.
         """
 
-        def told(chunk: Chunk) -> Score:
+        def score(chunk: Chunk) -> Score:
             try:
                 return fact(chunk)
             except SourcePageError as error:
                 return Failure(type="SourcePageError", message=f"source page {error}")
 
         codes, places = self.distinct
-        facts = self.lists.pool.tell(name, told, codes)
-        return self.by_rank([facts[code] for code in codes], places)
+        scores = self.lists.pool.tell(name, score, codes)
+        return self.by_rank([scores[code] for code in codes], places)
 
     def by_key(self, name: str, key: Callable[[Chunk], Hashable]) -> Integers:
-        """Number the chunk at each rank by a key, −1 beyond the end: chunks of one key have one number."""
+        """Return a number for the chunk at each rank, −1 beyond the end. Chunks with equal keys have equal numbers."""
         codes, places = self.distinct
         keys, numbers = self.lists.pool.tell(name, key, codes), dict[Hashable, int]()
         return np.asarray([*(numbers.setdefault(keys[code], len(numbers)) for code in codes), -1])[places]
 
-    def pairs(self, tell: Callable[[int, list[Chunk]], Iterable[Any]]) -> tuple[list[Any], Integers]:
-        """Tell something of every distinct pair of query and chunk.
+    def pairs(self, facts: Callable[[int, list[Chunk]], Iterable[Any]]) -> tuple[list[Any], Integers]:
+        """Compute a fact of every distinct pair of query and chunk.
 
         Args:
-            tell: Gets the number of a list of the query, and its chunks; returns an answer for each.
+            facts: Gets the number of a list of the query, and chunks of the query. Returns the fact of each chunk.
 
         Returns:
-            The answers; and which of them is that of each rank, shape (rows, ranks), −1 beyond the end.
+            The facts; and the place in that list of the fact of each rank, shape (rows, ranks), −1 beyond the end.
         """
-        pool, queries, answers = self.lists.pool, self.query, list[Any]()
-        size, number = len(pool.chunks) + 1, dict(zip(queries.tolist(), self.list_of.tolist(), strict=True))
-        keys, which = np.unique((queries[:, None] * size + self.codes)[self.found], return_inverse=True)
+        pool, values = self.lists.pool, list[Any]()
+        list_of_query = dict(zip(self.query.tolist(), self.list_of.tolist(), strict=True))
+        # A pair of query and chunk is one number.
+        size = len(pool.chunks) + 1
+        keys, which = np.unique((self.query[:, None] * size + self.codes)[self.found], return_inverse=True)
         for query, of_query in groupby(keys.tolist(), lambda key: key // size):
-            answers += tell(number[query], [pool.chunks[key % size] for key in of_query])
+            values += facts(list_of_query[query], [pool.chunks[key % size] for key in of_query])
         places = np.full(self.places.shape, -1, dtype=np.int64)
         places[self.found] = which.ravel()
-        return answers, places
+        return values, places
 
-    def by_pair(self, tell: Callable[[int, list[Chunk]], Iterable[Score]]) -> "tuple[Floats, Values]":
-        """Lay a fact of pairs of query and chunk out by rank; see `by_rank`."""
-        return self.by_rank(*self.pairs(tell))
+    def by_pair(self, scores: Callable[[int, list[Chunk]], Iterable[Score]]) -> "tuple[Floats, Values]":
+        """Return a score of the query and the chunk at each rank; see `pairs` and `by_rank`."""
+        return self.by_rank(*self.pairs(scores))
 
     def by_rank(self, scores: Sequence[Score], places: Integers) -> "tuple[Floats, Values]":
-        """Return scores by rank, NaN where there is none; and which rows lack one, for the reason of the first."""
+        """Return the scores at `places` as numbers, NaN for none, and for each row the first reason for none."""
         joined = Values.joined([*scores, np.nan])
         issue = joined.issue[places]
         first = issue[np.arange(len(self)), (issue >= 0).argmax(axis=1)]
         return joined.values[places], Values(values=np.full(len(self), np.nan), issue=first, issues=joined.issues)
 
-    def items(self, tell: Callable[[int, list[Chunk]], Iterable[Collection[int]]], most: int) -> Integers:
-        """Return which numbered items the chunk at each rank holds, as bit sets, shape (rows, ranks, words).
+    def items(self, held: Callable[[int, list[Chunk]], Iterable[Collection[int]]], most: int) -> Integers:
+        """Return the items of the query that the chunk at each rank holds, as bits; shape (rows, ranks, words).
 
-        Items are evidence or topics; 0 beyond the end.
+        An item is a topic, a section or a word. Beyond the end no bit is set.
 
         Args:
-            tell: Returns the numbers of the items that each chunk of a query holds.
-            most: Number of items of the query that has most.
+            held: Returns the numbers of the items that each chunk of a query holds; see `pairs`.
+            most: Largest number of items of a query.
         """
-        answers, places = self.pairs(tell)
-        return as_bits(answers, most)[places]
+        numbers, places = self.pairs(held)
+        return as_bits(numbers, most)[places]
 
-    # Helpers that several metrics share.
+    # Scores that several metrics share
 
     def repeats(self, *keys: Integers) -> Bools:
-        """Return whether the chunk at each rank has a key of an earlier one, by any of the numberings."""
+        """Return whether an earlier chunk of the row has the same number as the chunk at each rank.
+
+        Args:
+            keys: Numberings of the chunks, each of shape (rows, ranks). One that agrees is enough.
+        """
         repeated = np.zeros(self.places.shape, dtype=np.bool_)
         for rank in range(1, self.places.shape[1]):
             for key in keys:
@@ -239,10 +245,10 @@ class Results:
         return repeated & self.found
 
     def share_covered(self, held: Integers, counts: Integers, k: int | None = None) -> Floats:
-        """Return the share of items that the first k chunks hold, NaN for no item.
+        """Return the share of the query's items that the first k chunks hold, 0 to 1; NaN for a query without items.
 
         Args:
-            held: The items at each rank as bits; shape (rows, ranks, words).
+            held: The items that the chunk at each rank holds, as bits; shape (rows, ranks, words).
             counts: Number of items of each row's query.
             k: Depth; all ranks when left out.
         """
@@ -254,11 +260,13 @@ class Results:
     ) -> "Values":
         """Return the mean of a fact over the chunks that have it.
 
+        A row without chunks is unscored. A row with a source page that cannot be read is a failure.
+
         Args:
-            name: Name of the fact, which is told once a chunk.
-            fact: Tells it, NaN for a chunk that has none.
-            reasons: As in `Values.of`; nothing returned is unscored, and an unreadable page a failure.
-            none: Reason where no chunk has it.
+            name: Name of the fact, under which the pool caches it.
+            fact: Computes the fact; NaN for a chunk that has none.
+            reasons: Further reasons for no score, as in `Values.of`. They come first.
+            none: Reason if no chunk has the fact.
         """
         values, failed = self.by_chunk(name, fact)
         count = (~np.isnan(values)).sum(axis=1)
@@ -273,10 +281,10 @@ def every_candidate(lists: Lists) -> Results:
 
 
 def as_bits(held: Sequence[Collection[int]], most: int) -> Integers:
-    """Return numbers of items as bits, and a last row of none; shape (rows + 1, words).
+    """Return sets of items as bits, and a last row without items; shape (rows + 1, words).
 
     Args:
-        held: The items of each row.
+        held: The numbers of each row's items, from 0.
         most: Number of all items.
     """
     words = np.zeros((len(held) + 1, max(1, -(-most // BITS))), dtype=np.int64)
@@ -288,11 +296,12 @@ def as_bits(held: Sequence[Collection[int]], most: int) -> Integers:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Values:
-    """The scores of rows by a metric, and why some have none.
+    """The scores that a metric gives to rows, with the reason for each missing score.
 
     Attributes:
-        values: Shape (rows,), NaN where there is no score.
-        issue: Which of `issues` is the reason, −1 where there is a score or the row is of another scope.
+        values: The scores; shape (rows,), NaN where there is none.
+        issue: The place of the reason in `issues`; shape (rows,). It is −1 where there is a score, and where the row is
+            of another scope.
         issues: The reasons.
     """
 
@@ -302,33 +311,33 @@ class Values:
 
     @classmethod
     def of(cls, values: Floats, *reasons: "tuple[Any, Issue] | Values") -> "Values":
-        """Return values with reasons in place of some of them.
+        """Return scores with reasons in place of some of them.
 
         Args:
-            values: Shape (rows,).
-            reasons: Which rows, as a mask or a truth value for all, with the reason; or values whose issues count. The
-                first that holds counts.
+            values: The scores; shape (rows,).
+            reasons: A mask of rows, or a truth value for all rows, with their reason; or values, whose reasons are
+                taken over. Of several reasons for a row the first counts.
         """
         issue, issues = np.full(len(values), -1, dtype=np.int64), tuple[Issue, ...]()
         for reason in reasons:
             if isinstance(reason, Values):
-                own, named = reason.issue, reason.issues
+                places, more = reason.issue, reason.issues
             else:
-                own, named = np.where(reason[0], 0, -1), (reason[1],)
-            issue = np.where((issue < 0) & (own >= 0), own + len(issues), issue)
-            issues += named
+                places, more = np.where(reason[0], 0, -1), (reason[1],)
+            issue = np.where((issue < 0) & (places >= 0), places + len(issues), issue)
+            issues += more
         return cls(values=np.where(issue < 0, values, np.nan), issue=issue, issues=issues)
 
     @classmethod
     def joined(cls, scores: Sequence[Score]) -> "Values":
-        """Return scores as values."""
+        """Return scores, or the reasons for none, as values; equal reasons are one."""
         numbers: dict[Issue, int] = {}
         issue = [-1 if isinstance(s, float | int) else numbers.setdefault(s, len(numbers)) for s in scores]
         values = np.asarray([s if isinstance(s, float | int) else np.nan for s in scores], dtype=float)
         return cls(values=values, issue=np.asarray(issue, dtype=np.int64), issues=tuple(numbers))
 
     def __getitem__(self, row: int) -> Score:
-        """Return the score of a row, or why there is none."""
+        """Return the score of a row, or the reason for none."""
         return float(self.values[row]) if self.issue[row] < 0 else self.issues[int(self.issue[row])]
 
     def at(self, rows: Integers) -> "Values":
@@ -336,7 +345,7 @@ class Values:
         return Values(values=self.values[rows], issue=self.issue[rows], issues=self.issues)
 
     def within(self, rows: Integers, count: int) -> "Values":
-        """Return these as the values of some rows out of more, of which the others have neither value nor reason."""
+        """Return these as the values of some rows among `count`; the other rows have neither a value nor a reason."""
         values, issue = np.full(count, np.nan), np.full(count, -1, dtype=np.int64)
         values[rows], issue[rows] = self.values, self.issue
         return Values(values=values, issue=issue, issues=self.issues)

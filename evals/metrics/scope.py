@@ -1,4 +1,4 @@
-"""Abstention: empty results for queries that the documents do not answer, and for those that they do; their length."""
+"""Abstention: empty results of queries in and out of scope. Best scores of both kinds, and the length of results."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -37,14 +37,15 @@ def relevant_above_half(r: Results, _: Context) -> Values:
 
 
 def context_tokens(r: Results, _: Context) -> Floats:
-    """Tokens of the returned chunks together: what a language model would have to read. 0 for an empty result."""
+    """Return the tokens of all returned chunks, which a language model would have to read; 0 for an empty result."""
     return np.asarray(r.tokens.sum(axis=1))
 
 
 def auroc(observed: Observed, _: Context) -> Summary:
     """Return the AUROC of the best cosine before the threshold, in scope against out of scope, 0 to 1; 0.5 is chance.
 
-    The probability that an in-scope query's best score exceeds an out-of-scope query's, ties counted half.
+    It is the probability that the best score of an in-scope query exceeds that of an out-of-scope query; a tie counts
+    half.
     """
     inside, outside = (within(observed.observations, scope) for scope in ("in_scope", "out_of_scope"))
     if lacking := _without_cosine([*inside, *outside]):
@@ -58,7 +59,7 @@ def auroc(observed: Observed, _: Context) -> Summary:
 
 
 def max_out_of_scope_score(observed: Observed, _: Context) -> Summary:
-    """Return the highest cosine of any out-of-scope query before the threshold, 0 to 1; it has no interval."""
+    """Return the highest cosine of any out-of-scope query before the threshold, 0 to 1, without an interval."""
     outside = within(observed.observations, "out_of_scope")
     if lacking := _without_cosine(outside):
         return lacking
@@ -72,7 +73,7 @@ def _top_scores(observations: Sequence[Observation]) -> list[float]:
 
 
 def _without_cosine(observations: Sequence[Observation]) -> Summary | None:
-    """Return the reason why there is no figure, where some queries have no cosine."""
+    """Return an empty figure with its reason if some query has no cosine; else None."""
     reasons = [o.candidates.facts.no_cosine for o in observations if o.top_score is None]
     return figure(None, reasons[0], n_unscored=len(reasons)) if reasons else None
 

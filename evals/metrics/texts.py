@@ -1,15 +1,14 @@
-"""Metrics that read texts: ragas' comparison of strings, and the content of what was returned.
+"""Metrics that read texts: ragas' comparison of strings, and checks of what the returned chunks say.
 
-ragas compares every pair of a returned and a relevant text again in every sample, one awaited call a time. Here each
-pair of a query is compared once, however many results hold it. Values equal those of ragas' own classes; an empty
-result of an in-scope query scores 0. Source: ragas 0.4.3, `ragas.metrics`, `_context_precision.py`,
-`_context_recall.py` and `_string.py`.
+ragas compares every returned text with every relevant text in every sample, by one awaited call each. Here each pair of
+a query is compared once, however many results hold it. The values equal those of ragas' own classes. An empty result of
+an in-scope query scores 0. Source: ragas 0.4.3, `ragas.metrics`, `_context_precision.py`, `_context_recall.py` and
+`_string.py`.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from evals.metrics.declaration import Context, Scorer
 from evals.metrics.results import NO_CHUNKS, Results, Values, as_bits
 from retrievers.records import Chunk
 
-# Normalised Levenshtein distance beyond which texts are not alike; precision takes exactly this, recall does not.
+# Texts are alike up to this normalised Levenshtein distance. For recall the distance must be below it.
 FARTHEST = 0.5
 # Two chunks of a page overlap when the end of one is the beginning of the other for at least this many characters.
 OVERLAP_CHARACTERS = 40
@@ -32,60 +31,59 @@ NO_TEXTS = Unscored(reason="the texts of the relevant chunks are not known")
 
 
 def string_precision(r: Results, context: Context) -> Values:
-    """Return the average precision over the returned texts, relevant if like a relevant text, 0 to 1 − 1e-10."""
+    """Return the average precision of the returned texts, 0 to 1 − 1e-10; one is relevant if like a relevant text."""
     distances, places = _distances(r, context)
-    like = [float((to_each <= FARTHEST).any()) for to_each in distances]
-    return Values.of(average_precision(np.asarray([*like, np.nan])[places]), _texts(context))
+    is_alike = [float((to_relevant <= FARTHEST).any()) for to_relevant in distances]
+    precision = average_precision(np.asarray([*is_alike, np.nan])[places])
+    return Values.of(precision, (context.relevant_texts is None, NO_TEXTS))
 
 
 def string_recall(r: Results, context: Context) -> Values:
     """Return the share of the relevant texts that some returned text is like, 0 to 1.
 
-    A relevant chunk that the collection lacks is like none, and counts nevertheless.
+    A relevant chunk that the collection lacks counts as a text that no returned text is like.
     """
     distances, places = _distances(r, context)
     most = max((len(relevance.grades) for relevance in r.lists.relevance), default=0)
-    held = as_bits([np.flatnonzero(to_each < FARTHEST).tolist() for to_each in distances], most)[places]
-    return Values.of(np.nan_to_num(r.share_covered(held, r.relevant)), _texts(context))
+    held = as_bits([np.flatnonzero(to_relevant < FARTHEST).tolist() for to_relevant in distances], most)[places]
+    return Values.of(np.nan_to_num(r.share_covered(held, r.relevant)), (context.relevant_texts is None, NO_TEXTS))
 
 
 def _distances(r: Results, context: Context) -> tuple[list[Floats], Integers]:
-    """Return of each pair of query and chunk its distances to the relevant texts, and the pair at each rank.
+    """Return the distances of the chunk of each pair to the relevant texts of its query, and the place of the pairs.
 
-    A distance is Levenshtein's over the length of the longer text; beyond `FARTHEST` it is 1.
+    A distance is Levenshtein's over the length of the longer text; beyond `FARTHEST` it is 1. See `Results.pairs`.
     """
     from rapidfuzz import process
     from rapidfuzz.distance import Levenshtein
 
     texts = context.relevant_texts or {}
-    # A cutoff spares most of the computation.
+    # The cutoff avoids most of the computation.
     compare = partial(process.cdist, scorer=Levenshtein.normalized_distance, score_cutoff=FARTHEST, dtype=np.float64)
 
-    def tell(number: int, chunks: list[Chunk]) -> list[Floats]:
+    def to_relevant(number: int, chunks: list[Chunk]) -> list[Floats]:
         relevant = [texts[key] for key in sorted(r.lists.relevance[number].grades) if key in texts]
         return [*compare([chunk.text for chunk in chunks], relevant)] if relevant else [np.ones(0)] * len(chunks)
 
-    return r.once("distances of texts", lambda: r.pairs(tell))
-
-
-def _texts(context: Context) -> tuple[bool, Unscored]:
-    return context.relevant_texts is None, NO_TEXTS
+    return r.once("distances of texts", lambda: r.pairs(to_relevant))
 
 
 def verbatim(r: Results, context: Context) -> Values:
     """Return the share of the returned chunks whose text is in their source page, ignoring white space, 0 to 1."""
     holds = _on_page(context, lambda page, chunk: any(page.occurrences(chunk.text)))
-    return r.mean_of_chunks("verbatim", holds, _named(r, "source_url", "file_path"), _sources(context))
+    without_page = _without(r, "source_url", "file_path")
+    return r.mean_of_chunks("verbatim", holds, without_page, (context.sources is None, NO_SOURCES))
 
 
 def heading_in_source(r: Results, context: Context) -> Values:
     """Return the share of the returned chunks whose heading is one of their source page, 0 to 1."""
     holds = _on_page(context, lambda page, chunk: chunk.heading in page.headings)
-    return r.mean_of_chunks("heading in source", holds, _named(r, "heading"), _sources(context))
+    without_heading = _without(r, "heading")
+    return r.mean_of_chunks("heading in source", holds, without_heading, (context.sources is None, NO_SOURCES))
 
 
 def _on_page(context: Context, holds: Callable[[SourcePage, Chunk], bool]) -> Callable[[Chunk], float]:
-    """Return a fact of a chunk and its source page as one of the chunk; 0 without a page."""
+    """Return a fact of a chunk: 1 if the condition holds for it and its source page; 0 if not, or without a page."""
 
     def of_chunk(chunk: Chunk) -> float:
         page = context.sources.page_of(chunk) if context.sources else None
@@ -95,7 +93,7 @@ def _on_page(context: Context, holds: Callable[[SourcePage, Chunk], bool]) -> Ca
 
 
 def overlap(r: Results, _: Context) -> Values:
-    """Share of the pairs of returned chunks that overlap: one holds the other, or ends as the other begins, 0 to 1."""
+    """Return the share of the pairs of returned chunks that overlap, 0 to 1; see `_texts_overlap`."""
     pages, size = r.by_key("page", lambda chunk: chunk.source_url), len(r.lists.pool.chunks) + 1
     rows, pairs = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for rank in range(1, r.places.shape[1]):
@@ -144,7 +142,8 @@ def topic_match(r: Results, _: Context) -> Values:
             yield [place for place, topic in enumerate(topics) if topic.search(text)]
 
     counts = r.by_case(lambda case: len(case.expected_topics))
-    return _covered(r, held, counts, (counts == 0, Unscored(reason="the case names no topics")))
+    covered = r.share_covered(r.items(held, int(counts.max(initial=0))), counts)
+    return Values.of(covered, (counts == 0, Unscored(reason="the case names no topics")))
 
 
 def section_match(r: Results, _: Context) -> Values:
@@ -158,33 +157,25 @@ def section_match(r: Results, _: Context) -> Values:
             yield [n for n, heading in of_page if heading in headings]
 
     counts = r.by_case(lambda case: len(_sections(case)))
-    none = counts == 0, Unscored(reason="the case names no sections")
-    return _covered(r, held, counts, _named(r, "heading", "section_path"), none)
+    covered = r.share_covered(r.items(held, int(counts.max(initial=0))), counts)
+    no_sections = Unscored(reason="the case names no sections")
+    return Values.of(covered, _without(r, "heading", "section_path"), (counts == 0, no_sections))
 
 
 def _sections(case: Case) -> list[tuple[str, str]]:
+    """Return page and heading of the evidence, each pair once."""
     return list({(e.source_url, e.heading): None for e in case.relevant_evidence if e.heading and e.source_url})
-
-
-def _covered(
-    r: Results,
-    held: Callable[[int, list[Chunk]], Iterable[list[int]]],
-    counts: Integers,
-    *reasons: tuple[Any, Unscored],
-) -> Values:
-    """Return the share of a query's items that its chunks hold."""
-    return Values.of(r.share_covered(r.items(held, int(counts.max(initial=0))), counts), *reasons)
 
 
 def source_match(r: Results, _: Context) -> Values:
     """Return 1 if a returned chunk's address matches the case's pattern, else 0."""
     matched = found_in_source(r)
     no_pattern = Unscored(reason="the case names no source pattern")
-    return Values.of(matched, _named(r, "source_url"), (np.isnan(matched), no_pattern))
+    return Values.of(matched, _without(r, "source_url"), (np.isnan(matched), no_pattern))
 
 
 def found_in_source(r: Results) -> Floats:
-    """Return 1 if a returned chunk's address matches the case's pattern, else 0; NaN for a case without."""
+    """Return 1 if a returned chunk's address matches the case's pattern, else 0; NaN for a case without a pattern."""
 
     def matches(number: int, chunks: list[Chunk]) -> Iterable[float]:
         pattern = r.lists.case(number).source_url_pattern or ""
@@ -194,17 +185,13 @@ def found_in_source(r: Results) -> Floats:
     return np.where(without, np.nan, (r.by_pair(matches)[0] == 1).any(axis=1))
 
 
-def _named(r: Results, *fields: str) -> tuple[bool, Unscored]:
-    """Return that all are unscored where no found chunk has any of these fields.
+def _without(r: Results, *fields: str) -> tuple[bool, Unscored]:
+    """Return whether no found chunk has any of these fields, with the reason why then no row has a score.
 
-    Then they are not in the metadata (or not mapped), which says nothing about the content. One chunk that has them is
-    enough for those without to count as wrong.
+    Metadata that lacks the fields, or does not map them, says nothing about the content. If one chunk has them, those
+    without count as wrong.
     """
     return not r.lists.pool.carries(*fields), Unscored(reason=f"no chunk found carries {' or '.join(fields)}")
-
-
-def _sources(context: Context) -> tuple[bool, Unscored]:
-    return context.sources is None, NO_SOURCES
 
 
 OF_CONTENT = verbatim, heading_in_source, overlap, duplicate_rate, topic_match, section_match, source_match

@@ -1,4 +1,4 @@
-"""Duration of single searches, by stage and concurrency; and whether results repeat."""
+"""Times of single searches, by stage and concurrency. Whether repeated searches give the same results."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +18,8 @@ CONCURRENT = re.compile(r"latency/\w+_ms_c(?P<concurrency>[1-9]\d{0,3})")
 def stage_statistic(observed: Observed, _: Context, *, stage: str, statistic: str, concurrency: int) -> Summary:
     """Return a statistic of one stage's wall time in milliseconds, over single calls after warm-up.
 
-    The mean has an interval over the queries' own means, since calls of one query are alike. Percentiles have one
-    of order statistics over all calls, which speaks for these queries called again, not for others.
+    The interval of the mean is over the means of the queries, since calls of one query are alike. The interval of a
+    percentile is of order statistics of all calls. It holds for further calls of these queries, not for other queries.
     """
     timed = next((timed for timed in observed.latency if timed.concurrency == concurrency), None)
     if timed is None:
@@ -38,7 +38,7 @@ def stage_statistic(observed: Observed, _: Context, *, stage: str, statistic: st
 
 
 def _times(timed: LatencyPass, stage: str) -> Mapping[str, Sequence[float]]:
-    """Return the times of one stage by query, of the calls in which it ran."""
+    """Return the times of one stage by query id, of the calls in which the stage ran."""
     times: dict[str, list[float]] = {}
     for query_id, timings in zip(timed.query_ids, timed.timings, strict=True):
         if (time := getattr(timings, f"{stage}_ms")) is not None:
@@ -64,14 +64,13 @@ def metrics_at(concurrency: int) -> tuple[RunMetric, ...]:
 
 def metric_named(name: str) -> RunMetric | None:
     """Return the latency metric of that name, at any concurrency; None for any other name."""
-    level = CONCURRENT.fullmatch(name)
-    return next(
-        (metric for metric in metrics_at(int(level["concurrency"]) if level else 1) if metric.name == name), None
-    )
+    match = CONCURRENT.fullmatch(name)
+    metrics = metrics_at(int(match["concurrency"]) if match else 1)
+    return next((metric for metric in metrics if metric.name == name), None)
 
 
 def rate(observed: Observed, _: Context) -> Summary:
-    """Return the share of queries whose repetitions all gave the same ids in order, scores within 1e-6, 0 to 1."""
+    """Return the share of queries whose repetitions gave the same ids in the same order, scores within 1e-6; 0 to 1."""
     repeated = observed.repetitions
     if repeated is None:
         return figure(None, observed.unmeasured or "no query was repeated")
@@ -82,9 +81,9 @@ def rate(observed: Observed, _: Context) -> Summary:
 
 
 def max_score_delta(observed: Observed, _: Context) -> Summary:
-    """Return the largest change of a chunk's score between repetitions; a missing chunk changed by its whole score.
+    """Return the largest change of a chunk's score between repetitions, without an interval.
 
-    A maximum has no interval.
+    The change of a chunk that is missing in one of two results is its whole score.
     """
     repeated = observed.repetitions
     if repeated is None:
