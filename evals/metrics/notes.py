@@ -81,7 +81,8 @@ def _on_unlisted(observations: Sequence[Observation], pool: Pool) -> Iterator[st
             "quote, and what divides by all relevant chunks has no value; name retriever.store and "
             "retriever.collection if it reads from one"
         )
-    pages, ids = {str(chunk.source_url) for chunk in pool.found}, {chunk.chunk_id for chunk in pool.found}
+    pages = {chunk.source_url for chunk in pool.found if chunk.source_url}
+    ids = {chunk.chunk_id for chunk in pool.found}
     evidence = {e.source_url for o in observations for e in o.case.evidence if e.source_url}
     relevant = {key for o in observations for key in o.case.relevant}
     for expected, returned, fault in (

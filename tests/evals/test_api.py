@@ -67,6 +67,13 @@ def run(retriever: Any = texts, golden: Any = ROWS, **more: Any) -> Evaluation:
     return evaluate(retriever, golden, **({"metrics": CHEAP} | more))
 
 
+def test_a_chunk_without_an_address_is_no_page_in_the_note_on_addresses() -> None:
+    found = [Document(FORWARD, metadata={"source_url": "https://robots/arm"}), Document(TOPIC)]
+    golden = [{"query": "forward kinematics", "evidence": [{"source_url": "/arm", "quote": FORWARD}]}]
+    [note] = [n for n in run(lambda query: found, golden).report.notes if n.startswith("no returned chunk is from")]
+    assert "returned 'https://robots/arm', expected '/arm'" in note
+
+
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OnDisk:
     made = make_experiment(tmp_path / "work")
