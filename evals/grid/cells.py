@@ -1,8 +1,8 @@
-"""What a grid is: cells over one pool of candidates, the results that they keep, and their scores as lookups.
+"""A grid: cells over one pool of candidates, the results that cells keep, and the scores of cells as lookups.
 
-A cell keeps of each query the first `top_k` candidates that reach its threshold. Cells keep the same result of a query
-more often than not, so results are laid out once (`lay_out`), a metric scores each once, and the score of a cell is
-that of the result which it keeps.
+For each query, a cell keeps the first `top_k` candidates that reach the cell's threshold. Most cells keep the same
+result of a query as other cells do. So distinct results are laid out once (`lay_out`), a metric scores each of them
+once, and the score of a cell is the score of the result that the cell keeps.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,18 +21,20 @@ from evals.stats.intervals import Pair
 from retrievers.config import RetrieverConfig
 from retrievers.search.selection import group_of
 
-# Thresholds × candidates that are laid out at once: some queries of all cells.
+# Most thresholds × candidates that are laid out at once. A larger grid is laid out in blocks of queries.
 BLOCK = 4_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridCell:
-    """One way to retrieve, threshold and cut.
+    """A variant, a threshold and a cut.
 
     Attributes:
-        variant: The number of the way to retrieve.
-        threshold: None where none is in force.
-        parameters: All settings that tell cells apart.
+        index: Number of the cell in the grid.
+        variant: Number of the variant.
+        top_k: The cut.
+        threshold: The threshold; None where none is in force.
+        parameters: All settings by which cells differ.
     """
 
     index: int
@@ -48,12 +50,12 @@ class CellSample:
 
     Attributes:
         judged: [queries, cells], whether a query was judged in a cell.
-        weight: [cells], that of what corrects the mean.
-        comparable: [queries, cells], scores by which cells are compared: their column means are the corrected means,
-            and their differences vary as those of the corrected means do. NaN where a query stands for nothing.
-        ends: Lower and upper [cells] of the 95% intervals of corrected means, NaN where there are none.
-        name: What corrects the means.
-        looks: Number of planned looks at any of which judging may have ended.
+        weight: [cells], weight of the correction by the proxy, 0 to 1.
+        comparable: [queries, cells], pseudo-values by which cells are compared. Their column means are the corrected
+            means, and their differences vary as the differences of corrected means do. NaN where a query has no part.
+        ends: Lower and upper ends of the 95% intervals of corrected means, [cells] each; NaN where there are none.
+        name: Name of the proxy.
+        looks: Number of planned looks at the verdicts. Judging may have ended at any of them.
     """
 
     judged: Bools
@@ -66,17 +68,17 @@ class CellSample:
 
 @dataclass(frozen=True, kw_only=True)
 class CellScores:
-    """A metric in every cell; each array has one entry a cell.
+    """A metric in every cell. Each array has one entry a cell.
 
     Attributes:
-        mean: Over the scored queries, NaN where there is none.
-        n: Number of these queries.
-        n_failed: Number of values that failed.
-        common: The mean over the queries that are scored in all cells: what cells are ranked by.
-        n_common: Number of these queries.
-        n_dropped: Number of queries scored in some cells and not in all, or failed; those without a score in any
-            cell for want of a reference are not among them.
-        sample: Which queries were judged, where a sample was, and what corrects their means; else None.
+        mean: Mean over the scored queries; NaN where there is none.
+        n: Number of scored queries.
+        n_failed: Number of queries whose score failed.
+        common: Mean over the queries that are scored in all cells. Cells are ranked by it.
+        n_common: Number of queries that are scored in all cells.
+        n_dropped: Number of queries that lack a score in some cell, or failed. A query that no cell can score, as it
+            lacks a reference, is not counted.
+        sample: The judged sample of the queries, if a sample was judged; else None.
     """
 
     mean: Floats
@@ -93,13 +95,13 @@ class Grid:
     """The cells of a plan, numbered by variant, then threshold, then `top_k`, which changes fastest.
 
     Attributes:
-        plan: Ways to retrieve, thresholds and cuts.
+        plan: Variants, thresholds and cuts.
         pool: The candidates.
-        observed: By variant: candidates at full depth; latency and repetitions.
-        summaries: By variant, the metrics that belong to it and not to a cell: latency, determinism, separation.
-        metrics: What every cell scored, by metric.
-        notes: Remarks that a reader must know beside the figures.
-        whole: What `laid_out` returned, once it did; grids that are made of this one share it.
+        observed: By variant, the candidates at full depth, latency and repetitions.
+        summaries: By variant, the metrics that belong to the variant and not to a cell: latency, determinism, AUROC.
+        metrics: The scores of every cell, by metric.
+        notes: Notes for the reader of the figures.
+        whole: Cache of `laid_out`. Copies of the grid share it.
     """
 
     plan: Plan
@@ -115,12 +117,12 @@ class Grid:
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """The ways to retrieve, for each of which the search ran once."""
+        """The variants. The search ran once for each."""
         return self.plan.variants
 
     @property
     def top_ks(self) -> tuple[int, ...]:
-        """The cuts."""
+        """The cuts: numbers of chunks to keep at most."""
         return self.plan.top_ks
 
     @property
@@ -130,33 +132,33 @@ class Grid:
 
     @property
     def threshold_of(self) -> Floats:
-        """[cells], the threshold of each; 0 where none is in force."""
+        """The threshold of each cell, [cells]; 0 where none is in force."""
         return np.repeat([variant.thresholds for variant in self.variants], len(self.top_ks)).astype(float)
 
     def cell(self, index: int) -> GridCell:
-        """Return the cell of a number."""
-        number, (threshold, cut) = index // self.size, divmod(index % self.size, len(self.top_ks))
-        variant, cuts = self.variants[number], dict[str, Any](top_k=self.top_ks[cut])
-        if variant.settings.threshold is not None:
-            cuts["threshold"] = variant.thresholds[threshold]
-        parameters = {**variant.parameters, **cuts}
-        return GridCell(index=index, variant=number, parameters=parameters, **{"threshold": None, **cuts})
+        """Return a cell by its number."""
+        number, place = divmod(index, self.size)
+        row, column = divmod(place, len(self.top_ks))
+        variant, top_k = self.variants[number], self.top_ks[column]
+        threshold = None if variant.settings.threshold is None else variant.thresholds[row]
+        parameters = {**variant.parameters, "top_k": top_k, **({} if threshold is None else {"threshold": threshold})}
+        return GridCell(index=index, variant=number, top_k=top_k, threshold=threshold, parameters=parameters)
 
     def settings(self, index: int) -> RetrieverConfig:
-        """Return the retriever's settings of a cell, as for a run of its own."""
+        """Return the retriever's settings for a run of one cell."""
         cell = self.cell(index)
         cuts = {"top_k": cell.top_k, **({} if cell.threshold is None else {"threshold": cell.threshold})}
         return self.variants[cell.variant].settings.model_copy(update=cuts)
 
     def results(self, index: int) -> Results:
-        """Return the results of one cell, one a query in their order."""
+        """Return the results of one cell, one row a query, in the order of the queries."""
         cell, settings = self.cell(index), self.settings(index)
         lists = self.pool.lists([cell.variant])
         order, reach = _select(lists, slice(None), settings, (settings.least,), cell.top_k)
         return Results(lists, np.arange(len(lists)), _cut(order[0], reach[0]))
 
     def laid_out(self) -> tuple[Results, Integers]:
-        """Return all distinct results, and the row of the result of each cell and query: shape (cells, queries)."""
+        """Return all distinct results, and which row each cell keeps of each query, [cells, queries]."""
         if not self.whole:
             self.whole.append(self._laid_out(0, None))
         return self.whole[0]
@@ -165,14 +167,14 @@ class Grid:
         return lay_out(self.pool.lists(range(len(self.variants)), start, end), self.variants, self.top_ks)
 
     def blocks(self) -> Iterator[tuple[Results, Integers]]:
-        """Yield `laid_out` for consecutive blocks of queries, so that memory stays bounded."""
+        """Yield what `laid_out` returns, for consecutive blocks of queries, so that memory stays bounded."""
         depths = sum(table.codes.shape[1] for table in self.pool.tables) * len(self.variants[0].thresholds)
         count, step = len(self.pool.cases), max(1, BLOCK // max(1, depths))
         for start in range(0, count, step):
             yield self.laid_out() if step >= count else self._laid_out(start, min(start + step, count))
 
     def matrix(self, metric: QueryMetric, context: Context) -> Floats:
-        """Return a metric of every query of its scope in every cell, NaN for no score; [queries, cells]."""
+        """Return the scores of every query of the metric's scope in every cell, [queries, cells]; NaN for no score."""
         parts = []
         for results, row_of in self.blocks():
             inside = np.isin(row_of[0], results.of(metric.scope, labelled=False)[0])
@@ -181,19 +183,19 @@ class Grid:
 
 
 def score_cells(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context) -> dict[str, CellScores]:
-    """Score metrics in every cell.
+    """Return the scores of metrics in every cell, by name.
 
     Args:
         grid: The cells.
-        metrics: By name.
+        metrics: The metrics by name.
         context: Inputs of the metrics besides the results.
     """
-    # 50 ms that a run without a grid spares.
+    # Imported here, as it takes 50 ms, and a run without a grid does not need it.
     from scipy.sparse import csr_array
 
     sums = {name: np.zeros((6, len(grid))) for name in metrics}
     for results, row_of in grid.blocks():
-        # Ones where a cell keeps a result: sums over queries are products.
+        # [cells, results], 1 where a cell keeps a result: its product with scores by result is sums by cell.
         starts = np.arange(0, row_of.size + 1, row_of.shape[1])
         keeps = csr_array((np.ones(row_of.size), row_of.ravel(), starts), shape=(len(grid), len(results)))
         for name, metric in metrics.items():
@@ -213,23 +215,24 @@ def score_cells(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context
 
 
 def _sums(values: Values, inside: Bools, query: Integers, keeps: Any) -> Floats:
-    """Return sums over some queries, [6, cells].
+    """Return sums over a block of queries, [6, cells].
 
-    Sum and number of scores, failures, sum and number of the scores of queries that all cells score, and queries that
-    only some do.
+    The rows are: sum of the scores, number of scores, number of failures, sum of the scores of queries that all cells
+    score, number of these queries, number of queries that only some cells score.
 
     Args:
-        values: By result.
-        inside: Whether the query of a result is in the scope of the metric.
-        query: The query of each result.
-        keeps: [cells, results], 1 where a cell keeps a result. Each is kept by some cell.
+        values: Scores of the results.
+        inside: [results], whether the query is in the scope of the metric.
+        query: [results], the query.
+        keeps: [cells, results], 1 where a cell keeps a result. Some cell keeps each result.
     """
-    scored, failing = inside & (values.issue < 0), np.asarray([*(isinstance(i, Failure) for i in values.issues), False])
-    failed = inside & failing[values.issue]
-    lacking, known = (np.bincount(query, rows) > 0 for rows in (inside & ~scored, scored | failed))
-    in_all = scored & ~lacking[query]
+    is_failure = np.asarray([*(isinstance(issue, Failure) for issue in values.issues), False])
+    scored, failed = inside & (values.issue < 0), inside & is_failure[values.issue]
+    # By query: does it lack a score in some cell, and has it a score or a failure in some cell?
+    is_lacking, is_tried = (np.bincount(query, rows) > 0 for rows in (inside & ~scored, scored | failed))
+    in_all = scored & ~is_lacking[query]
     columns = [np.where(scored, values.values, 0.0), scored, failed, np.where(in_all, values.values, 0.0)]
-    counts = len(np.unique(query[in_all])), (lacking & known).sum()
+    counts = len(np.unique(query[in_all])), (is_lacking & is_tried).sum()
     return np.stack(np.broadcast_arrays(*(keeps @ np.column_stack(columns)).T, *counts))
 
 
@@ -238,11 +241,11 @@ def lay_out(lists: Lists, variants: Sequence[Variant], top_ks: Sequence[int]) ->
 
     Args:
         lists: Candidates of some queries under every variant.
-        variants: With their thresholds.
+        variants: The variants with their thresholds.
         top_ks: The cuts, each 1 or more.
 
     Returns:
-        The results; and which of them each cell keeps of each query, shape (cells, queries).
+        The results, and the row of the result that each cell keeps of each query, [cells, queries].
     """
     queries = len(lists) // len(variants)
     longest = min(max(top_ks), lists.codes.shape[1])
@@ -250,36 +253,36 @@ def lay_out(lists: Lists, variants: Sequence[Variant], top_ks: Sequence[int]) ->
     for number, variant in enumerate(variants):
         rows = slice(number * queries, (number + 1) * queries)
         order, reach = _select(lists, rows, variant.settings, variant.thresholds, longest)
+        # [thresholds, cuts, queries], the length of each cell's result, and the first threshold with the same result.
         lengths = np.minimum(np.asarray(top_ks)[None, :, None], reach[:, None, :])
-        first = _first_lists(order)
-        begun = first[np.arange(len(order))[:, None, None], np.arange(queries), lengths]
-        # A result is a list, by the threshold that leaves it, its query, and a length.
-        numbers = (begun * queries + np.arange(queries)) * (longest + 1) + lengths
-        used = np.zeros(len(order) * queries * (longest + 1), dtype=np.bool_)
-        used[numbers] = True
-        kept = np.flatnonzero(used)
-        of_list, length = kept // (longest + 1), kept % (longest + 1)
-        list_of.append(rows.start + of_list % queries)
-        places.append(_cut(order[of_list // queries, of_list % queries], length))
-        row_of.append((count + np.cumsum(used) - 1)[numbers].reshape(-1, queries))
-        count += len(kept)
+        first = _first_thresholds(order)[np.arange(len(order))[:, None, None], np.arange(queries), lengths]
+        # A result has one key: its first threshold, its query and its length as the digits of a number.
+        keys = (first * queries + np.arange(queries)) * (longest + 1) + lengths
+        is_used = np.zeros(len(order) * queries * (longest + 1), dtype=np.bool_)
+        is_used[keys] = True
+        distinct = np.flatnonzero(is_used)
+        threshold, query = np.divmod(distinct // (longest + 1), queries)
+        list_of.append(rows.start + query)
+        places.append(_cut(order[threshold, query], distinct % (longest + 1)))
+        row_of.append((count + np.cumsum(is_used) - 1)[keys].reshape(-1, queries))
+        count += len(distinct)
     return Results(lists, np.concatenate(list_of), np.concatenate(places)), np.concatenate(row_of)
 
 
 def _select(
     lists: Lists, rows: slice, settings: RetrieverConfig, thresholds: Sequence[float], longest: int
 ) -> tuple[Integers, Integers]:
-    """Select by every threshold, as `retrievers.search.selection.select` does it for one.
+    """Select by every threshold, as `retrievers.search.selection.select` does by one.
 
     Returns:
-        The places of the first candidates that reach each threshold, [thresholds, lists, longest], and how many there
-        are, [thresholds, lists].
+        The places of the first candidates that reach each threshold, [thresholds, lists, longest], and the number of
+        these candidates, [thresholds, lists].
     """
     exists = lists.codes[rows] >= 0
-    read = np.zeros(exists.shape) if settings.threshold is None else lists.read_by_threshold(settings)[rows]
+    scores = np.zeros(exists.shape) if settings.threshold is None else lists.read_by_threshold(settings)[rows]
     if settings.threshold_on == "best":
-        read = np.where(exists, read, -np.inf).max(axis=1, keepdims=True, initial=-np.inf) * np.ones(exists.shape)
-    reached = exists & (read >= np.asarray(thresholds, dtype=float)[:, None, None])
+        scores = np.where(exists, scores, -np.inf).max(axis=1, keepdims=True, initial=-np.inf)
+    reached = exists & (scores >= np.asarray(thresholds, dtype=float)[:, None, None])
     if (field := settings.group_by) is not None:
         groups = every_candidate(lists).by_key(f"group by {field}", lambda chunk: group_of(chunk, field))[rows]
         for of_threshold in reached:
@@ -289,7 +292,7 @@ def _select(
 
 
 def _keep_first(reached: Bools, groups: Integers) -> None:
-    """Keep of those that reach a threshold the first of each group; in place."""
+    """Keep the first candidate of each group among those that reach a threshold; changes `reached`, [lists, depth]."""
     keys = np.where(reached, groups, -1)
     order = np.argsort(keys, axis=1, kind="stable")
     ordered = np.take_along_axis(keys, order, axis=1)
@@ -298,25 +301,26 @@ def _keep_first(reached: Bools, groups: Integers) -> None:
     reached &= ~repeated
 
 
-def _first_lists(order: Integers) -> Integers:
-    """Return by which threshold each beginning of a list was left first; [thresholds, lists, lengths from 0].
+def _first_thresholds(order: Integers) -> Integers:
+    """Return the first threshold that leaves the same beginning of a list; [thresholds, lists, lengths from 0].
 
-    A stricter threshold keeps fewer candidates, so that what it leaves begins as the list before it, up to the first
-    candidate that it drops.
+    A stricter threshold keeps fewer candidates. So its list begins as that of the threshold before, up to the first
+    candidate that the stricter threshold drops.
     """
-    # The beginning of length 0 is that of any list.
+    # All lists have the same beginning of length 0.
     new = np.pad(~np.logical_and.accumulate(order[1:] == order[:-1], axis=2), ((1, 0), (0, 0), (1, 0)))
     return np.asarray(np.maximum.accumulate(np.where(new, np.arange(len(order))[:, None, None], 0), axis=0))
 
 
 def _cut(order: Integers, lengths: Integers) -> Integers:
-    """Return the first places of each list, −1 beyond."""
+    """Return the first places of each list, −1 beyond its length."""
     return np.where(np.arange(order.shape[1]) < lengths[:, None], order, -1)
 
 
 def table(grid: Grid) -> dict[str, list[Any]]:
-    """Return the whole grid by columns: one row a cell, its settings and the mean of every metric, or None."""
+    """Return the whole grid by columns, one row a cell: its settings, and the mean of every metric or None."""
     cells = [grid.cell(index).parameters for index in range(len(grid))]
-    settings = {name: [cell.get(name) for cell in cells] for name in dict.fromkeys(name for c in cells for name in c)}
-    means = {name: [x if isfinite(x) else None for x in m.mean.tolist()] for name, m in grid.metrics.items()}
+    names = dict.fromkeys(name for cell in cells for name in cell)
+    settings = {name: [cell.get(name) for cell in cells] for name in names}
+    means = {name: [mean if isfinite(mean) else None for mean in m.mean.tolist()] for name, m in grid.metrics.items()}
     return settings | means

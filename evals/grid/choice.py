@@ -1,13 +1,13 @@
-"""The choice of a cell: objective query by query, cells that may be the best, the one recommended. Pure and seeded.
+"""The choice of a cell: the objective of each query, the cells that may be the best, the recommendation. Pure, seeded.
 
-Two statements, never mixed. *Of these queries*: how far the chosen cell is below the best; where all are judged that is
-what was measured, else what judging in rounds proved. *Of all that users may ask*: which cells may be the best, and how
-far each may be below it, both at 95% for all cells together (`evals.stats.best`).
+The choice makes two statements and never mixes them. *Of these queries*, it says how far the chosen cell is below the
+best: as measured if all queries are judged, else as judging in rounds proved. *Of all that users may ask*, it says
+which cells may be the best, and how far each cell may be below the best. Both hold at 95% for all cells together
+(`evals.stats.best`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import numpy as np
 
@@ -23,22 +23,23 @@ from evals.stats.best import compare_with_best, with_unseen
 from evals.stats.intervals import FEWEST, SAME, Interval
 
 Bounds = tuple[Floats, Floats]
-# ragas' perfect precision is 1 − 1e-10 / relevant: no difference.
+# Scores are compared to these decimals: ragas' perfect precision is 1 − 1e-10 / relevant, which must equal 1.
 DECIMALS = 9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ObjectiveScores:
-    """Score to maximise: a column for every cell, whose mean is the cell's value.
+    """The objective of each query in each cell. The mean of a column is the value of the cell.
 
     Attributes:
         values: [queries, cells], finite; more is better.
-        strata: [queries]; queries of one number are exchangeable, and how many there are of each is no chance.
-        bounds: The lowest and the highest possible value of each query; None where there are none.
-        dropped: Queries left out because some cells score them and others do not.
-        judged: Number of queries that a judge saw, where it saw a sample of them; else None.
-        ends: The intervals [cells] that runs of the cells have, where the objective is a single metric of which a
-            sample was judged; else None, and intervals are those of the values' means.
+        strata: [queries], the number of each query's stratum. Queries of a stratum are exchangeable. The sizes of the
+            strata are fixed, not drawn.
+        bounds: Lowest and highest possible value of each query, [queries] each; None if a metric has no bounds.
+        dropped: Number of queries left out because some cells score them and others do not.
+        judged: Number of queries that the judge saw, if it saw a sample of them; else None.
+        ends: Ends of the intervals that runs of the cells have, [cells] each, if the objective is a single metric of
+            which a sample was judged. Else None, and the intervals are those of the columns' means.
     """
 
     values: Floats
@@ -50,7 +51,7 @@ class ObjectiveScores:
 
     @property
     def span(self) -> float:
-        """The largest difference of two cells on one query; the largest seen where there are no bounds."""
+        """The largest possible difference of two cells on one query; without bounds, the largest that was seen."""
         if self.bounds is None:
             return float(np.ptp(self.values, axis=1).max())
         return float((self.bounds[1] - self.bounds[0]).max())
@@ -58,14 +59,14 @@ class ObjectiveScores:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cells:
-    """The cells of a grid.
+    """What decides between cells besides the objective.
 
     Attributes:
         cost: [cells], mean context tokens.
-        threshold: [cells], below which a chunk is left out; 0 where none is in force.
-        allowed: [cells], whether it meets the constraints.
-        strict_is_good: False without out-of-scope queries: what a stricter threshold is good for is not seen, so that
-            the tokens that it saves are no reason to take it.
+        threshold: [cells], the threshold; 0 where none is in force.
+        allowed: [cells], whether the cell meets the constraints.
+        strict_is_good: False without out-of-scope queries. The gain of a stricter threshold is then not measured, so
+            that the tokens which it saves are no reason to take it.
     """
 
     cost: Floats
@@ -76,17 +77,17 @@ class Cells:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """Rank and bounds of a cell. Cells that scored the same on every query are one, for which the preferred stands.
+    """Value and bounds of a cell, or of several cells that scored the same on every query.
 
     Attributes:
-        cell: Its place in the grid.
-        members: The places of all cells that scored the same on every query, the preferred first, which is `cell`.
+        cell: Number of the cell in the grid. Of equal cells it is the preferred one.
+        members: Numbers of all cells that scored the same on every query; `cell` is the first.
         cost: Mean context tokens of `cell`.
         value: Mean of the objective.
         interval: 95% interval of `value`, for this cell alone.
-        in_set: True if it may be the best of all that users may ask (95%, for all cells together).
-        lower: Simultaneous 95% lower bound on (this cell − the best of all that users may ask), at most 0; None if not
-            computable.
+        in_set: True if the cell may be the best of all that users may ask (95%, for all cells together).
+        lower: Lower bound on (this cell − the best of all that users may ask), at most 0; 95% for all cells together.
+            None if not computable.
     """
 
     cell: int
@@ -98,7 +99,7 @@ class Standing:
     lower: float | None
 
     def is_within(self, margin: float) -> bool:
-        """Return True if the bound says that it is at most that far below the best."""
+        """Return True if the bound says that the cell is at most `margin` below the best."""
         return self.lower is not None and self.lower >= -margin
 
 
@@ -108,12 +109,12 @@ class Choice:
 
     Attributes:
         margin: Largest loss against the best cell that the recommended one may have, in units of the objective.
-        n: Queries it is over.
-        dropped: Queries left out because some cells score them and others do not.
-        standings: Of the cells that meet the constraints, the highest value first, the preferred first among equals.
-        recommended: The cheapest standing whose bound is within the margin, if it is cheaper than `best`; or `best`.
-        note: Reason why the set and the bounds are not computable, or empty.
-        judged: Number of the queries that the judge saw, None where it saw all or there is none.
+        n: Number of queries with the objective.
+        dropped: Number of queries left out because some cells score them and others do not.
+        standings: The cells that meet the constraints. `best` comes first, then the higher value.
+        recommended: The cheapest standing whose bound is within the margin, if it is cheaper than `best`; else `best`.
+        note: Reason why the set and the bounds are not computable; empty if they are.
+        judged: Number of queries that the judge saw, if it saw a sample of them; else None.
     """
 
     margin: float
@@ -126,12 +127,12 @@ class Choice:
 
     @property
     def best(self) -> Standing:
-        """The best as measured, or by corrected verdicts."""
+        """The best cell as measured; for a judged sample, by corrected means."""
         return self.standings[0]
 
     @property
     def best_set(self) -> tuple[Standing, ...]:
-        """The 95% confidence set of best cells, the highest value first; all where it is not computable."""
+        """The 95% confidence set of best cells, in the order of `standings`; all of them if it is not computable."""
         return tuple(standing for standing in self.standings if standing.in_set)
 
 
@@ -142,9 +143,9 @@ class HeldOut:
     Attributes:
         value: Mean of the objective on the held-out queries.
         n: Number of held-out queries.
-        interval: Its 95% interval.
-        chosen_on: Its value on the queries it was chosen on.
-        judged: Number of these queries that a judge saw, where it saw a sample of them.
+        interval: 95% interval of `value`.
+        chosen_on: Mean of the objective on the queries that the cell was chosen on.
+        judged: Number of held-out queries that the judge saw, if it saw a sample of them; else None.
     """
 
     value: float
@@ -157,19 +158,19 @@ class HeldOut:
 def decide(
     grid: Grid, ranking: Ranking, objective: ObjectiveConfig, context: Context, proof: Rounds | None
 ) -> Choice | None:
-    """Choose a cell.
+    """Choose a cell of a grid.
 
     Args:
         grid: The grid.
-        ranking: Its cells by the objective, and which of them meet the constraints.
+        ranking: The cells by the objective, and which of them meet the constraints.
         objective: Metrics to optimise, and the largest loss against the best that a cheaper cell may have.
-        context: Inputs of the metrics, among them the verdicts; its seed is that of the simulated deviations.
-        proof: What verdicts prove of the cells *of these queries*, where judging ended with a proof: its cell is the
-            best, and a cheaper one is recommended only if it is proved within the margin as well. Cells that it dropped
-            are not recommended, but may be the best for users.
+        context: Inputs of the metrics, among them the verdicts. Its seed is that of the simulated deviations.
+        proof: What the bought verdicts prove of these queries, if judging ended with a proof; else None. The proved
+            cell is the best. A cheaper cell is recommended only if it is proved within the margin as well. A cell that
+            judging dropped is not recommended, but may be the best for users.
 
     Returns:
-        None where cells are not ranked.
+        The choice; None if cells are not ranked.
     """
     if ranking.reason:
         return None
@@ -188,30 +189,33 @@ def choose(scores: ObjectiveScores, cells: Cells, *, margin: float, seed: int, p
 
     Args:
         scores: The objective of every query in every cell.
-        cells: Cells in the order of the columns of `scores`, at least one of them allowed.
+        cells: Facts of the cells, in the order of the columns of `scores`; at least one cell is allowed.
         margin: Largest loss against the best that a cheaper cell may have, in units of the objective.
         seed: Seed of the simulated deviations.
-        proof: What verdicts prove, as in `decide`: which cells may be the best for users each told at its last look.
+        proof: As in `decide`. It decides which cells may be the best for users, each by the last look at the cell.
     """
-    # Cells that miss a constraint are no rivals: they would only widen the set. A threshold that cost nothing so far
-    # saves little and leaves out more among other queries, so of equal cells the least strict is preferred.
+    # Cells that miss a constraint are left out: as rivals they would only widen the set. Of equal cells the least
+    # strict is preferred: a stricter threshold saved little on these queries, and leaves out more on others.
     preference = np.lexsort((cells.cost, cells.threshold))
-    groups = _alike(scores.values, preference[cells.allowed[preference]])
+    groups = _group_equal(scores.values, preference[cells.allowed[preference]])
     first = [group[0] for group in groups]
     ends = None if scores.ends is None else (scores.ends[0][first], scores.ends[1][first])
     distinct = replace(scores, values=np.take(scores.values, first, axis=1), ends=ends)
+
+    # Means within SAME are equal: rounding must not override the preference.
     mean = distinct.values.mean(axis=0)
-    # Within SAME means are equal: rounding must not override the preference.
     best = int((mean >= mean.max() - SAME).argmax())
     if proof is not None:
         best = next((index for index, group in enumerate(groups) if proof.chosen in group), best)
+
+    in_set, lower = np.ones(len(groups), dtype=np.bool_), np.full(len(groups), np.nan)
     queries = distinct.judged or len(distinct.values)
     note = f"not computable: {queries} queries are too few, {FEWEST} are needed" if queries < FEWEST else ""
-    members, lower = np.ones(len(groups), dtype=np.bool_), np.full(len(groups), np.nan)
     if not note:
-        members, lower = _compared(distinct, best, np.array([len(group) > 1 for group in groups]), seed)
+        in_set, lower = _compare(distinct, best, np.array([len(group) > 1 for group in groups]), seed)
     if proof is not None:
-        members = np.array([proof.users[list(group)].any() for group in groups])
+        in_set = np.array([proof.users[list(group)].any() for group in groups])
+
     standings = [
         Standing(
             cell=group[0],
@@ -219,12 +223,12 @@ def choose(scores: ObjectiveScores, cells: Cells, *, margin: float, seed: int, p
             cost=float(cells.cost[group[0]]),
             value=float(mean[index]),
             interval=interval,
-            in_set=bool(members[index]),
+            in_set=bool(in_set[index]),
             lower=None if note else float(lower[index]),
         )
         for index, (group, interval) in enumerate(zip(groups, _intervals(distinct), strict=True))
     ]
-    # The best by preference stands first, even if another mean is larger by rounding.
+    # The preferred best stands first, even if another mean is larger by rounding.
     leader = standings.pop(best)
     standings.sort(key=lambda standing: -standing.value)
     return Choice(
@@ -232,36 +236,36 @@ def choose(scores: ObjectiveScores, cells: Cells, *, margin: float, seed: int, p
         n=len(scores.values),
         dropped=scores.dropped,
         standings=(leader, *standings),
-        recommended=_recommended(leader, standings, cells, margin, proof),
+        recommended=_recommend(leader, standings, cells, margin, proof),
         note=note,
         judged=scores.judged,
     )
 
 
-def _compared(scores: ObjectiveScores, best: int, is_tied: Bools, seed: int) -> tuple[Bools, Floats]:
-    """Return which cells may be the best of all that users may ask, and the lower bounds on (cell − best).
+def _compare(scores: ObjectiveScores, best: int, is_tied: Bools, seed: int) -> tuple[Bools, Floats]:
+    """Return which cells may be the best of all that users may ask, and the lower bounds on (cell − best); [cells].
 
     Args:
-        scores: Of cells that differ.
-        best: The best as measured.
-        is_tied: [cells], whether further cells have the same scores.
+        scores: The objective in cells that differ from each other.
+        best: Column of the best cell as measured.
+        is_tied: [cells], whether further cells have the same scores as this one.
         seed: Seed of the simulated deviations.
     """
     loss, values = _usual_loss(scores, best), scores.values
     compared = compare_with_best(
         values, loss=loss, span=scores.span, strata=scores.strata, judged=scores.judged, seed=seed
     )
-    # Cells with equal scores here may differ on other queries: their bound is that of a query more, not seen.
-    nothing = np.zeros(len(is_tied))
-    moved, error = with_unseen(nothing, nothing, len(values), scores.span, times=compared.unseen)
-    alike = np.where(is_tied & compared.members, moved - compared.quantiles * error, np.nan)
-    return compared.members, np.fmin(compared.lower, alike)
+    # Cells with equal scores on these queries may differ on others: their bound counts a query that was not seen.
+    zeros = np.zeros(len(is_tied))
+    difference, error = with_unseen(zeros, zeros, len(values), scores.span, times=compared.unseen)
+    lower_if_tied = np.where(is_tied & compared.members, difference - compared.quantiles * error, np.nan)
+    return compared.members, np.fmin(compared.lower, lower_if_tied)
 
 
-def _recommended(
+def _recommend(
     best: Standing, others: Sequence[Standing], cells: Cells, margin: float, proof: Rounds | None
 ) -> Standing:
-    """Return the cheapest cell within the margin, of equally cheap ones the better; the best where none is cheaper."""
+    """Return the cheapest cell within the margin, of equally cheap ones the better; the best if none is cheaper."""
     cheaper = [other for other in others if other.cost < best.cost and other.is_within(margin)]
     if not cells.strict_is_good:
         cheaper = [other for other in cheaper if cells.threshold[other.cell] <= cells.threshold[best.cell]]
@@ -271,13 +275,13 @@ def _recommended(
 
 
 def held_out(choice: Choice, scores: ObjectiveScores) -> HeldOut:
-    """Return the recommended cell on held-out queries.
+    """Return the value of the recommended cell on held-out queries.
 
-    The value of the best of many cells on the queries that made it the best is too high; on others it is not.
+    On the queries that made a cell the best of many, its value is too high. On other queries it is unbiased.
 
     Args:
-        choice: Made on other queries (the split `dev`).
-        scores: The same objective on the held-out queries (the split `test`), of the recommended cell alone.
+        choice: The choice, made on other queries (the split `dev`).
+        scores: The objective of the held-out queries (the split `test`), in the recommended cell alone.
     """
     value, n, interval = float(scores.values.mean()), len(scores.values), _intervals(scores)[0]
     return HeldOut(value=value, n=n, interval=interval, chosen_on=choice.recommended.value, judged=scores.judged)
@@ -301,42 +305,49 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -
 
 
 def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bounded: bool) -> ObjectiveScores:
-    """Return the weighted sum of the metrics' means as a column of per-query values for every cell.
+    """Return the weighted sum of metrics as a value for each query and cell.
 
-    Metrics may be over different queries (in scope, out of scope): a metric over n of all N queries counts N/n times
-    its weight on these, so that a column's mean is the weighted sum of the means. A query that some cells score and
-    others do not is dropped, as it would favour cells that drop it; one that no cell scores is not of that metric.
+    The mean of a column is the weighted sum of the metrics' means. Metrics may be over different queries (in scope, out
+    of scope): a metric over n of all N queries counts N/n times its weight on each of the n. A query that some cells
+    score and others do not is dropped, as it would favour the cells without a score. A query that no cell scores by a
+    metric has no part in that metric.
 
     Args:
-        weights: Metric to weight; one of which less is better has a negative weight.
+        weights: Metric to weight. A metric of which less is better has a negative weight.
         scores: Metric to scores [queries, cells], NaN where a query has none; all over the same queries and cells.
         is_bounded: True if each score lies within 0 and 1.
     """
-    gaps = {metric: np.isnan(scores[metric]) for metric in weights}
-    partial = np.any([gap.any(axis=1) & ~gap.all(axis=1) for gap in gaps.values()], axis=0)
-    scored = np.stack([~gap.all(axis=1) & ~partial for gap in gaps.values()], axis=1)
-    kept = np.asarray(scored.any(axis=1))
-    scored = scored[kept]
-    factors = scored * np.array([*weights.values()]) * len(scored) / np.maximum(1, scored.sum(axis=0))
-    columns = zip(weights, factors.T[:, :, None], strict=True)
-    parts = (np.where(on == 0, 0.0, scores[metric][kept] * on) for metric, on in columns)
+    gaps = [np.isnan(scores[metric]) for metric in weights]
+    is_partial = np.any([gap.any(axis=1) & ~gap.all(axis=1) for gap in gaps], axis=0)
+    has_score = np.stack([~gap.all(axis=1) & ~is_partial for gap in gaps], axis=1)
+    rows = np.asarray(has_score.any(axis=1))
+    has_score = has_score[rows]
+    # [queries, metrics], by what the score of a query is multiplied.
+    factors = has_score * np.array([*weights.values()]) * len(has_score) / np.maximum(1, has_score.sum(axis=0))
+    values = np.zeros((len(has_score), gaps[0].shape[1]))
+    for metric, factor in zip(weights, factors.T[:, :, None], strict=True):
+        values += np.where(factor == 0, 0.0, scores[metric][rows] * factor)
     return ObjectiveScores(
-        values=reduce(np.add, parts),
-        strata=_strata(scored),
+        values=values,
+        strata=_strata(has_score),
         bounds=(np.minimum(factors, 0).sum(axis=1), np.maximum(factors, 0).sum(axis=1)) if is_bounded else None,
-        dropped=int(partial.sum()),
+        dropped=int(is_partial.sum()),
     )
 
 
-def _strata(scored: Bools) -> Integers:
-    """Group queries by the metrics that score them; fewer than ten of a kind go with the most numerous kind."""
-    _, numbers, counts = np.unique(scored, axis=0, return_inverse=True, return_counts=True)
+def _strata(has_score: Bools) -> Integers:
+    """Number queries by the metrics that score them, [queries]; a kind of fewer than ten joins the largest kind.
+
+    Args:
+        has_score: [queries, metrics].
+    """
+    _, numbers, counts = np.unique(has_score, axis=0, return_inverse=True, return_counts=True)
     strata = numbers.reshape(-1).astype(np.int64)
     return np.where(counts[strata] < FEWEST, counts.argmax(), strata)
 
 
-def _alike(values: Floats, cells: Integers) -> list[tuple[int, ...]]:
-    """Group these columns by identical values, in their order; the groups in the order of their first."""
+def _group_equal(values: Floats, cells: Integers) -> list[tuple[int, ...]]:
+    """Group some columns by equal values. Groups, and the columns within one, keep the order of `cells`."""
     groups: dict[bytes, list[int]] = {}
     for column, scores in zip(cells.tolist(), (np.round(values[:, cells], DECIMALS) + 0.0).T, strict=True):
         groups.setdefault(scores.tobytes(), []).append(column)
@@ -344,25 +355,28 @@ def _alike(values: Floats, cells: Integers) -> list[tuple[int, ...]]:
 
 
 def _usual_loss(scores: ObjectiveScores, best: int) -> float:
-    """Return the best cell's mean score above the floor where it scores or, if higher, where some cell does not.
+    """Return what the best cell usually loses on a query where it loses.
 
-    Of several kinds of queries it is that of the kind with the highest: one of a rare kind counts more than others.
+    It is the mean score above the floor of the queries on which the best cell scores or, if higher, of those on which
+    some other cell does not. Of several kinds of queries the kind with the highest mean counts, as one query of a rare
+    kind weighs more than others.
     """
     if scores.bounds is None:
         return scores.span
-    gained = scores.values[:, best] - scores.bounds[0]
-    scored = gained > SAME
-    lost = scored & (scores.values.min(axis=1) - scores.bounds[0] <= SAME)
-    weight = np.round(scores.bounds[1] - scores.bounds[0], DECIMALS)
-    parts = [rows & (weight == kind) for rows in (scored, lost) for kind in np.unique(weight)]
-    return max((float(gained[rows].mean()) for rows in parts if rows.any()), default=scores.span)
+    floor, ceiling = scores.bounds
+    gain = scores.values[:, best] - floor
+    is_gain = gain > SAME
+    can_be_lost = is_gain & (scores.values.min(axis=1) - floor <= SAME)
+    weight = np.round(ceiling - floor, DECIMALS)
+    groups = [rows & (weight == kind) for rows in (is_gain, can_be_lost) for kind in np.unique(weight)]
+    return max((float(gain[rows].mean()) for rows in groups if rows.any()), default=scores.span)
 
 
 def _intervals(scores: ObjectiveScores) -> list[Interval]:
     """Return the 95% interval of every column's mean.
 
-    Strata are independent: the distances from their means to their ends add up in squares, each by its share (MOVER,
-    Zou & Donner, 2008).
+    Strata are independent. The distances from their means to the ends of their intervals add in squares, each weighted
+    by the stratum's share of the queries (MOVER, Zou & Donner, 2008).
     """
     mean, bounds = scores.values.mean(axis=0), scores.bounds
     squares = np.zeros((2, len(mean)))
@@ -373,7 +387,7 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
         low, high = stats.mean_intervals(part, shares=bounds is not None, floor=floor, ceiling=ceiling)
         squares += np.nan_to_num(rows.mean() * np.array([part.mean(axis=0) - low, high - part.mean(axis=0)])) ** 2
     below, above = np.sqrt(squares)
-    # A few queries of a kind that go with others count more each: by theirs alone the sum could leave its range.
+    # Where a small kind has joined another, its queries weigh more than their stratum: an end could leave the range.
     least, most = (-np.inf, np.inf) if bounds is None else (round(float(end.mean()), DECIMALS) for end in bounds)
     around = np.clip([mean - below, mean + above], least, most)
     ends = np.where(below + above > 0, around, np.nan) if scores.ends is None else scores.ends
@@ -382,26 +396,27 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
 
 
 def explain(choice: Choice, name: Callable[[int], str], *, is_set_told: bool) -> Iterator[str]:
-    """Yield the recommended cell, the best one where it is another, the reason, and how many may be the best.
+    """Yield lines about a choice: the recommended cell, the best cell if it differs, the reason, the size of the set.
 
     Args:
         choice: The choice.
-        name: Names a cell by its place in the grid, such as `top_k 5, threshold 0.3`.
-        is_set_told: Another place says which cells may be the best.
+        name: Names a cell by its number in the grid, such as `top_k 5, threshold 0.3`.
+        is_set_told: True to leave out how many cells may be the best.
     """
     judged = "" if choice.judged is None else f", {choice.judged} of them judged"
     dropped = f", {choice.dropped} not scored in all cells" if choice.dropped else ""
-    yield f"Recommended: {_described(choice.recommended, name)} (n={choice.n}{judged}{dropped})"
+    yield f"Recommended: {_describe(choice.recommended, name)} (n={choice.n}{judged}{dropped})"
     if choice.best is not choice.recommended:
-        yield f"Best {_measured(choice)}: {_described(choice.best, name)}"
+        yield f"Best {_measured(choice)}: {_describe(choice.best, name)}"
     yield f"Reason: {reason(choice)}"
     if not (is_set_told or choice.note):
-        allowed, count = (sum(len(standing.members) for standing in of) for of in (choice.standings, choice.best_set))
-        yield f"Of all that users may ask, {count:,} of {allowed:,} cells may be the best (95%)"
+        allowed = sum(len(standing.members) for standing in choice.standings)
+        may_be_best = sum(len(standing.members) for standing in choice.best_set)
+        yield f"Of all that users may ask, {may_be_best:,} of {allowed:,} cells may be the best (95%)"
 
 
 def reason(choice: Choice) -> str:
-    """Return the reason for the recommendation, a sentence."""
+    """Return the reason for the recommendation, as a sentence."""
     best, recommended = choice.best, choice.recommended
     if choice.note:
         return f"it is the best {_measured(choice)}; whether a cheaper one is as good is {choice.note}"
@@ -425,11 +440,12 @@ def reason(choice: Choice) -> str:
 
 
 def _measured(choice: Choice) -> str:
-    """Return by what the best cell is the best."""
+    """Return by which figures the best cell is the best."""
     return "as measured" if choice.judged is None else "by corrected verdicts"
 
 
-def _described(standing: Standing, name: Callable[[int], str]) -> str:
+def _describe(standing: Standing, name: Callable[[int], str]) -> str:
+    """Return a standing in a line: its cells, its value with interval, its cost."""
     more, interval = len(standing.members) - 1, standing.interval
     others = f", and {more:,} more cell{'s' * (more > 1)} with the same scores" if more else ""
     ends = "(interval not computable)"

@@ -1,10 +1,10 @@
-"""The decision: what a cell costs on both sides, and which one to take for what one can bear. Pure.
+"""The decision: which cell to take for the share of wrong answers that a user accepts. Pure.
 
-Answers that are found and answers that should not have been given are one number, the *utility*: with the weight w of
-out-of-scope queries (`objective.out_of_scope`), (1 − w) · the weighted mean of the objective's metrics over in-scope
-queries, plus w · the share of out-of-scope queries for which nothing was returned. A metric over all queries, such as a
-price for tokens, is added as it is. Beside the one w stand the cells that a person would take who may wrongly answer at
-most so many, and the cell of every w there is.
+The *utility* of a cell makes one number of the objective in scope and of the abstention out of scope. With the weight w
+of out-of-scope queries (`objective.out_of_scope`) it is (1 − w) · the weighted mean of the objective's metrics over
+in-scope queries, plus w · the share of out-of-scope queries for which nothing was returned. A metric over all queries,
+such as a price for tokens, is added as it is. The decision shows further cells: the best one for each accepted share of
+wrong answers, and the best one for every other w.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,12 +34,12 @@ NO_OUT_OF_SCOPE = (
 
 
 class Figures(NamedTuple):
-    """What a cell is worth on both sides, each with its 95% interval.
+    """Figures of a cell in scope and out of scope, each with its 95% interval.
 
     Attributes:
-        found: Mean of the objective's first metric in scope.
+        found: Mean of the first metric of the objective that is over in-scope queries.
         false_answer: Share of the out-of-scope queries that are answered.
-        false_abstention: Share of the in-scope queries that are not.
+        false_abstention: Share of the in-scope queries that are not answered.
         passed: Pass rate.
     """
 
@@ -54,12 +54,11 @@ class Level:
     """The cell to take if at most a share of the out-of-scope queries may be answered.
 
     Attributes:
-        limit: That share; 1 for any.
-        cell: The best of the cells within it by the objective in scope; None where no cell is.
-        figures: Its mean of the objective's first metric in scope, its shares of queries answered out of scope and not
-            answered in scope, and its pass rate; each with its 95% interval. Empty where no cell is.
-        nearest: The least share that any cell answers.
-        held_out: The first of the figures on queries that had no part in the choice; None without any.
+        limit: The share; 1 for any.
+        cell: The best cell within the limit by the objective in scope; None if no cell is within it.
+        figures: Figures of that cell; empty if there is none.
+        nearest: The least share of out-of-scope queries that any cell answers.
+        held_out: `found` of the cell on queries that had no part in the choice; None without such queries.
     """
 
     limit: float
@@ -70,7 +69,7 @@ class Level:
 
 
 class Turn(NamedTuple):
-    """A weight of out-of-scope queries, 0 to 1, from which on another cell is the best."""
+    """A cell, and the weight of out-of-scope queries, 0 to 1, from which on it is the best."""
 
     weight: float
     cell: int
@@ -82,10 +81,10 @@ class Decision:
 
     Attributes:
         weight: The weight of out-of-scope queries in the objective, 0 to 1.
-        levels: From any share of wrong answers to the fewest.
-        recommended: The cell that was chosen, in the same columns; its limit is its own share.
-        by_weight: The best cell from each weight on, ascending from 0.
-        may_be_best: Settings that the confidence set of best cells covers.
+        levels: A cell for each accepted share of wrong answers, from any share to the smallest.
+        recommended: The cell that was chosen. Its limit is the share of wrong answers that it gives.
+        by_weight: The best cell from each weight on, by ascending weight from 0.
+        may_be_best: Settings that the confidence set of best cells covers, as text.
     """
 
     weight: float
@@ -96,22 +95,23 @@ class Decision:
 
 
 def with_utility(objective: ObjectiveConfig, thresholds: Sequence[float], cases: Sequence[Case]) -> ObjectiveConfig:
-    """Return the objective as utility, (1 − w) · the mean of its metrics + w · `scope/abstention`, else unchanged.
+    """Return the objective as utility: (1 − w) · the mean of its metrics + w · `scope/abstention`.
 
-    That is where several thresholds are swept and queries of both scopes exist.
+    The objective stays as it is if fewer than two thresholds are swept, if the golden data lacks in-scope or
+    out-of-scope queries, or if the objective weighs out-of-scope queries itself.
 
     Args:
-        objective: What is optimised. One that itself weighs queries out of scope stays as it is.
-        thresholds: Those of the sweep.
+        objective: The objective. Its `out_of_scope` is w.
+        thresholds: The thresholds of the sweep.
         cases: The golden queries.
     """
     gains, weight = _over(objective, "in_scope"), objective.out_of_scope
     both_kinds = {case.in_scope for case in cases} == {True, False}
     if len(thresholds) < 2 or not any(gains.values()) or _over(objective, "out_of_scope") or not both_kinds:
         return objective
-    whole = sum(map(abs, gains.values()))
-    # The rate at which what is found pays for what is over all queries stays.
-    weights = {name: rate / whole * ((1 - weight) if name in gains else 1) for name, rate in objective.metrics.items()}
+    total = sum(map(abs, gains.values()))
+    # Metrics over all queries keep their rate against those in scope.
+    weights = {name: rate / total * ((1 - weight) if name in gains else 1) for name, rate in objective.metrics.items()}
     return objective.model_copy(update={"metrics": weights | ({ABSTENTION: weight} if weight else {})})
 
 
@@ -120,35 +120,38 @@ def decision(
 ) -> Decision | None:
     """Return the best cell within each accepted share of wrong answers.
 
-    None if the golden data lack in-scope or out-of-scope queries, or the objective has no in-scope metric.
-
     Args:
-        grid: The cells, scored.
-        objective: What was optimised, with both sides where that was possible.
-        allowed: [cells], those that meet the constraints.
-        choice: The cell that was chosen, and those that may be as good.
+        grid: The cells, with their scores.
+        objective: The objective, as utility if that was possible (`with_utility`).
+        allowed: [cells], whether a cell meets the constraints.
+        choice: The cell that was chosen, and the cells that may be as good.
         context: Inputs of the metrics.
+
+    Returns:
+        The decision; None if the golden data lacks in-scope or out-of-scope queries, if the objective has no in-scope
+        metric, or if no cell that meets the constraints has a value.
     """
     gains, losses = _over(objective, "in_scope"), _over(objective, "out_of_scope")
     if not gains or {case.in_scope for case in grid.pool.cases} != {True, False}:
         return None
-    scale = sum(map(abs, gains.values()))
-    whole = scale + sum(map(abs, losses.values()))
-    if not whole:
+    in_scope = sum(map(abs, gains.values()))
+    total = in_scope + sum(map(abs, losses.values()))
+    if not total:
         return None
-    weight = round(1 - scale / whole, 12)
+    weight = round(1 - in_scope / total, 12)
     if weight == 1:  # what is found has no part in the choice, and is shown nevertheless
-        gains, scale = dict.fromkeys(gains, 1.0), len(gains)
+        gains, in_scope = dict.fromkeys(gains, 1.0), len(gains)
     names = (next(iter(gains)), FALSE_ANSWER, FALSE_ABSTENTION, VERDICT_METRIC)
     metrics = [metric for name in names if isinstance(metric := metric_named(name), QueryMetric)]
     false_answer = score_cells(grid, {FALSE_ANSWER: metrics[1]}, context)[FALSE_ANSWER].mean
-    shares = {name: value / scale for name, value in gains.items()}
-    shares |= {name: value / whole for name, value in objective.metrics.items() if name not in gains | losses}
-    worth: Floats = sum((share * grid.metrics[name].common for name, share in shares.items()), np.zeros(len(grid)))
-    beside: Floats = sum((shares[n] * grid.metrics[n].common for n in shares.keys() - gains), np.zeros(len(grid)))
+    # By cell: the objective in scope, with the metrics over all queries, and the part of the latter alone.
+    shares = {name: value / in_scope for name, value in gains.items()}
+    shares |= {name: value / total for name, value in objective.metrics.items() if name not in gains | losses}
+    gain: Floats = sum((share * grid.metrics[name].common for name, share in shares.items()), np.zeros(len(grid)))
+    over_all: Floats = sum((shares[n] * grid.metrics[n].common for n in shares.keys() - gains), np.zeros(len(grid)))
     # As everywhere, of equal cells the least strict is preferred, then the cheapest.
     preference = np.lexsort((grid.metrics[TOKENS].mean, grid.threshold_of))
-    preference = preference[(allowed & np.isfinite(worth))[preference]]
+    preference = preference[(allowed & np.isfinite(gain))[preference]]
     if not len(preference):
         return None
     nearest = float(false_answer[preference].min())
@@ -161,26 +164,27 @@ def decision(
     limits = (ANY, *sorted({limit for limit in objective.wrong_answers if limit < ANY}, reverse=True))
     return Decision(
         weight=weight,
-        levels=tuple(level(limit, _best_within(worth, false_answer, limit, preference)) for limit in limits),
+        levels=tuple(level(limit, _best_within(gain, false_answer, limit, preference)) for limit in limits),
         recommended=level(float(false_answer[chosen]), chosen),
-        by_weight=tuple(_by_weight(worth[preference], (1 - false_answer + beside)[preference], preference.tolist())),
+        by_weight=tuple(_turns(gain[preference], (1 - false_answer + over_all)[preference], preference.tolist())),
         may_be_best=range_of(grid, [cell for standing in choice.best_set for cell in standing.members]),
     )
 
 
 def _over(objective: ObjectiveConfig, scope: Scope) -> dict[str, float]:
-    """Return the metrics of an objective over queries of a scope, with their weights."""
+    """Return the metrics of an objective that are over queries of one scope, with their weights."""
     metrics = ((metric_named(name), weight) for name, weight in objective.metrics.items())
     return {m.name: weight for m, weight in metrics if isinstance(m, QueryMetric) and m.scope == scope}
 
 
-def _best_within(worth: Floats, false_answer: Floats, limit: float, preference: Integers) -> int | None:
+def _best_within(gain: Floats, false_answer: Floats, limit: float, preference: Integers) -> int | None:
+    """Return the cell with the highest gain among those within a share of wrong answers; None if there is none."""
     within = preference[false_answer[preference] <= limit + SAME]
-    return int(within[(worth[within] >= worth[within].max() - SAME).argmax()]) if len(within) else None
+    return int(within[(gain[within] >= gain[within].max() - SAME).argmax()]) if len(within) else None
 
 
-def _by_weight(gain: Floats, silent: Floats, cells: Sequence[int]) -> Iterator[Turn]:
-    """Yield the cell of the highest (1 − w) gain + w silent from each w on: the upper envelope of straight lines."""
+def _turns(gain: Floats, silent: Floats, cells: Sequence[int]) -> Iterator[Turn]:
+    """Yield the cell with the highest (1 − w) gain + w silent from each w on: the upper envelope of straight lines."""
     weight, best = 0.0, int(np.lexsort((-silent, -np.round(gain, 9)))[0])
     yield Turn(weight, cells[best])
     while True:
@@ -189,7 +193,7 @@ def _by_weight(gain: Floats, silent: Floats, cells: Sequence[int]) -> Iterator[T
             crossing = np.where(rise > SAME, np.maximum(cost, 0.0) / (np.maximum(cost, 0.0) + rise), np.inf)
         if not np.isfinite(crossing).any():
             return
-        # Of those that cross first, the one that rises most stays above.
+        # Of the lines that cross first, the steepest stays above.
         nearest = np.flatnonzero(crossing <= crossing.min() + SAME)
         weight, best = float(crossing[nearest[0]]), int(nearest[rise[nearest].argmax()])
         yield Turn(weight, cells[best])

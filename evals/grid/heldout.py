@@ -1,4 +1,4 @@
-"""The chosen cell on queries that had no part in the choice: its unbiased figure."""
+"""The unbiased figure of the chosen cell: its score on queries that had no part in the choice."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,46 +24,49 @@ CHOSEN_ON, HELD_OUT = "dev", "test"
 def load_held_out(
     config: ExperimentConfig, golden: GoldenSet, load: Callable[[DatasetConfig], GoldenSet]
 ) -> GoldenSet | None:
-    """Load the golden queries of the split that is held out, without those that choose; None where there are none.
+    """Load the golden queries of the held-out split, without the queries on which the cell is chosen.
 
-    It is `objective.held_out`, or `test` where the grid is over `dev` and there are cases of that split.
+    The split is `objective.held_out`. If that is left out and the grid is over `dev`, the split is `test`.
 
     Args:
         config: The experiment.
         golden: The golden queries on which the cell is chosen.
         load: Loads golden queries.
 
+    Returns:
+        The held-out queries; None if there are none and the settings name no split.
+
     Raises:
-        DatasetError: The split that was named has no cases, or no others.
+        DatasetError: The split that the settings name does not exist, or has only queries on which the cell is chosen.
     """
     split = config.objective.held_out
     if split is None and config.dataset.split != CHOSEN_ON:
         return None
     dataset = config.dataset.model_copy(update={"split": split or HELD_OUT, "ids": (), "limit": None})
     try:
-        whole = load(dataset)
+        of_split = load(dataset)
     except DatasetError as error:
         if split is None:
             return None
         raise DatasetError(str(error).replace("dataset.split", "objective.held_out", 1)) from None
     chosen_on = {case.id for case in golden.cases}
-    cases = tuple(case for case in whole.cases if case.id not in chosen_on)
+    cases = tuple(case for case in of_split.cases if case.id not in chosen_on)
     if split is not None and not cases:
         raise DatasetError(
             f"objective.held_out {split!r}: expected queries that have no part in the choice, but the cell is chosen "
-            f"on all {len(whole.cases)} of that split; choose on another one (--dataset.split)"
+            f"on all {len(of_split.cases)} of that split; choose on another one (--dataset.split)"
         )
-    return replace(whole, cases=cases) if cases else None
+    return replace(of_split, cases=cases) if cases else None
 
 
 def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collaborators: Collaborators) -> Measured:
-    """Add to a grid the figure of the chosen cell on held-out queries, those of the levels, and the cost of judging.
+    """Add the figures on held-out queries to a sweep: of the chosen cell and of the levels, with the cost of judging.
 
     Args:
         config: The experiment.
-        result: The grid, and what was chosen.
-        find: Finds the held-out queries.
-        collaborators: The judge and the source pages, where there are any.
+        result: The measurement with the sweep. It is returned unchanged if no cell was chosen.
+        find: Finds the candidates of the held-out queries.
+        collaborators: The judge and the source pages, if there are any.
 
     Raises:
         RetrievalError: A search failed.
@@ -78,8 +81,8 @@ def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collab
     numbers = [cell.variant, *sorted(others - {cell.variant})]
     pool = find(numbers)
     of_chosen = replace(pool, tables=pool.tables[:1], relevance=pool.relevance[:1], notes=pool.notes[:1])
-    only = replace(grid.variants[cell.variant], thresholds=(cell.threshold or 0.0,))
-    # The metrics of the objective alone, judged once, at the chosen threshold, without criteria and constraints.
+    variant = replace(grid.variants[cell.variant], thresholds=(cell.threshold or 0.0,))
+    # Only the metrics of the objective are measured, judged once, at the chosen threshold, without any conditions.
     objective = config.objective.model_copy(update={"constraints": {}})
     settings = {
         "metrics": tuple(objective.metrics),
@@ -89,10 +92,10 @@ def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collab
         "threshold": ThresholdConfig(),
     }
     bench = replace(collaborators, retrievers=())
-    plan = Plan(variants=(only,), top_ks=(cell.top_k,))
+    plan = Plan(variants=(variant,), top_ks=(cell.top_k,))
     measured = measure_pool(config.model_copy(update=settings), of_chosen, bench, plan)
     assert measured.swept is not None
-    if judge and result.judging:  # what judging cost is the cost of both, and criteria are held against that
+    if judge and result.judging:  # the cost of judging includes the held-out queries, and criteria read that cost
         context = replace(result.context, judging=judge.charged(result.judging))
         summaries = respent(result.summaries, context.judging or result.judging)
         result = replace(result, context=context, summaries=summaries, gates=gates.judge(config.criteria, summaries))
@@ -105,13 +108,13 @@ def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collab
 
 
 def _with_levels(decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[int], context: Context) -> Decision:
-    """Add to each level what its cell finds for held-out queries, unless a judge scores that.
+    """Add to each level what its cell finds for held-out queries, unless the metric needs a judge.
 
     Args:
-        decision: The levels.
-        grid: The cells that they are of.
-        pool: What was found for the held-out queries under some of its variants.
-        numbers: The numbers of these variants.
+        decision: The decision with the levels.
+        grid: The grid of their cells.
+        pool: Candidates of the held-out queries under some variants of the grid.
+        numbers: Numbers of these variants.
         context: Inputs of the metrics.
     """
     figures = decision.recommended.figures

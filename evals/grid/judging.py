@@ -1,7 +1,8 @@
 """Which queries are judged: all, a sample, as many as intervals need, or as many as prove a cell near the best.
 
-Whole queries, in one random order, the same for every cell (`evals.sampling.order`); what is judged first is a random
-sample. A cheap judge below the one that counts judges everything before.
+Queries are judged as a whole, in one random order that is the same for every cell (`evals.sampling.order`). So the
+queries that are judged first are a random sample. If a cheap judge stands below the one that counts, it judges
+everything first.
 """
 
 from collections.abc import Mapping
@@ -29,14 +30,15 @@ from evals.stats.best import planned_looks
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CellProof(Rounds):
-    """Proof by the bought verdicts: bounds on how far cells are from the best by all verdicts on these queries.
+    """Proof by the bought verdicts, with their number: bounds on how far each cell is below the best of these queries.
 
     Attributes:
         judge: The model that judged.
-        judged: [queries, cells], the queries that a cell was judged on.
-        verdicts: Number of distinct verdicts that the judge gave; `failed`, of those that failed.
+        judged: [queries, cells], whether a cell was judged on a query.
+        verdicts: Number of distinct verdicts that the judge gave.
+        failed: Number of distinct verdicts that failed.
         all_questions: Number of distinct questions about all cells and queries.
-        stopped: Why it was not asked for more; empty where it was.
+        stopped: Reason why the judge was asked no further, such as a spent budget; empty if there is none.
     """
 
     judge: str
@@ -48,11 +50,11 @@ class CellProof(Rounds):
 
 
 def judge_sample(judge: Judge, metrics: Mapping[str, Metric], grid: Grid, context: Context) -> Judging:
-    """Judge the queries that `judge.sample` says, all results of each.
+    """Judge all results of the queries that `judge.sample` asks for.
 
     Args:
-        judge: Judge with its settings.
-        metrics: Metrics of the run; those that need no judge are passed over.
+        judge: The judge with its settings.
+        metrics: Metrics of the run. Those that need no judge are skipped.
         grid: The cells.
         context: Inputs of the metrics, without verdicts.
 
@@ -67,7 +69,7 @@ def judge_sample(judge: Judge, metrics: Mapping[str, Metric], grid: Grid, contex
         return judge.judge(metrics, observations, context.seed)
     ask = partial(judge.judge, metrics, seed=context.seed)
     done, judging = size, ask(among(order[:size], observations))
-    # Where a budget ends, it is the cheap judge's verdicts that lack: labels stand in for them.
+    # The cheap judge comes second: if the budget ends, its verdicts are missing, and labels stand in for them.
     below = judge.below.judge(metrics, observations, context.seed) if judge.below else None
     for n in planned_looks(len(order))[1:] if sample == "auto" else ():
         drawn = replace(judging, drawn=frozenset(order[:done]), below=below)
@@ -97,9 +99,9 @@ def judge_until_proved(
     """Judge round by round until a cell is proved within a margin of the best, or nothing is left to judge.
 
     Args:
-        judge: Judge with its settings: the margin, and the most queries that are judged (`auto` is all).
-        metrics: Metrics of the run; those that need no judge are passed over.
-        objective: What is optimised, with at least one judged metric.
+        judge: The judge with its settings: the margin, and the largest number of queries to judge (`auto` is all).
+        metrics: Metrics of the run. Those that need no judge are skipped.
+        objective: The objective, with at least one judged metric.
         grid: The cells.
         context: Inputs of the metrics, without verdicts.
 
@@ -113,7 +115,7 @@ def judge_until_proved(
     optimised = {name: metric for name in weights if isinstance(metric := metrics[name], QueryMetric)}
     judged = {name: metric for name, metric in optimised.items() if metric.proxy is not None}
     unjudged = {name: metric for name, metric in optimised.items() if metric.proxy is None}
-    # The queries that can be judged, in the order of judging, and the result that each cell keeps of them.
+    # `order` has the queries that can be judged, in the order of judging; `kept`, the result that each cell keeps.
     judgeable = [case for case in cases if all(can_be_judged(name, case) for name in judged)]
     case_ids = judging_order(judgeable, context.seed)
     places = {case.id: place for place, case in enumerate(cases)}
@@ -123,13 +125,13 @@ def judge_until_proved(
 
     def buy(rows: Integers, cells: Bools) -> tuple[Floats, bool]:
         nonlocal judging
-        needed, which = np.unique(kept[rows][:, cells], return_inverse=True)
-        judging = judging.with_more(judge.judge(metrics, [observations[row] for row in needed.tolist()], context.seed))
-        asked, with_verdicts = results.at(needed), replace(context, judging=judging)
+        distinct, places = np.unique(kept[rows][:, cells], return_inverse=True)
+        judging = judging.with_more(judge.judge(metrics, [observations[r] for r in distinct.tolist()], context.seed))
+        asked, with_verdicts = results.at(distinct), replace(context, judging=judging)
         scores = np.sum([weights[name] * m.values(asked, with_verdicts).values for name, m in judged.items()], axis=0)
-        return scores[which.reshape(len(rows), -1)], not judging.incomplete
+        return scores[places.reshape(len(rows), -1)], not judging.incomplete
 
-    # What foretells the judge, as far as it does for all results.
+    # The proxy of the objective: of each metric whose proxy scores all results.
     proxy = np.zeros_like(kept, dtype=float)
     for name, metric in judged.items():
         foretold = foretelling(metric, below).values(results, context).values[kept]
@@ -144,7 +146,7 @@ def judge_until_proved(
     *_, rounds = judge_in_rounds(buy, queries, margin=margin, most=most, seed=context.seed)
     judged_on = np.zeros((len(cases), len(grid)), dtype=np.bool_)
     judged_on[order] = np.arange(len(order))[:, None] < rounds.judged_on
-    # By case and what was returned of it. A budget leaves questions without an answer, and queries without any.
+    # A budget may leave questions without an answer; these are no verdicts.
     outcomes: dict[tuple[Any, ...], Any] = {**judging.verdicts, **judging.scores}
     answers = {key: outcome for key, outcome in outcomes.items() if not isinstance(outcome, Unscored)}
     failed = sum(isinstance(answer, Failure) for answer in answers.values())
@@ -163,7 +165,7 @@ def judge_until_proved(
 def _without_judge(
     grid: Grid, metrics: Mapping[str, QueryMetric], weights: Mapping[str, float], context: Context
 ) -> Floats:
-    """Return the objective in metrics that need no judge as numbers [queries, cells], whose means are its part."""
+    """Return the part of the objective that needs no judge, [queries, cells]; its column means add to the value."""
     cases = len(grid.pool.cases)
     part = np.zeros((cases, len(grid)))
     for name, metric in metrics.items():

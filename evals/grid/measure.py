@@ -1,4 +1,7 @@
-"""The one flow of a measurement: retrieve, judge, score, choose, show one cell. A run is a grid of one cell."""
+"""The one flow of a measurement: retrieve, judge, score, choose a cell, and measure that cell in full.
+
+A run is a grid of one cell.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,16 +42,17 @@ class Swept:
     """The result of a sweep: its cells, their ranking, and the choice.
 
     Attributes:
-        grid: Its cells.
+        grid: The cells.
         ranking: The cells by the objective.
-        choice: Which cell to use, and what is known of it; None where cells cannot be ranked, and the first is shown.
-        decision: The cell to take for each share of wrong answers that a user accepts; None where cells cannot be
-            ranked, or the golden data has no query in scope or none out of scope.
-        promised: Thresholds that promise a rate of wrong answers under the cell's variant.
-        signals: How far scores tell its queries in scope from others, first the one that the threshold reads.
-        held_out: The recommended cell on queries that had no part in the choice; None without any.
-        proof: What the verdicts that were bought prove of the cells, where judging ends once a cell is proved near the
-            best (`judge.stop`); else None.
+        choice: The cell to use, with the evidence for it; None if cells cannot be ranked. The first cell is then shown.
+        decision: The cell to take for each share of wrong answers that a user accepts; None if cells cannot be ranked,
+            or if the golden data lacks in-scope or out-of-scope queries.
+        promised: Thresholds that promise a rate of wrong answers under the shown cell's variant.
+        signals: How well each score of that variant separates in-scope from out-of-scope queries. The score that the
+            threshold reads comes first.
+        held_out: The recommended cell on queries that had no part in the choice; None without such queries.
+        proof: What the bought verdicts prove of the cells, if judging ends once a cell is proved near the best
+            (`judge.stop`); else None.
     """
 
     grid: Grid
@@ -62,24 +66,27 @@ class Swept:
 
     @property
     def chosen(self) -> int | None:
-        """The cell that was chosen; None where cells cannot be ranked."""
+        """The number of the recommended cell; None if cells cannot be ranked."""
         return None if self.choice is None else self.choice.recommended.cell
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A measurement, from which the report is built: one cell in full, and of a sweep all cells.
+    """A measurement: one cell in full and, for a sweep, all cells. The report is built from it.
 
     Attributes:
         config: The experiment, with the retriever of the cell.
-        observed: The golden queries and what the cell returned; latency and repetitions.
-        results: The same results as arrays, one a query.
+        observed: The golden queries, what the cell returned for them, latency and repetitions.
+        results: The same results as arrays, one row a query.
         scores: Metric to case id to score, for the metrics that score queries.
-        proxies: Judged metric to case id to the score of what foretells it (`evals.metrics.proxies`).
-        notes: Notes for the reader of the figures.
+        summaries: The metrics of the cell, each with interval and counts.
+        gates: The criteria of the experiment, each with its verdict.
+        validation: The outcome of each query.
         context: Inputs of the metrics besides the results, among them the verdicts of the judge.
+        notes: Notes for the reader of the figures.
+        proxies: Judged metric to case id to the score of its proxy (`evals.metrics.proxies`).
         swept: The cells of a sweep; None for a run.
-        splits: Those of the golden data; none of a saved retrieval, which holds the chosen cases alone.
+        splits: Splits of the golden data; none for a saved retrieval, which holds the chosen cases alone.
     """
 
     config: ExperimentConfig
@@ -97,21 +104,21 @@ class Measured:
 
     @property
     def judging(self) -> Judging | None:
-        """Verdicts of the judge, None without a judge."""
+        """Verdicts of the judge; None without a judge."""
         return self.context.judging
 
 
 def measure_pool(
     config: ExperimentConfig, pool: Pool, collaborators: Collaborators, sweep: Plan | None = None
 ) -> Measured:
-    """Score a pool of candidates: run its cells, choose one, and measure that in full.
+    """Score the cells over a pool of candidates, choose one cell, and measure it in full.
 
     Args:
         config: The experiment.
-        pool: The candidates under every variant, in their order.
-        collaborators: Retrievers, one a variant in their order; without any, latency and determinism are not measured.
-            Source pages and judge where there are any.
-        sweep: The cells; None for the experiment's own.
+        pool: The candidates under every variant, in the order of the variants.
+        collaborators: A retriever for each variant, in the same order. Without retrievers, latency and determinism are
+            not measured. Source pages and a judge if there are any.
+        sweep: The cells; None for the one cell of the experiment's own settings.
 
     Raises:
         RetrievalError: A search failed.
@@ -120,42 +127,44 @@ def measure_pool(
     """
     metrics = metrics_of(config, sweep)
     plan, notes = fitted(config, pool, sweep or alone(config))
+    if sweep is None:
+        config = config.model_copy(update={"retriever": plan.variants[0].settings})
     required = config.retriever.metadata.required
     required = usual_in(pool) if required is None else required
     context = Context(required=required, sources=collaborators.sources, relevant_texts=pool.texts, seed=config.seed)
+    # Constraints on latency are needed for the choice; other times of a sweep are measured of the chosen variant alone.
+    needed_for_choice = config.objective.constraints if sweep else metrics
     grid = grid_of(plan, pool)
-    if sweep is None:
-        config = config.model_copy(update={"retriever": plan.variants[0].settings})
-    measured_first = config.objective.constraints if sweep else metrics
-    grid = _with_passes(grid, range(len(plan.variants)), config, measured_first, collaborators)
-    judge = collaborators.judge
-    proof = None
+    grid = _time_and_repeat(grid, range(len(plan.variants)), config, needed_for_choice, collaborators)
+
+    judge, proof = collaborators.judge, None
     if judge and not NEED_A_JUDGE.isdisjoint(metrics):
         if sweep and judge.config.stop.margin is not None:
             judging, proof = judge_until_proved(judge, metrics, config.objective, grid, context)
         else:
             judging = judge_sample(judge, metrics, grid, context)
         context = replace(context, judging=judging)
+
+    # A run without a sample has no use for the scores of cells: its only cell is measured below.
     if sweep or (context.judging and context.judging.drawn):
-        grid = _scored(grid, metrics, context, proof)
-    swept = None
-    shown = 0
+        grid = _score(grid, metrics, context, proof)
+    swept, shown = None, 0
     if sweep:
-        swept = _chosen(config, grid, context, proof)
+        swept = _choose(config, grid, context, proof)
         shown = swept.chosen or 0
-        grid = _with_passes(swept.grid, [grid.cell(shown).variant], config, metrics, collaborators)
-        swept = replace(swept, grid=_summarised(grid, metrics, context))
+        grid = _time_and_repeat(swept.grid, [grid.cell(shown).variant], config, metrics, collaborators)
+        swept = replace(swept, grid=_summarise_variants(grid, metrics, context))
+
     if judge and context.judging:
-        # After the first pass, so that a budget buys first verdicts before second ones.
-        judging = context.judging
-        results = list(grid.results(shown).observations())
-        if config.judge.rejudge:  # not of held-out queries
-            judging = judge.again(judging, metrics, results, config.seed)
-        context = replace(context, judging=judging, trust=measure_trust(judging, results, config.seed))
+        # A budget buys the first verdicts on all queries before a second verdict on any.
+        judging, observations = context.judging, list(grid.results(shown).observations())
+        if config.judge.rejudge:  # 0 for held-out queries
+            judging = judge.again(judging, metrics, observations, config.seed)
+        context = replace(context, judging=judging, trust=measure_trust(judging, observations, config.seed))
     named = {*config.metrics, *config.criteria, *(needed(config.objective) if sweep else ())}
-    run = _cell(grid, shown, config, within(metrics, grid.settings(shown), named), context)
-    run = replace(run, swept=swept, notes=[*notes, *run.notes])
-    return replace(run, notes=[*run.notes, *_notes(run, swept)]) if swept else run
+    run = _measure_cell(grid, shown, config, within(metrics, grid.settings(shown), named), context)
+    sweep_notes = _sweep_notes(swept, config, context.judging) if swept else ()
+    return replace(run, swept=swept, notes=[*notes, *run.notes, *sweep_notes])
 
 
 def alone(config: ExperimentConfig) -> Plan:
@@ -167,16 +176,16 @@ def alone(config: ExperimentConfig) -> Plan:
 
 
 def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric]:
-    """Return the metrics of a run: those chosen and those of the criteria; of a grid also what its choice reads.
+    """Return the metrics of a run by name: the chosen ones, those of the criteria, and for a sweep those of its choice.
 
-    Those that read further than any list goes are there when they are named.
+    A metric that reads further than any list goes is left out, unless the settings name it in full.
 
     Raises:
-        ExperimentError: A name or pattern fits no metric; the objective is none over queries, or one to lower; or a
-            constraint is the same for all cells.
+        ExperimentError: A name or pattern fits no metric. Or a metric of the objective has no score for each query, or
+            is to be lowered and has a positive weight. Or a constraint is the same for all cells.
     """
     longest = config.retriever
-    if sweep:  # lists as long as the longest result of a cell, and the least depth
+    if sweep:  # the longest result of any cell, and the smallest depth of any variant
         depth = min(variant.settings.candidates for variant in sweep.variants)
         longest = longest.model_copy(update={"top_k": max(sweep.top_ks), "candidates": depth})
     whole = dict.fromkeys(needed(config.objective) if sweep else (), "objective")
@@ -205,14 +214,14 @@ def retrieve(
     collaborators: Collaborators,
     numbers: Sequence[int] | None = None,
 ) -> Pool:
-    """Run golden queries through variants, once each, in batches at full depth.
+    """Search once for every golden query under each variant, in batches, at full depth.
 
     Args:
         plan: The variants.
         golden: The golden queries.
         grounds: Relevant chunks of these queries.
-        collaborators: A retriever for each variant, in their order.
-        numbers: The variants that are wanted; all when left out.
+        collaborators: A retriever for each variant, in the order of the variants.
+        numbers: Numbers of the variants to search under; all when left out.
 
     Raises:
         RetrievalError: A search failed.
@@ -220,7 +229,7 @@ def retrieve(
     tables, relevance, searched = list[Candidates](), list[tuple[Relevance, ...]](), list[RetrieverConfig]()
     wanted = range(len(plan.variants)) if numbers is None else numbers
     for number in wanted:
-        # What the threshold reads changes nothing in what is found.
+        # Variants that differ only in the score that the threshold reads find the same candidates.
         searched.append(plan.variants[number].settings.model_copy(update={"threshold_on": "each"}))
         if (same := searched.index(searched[-1])) < len(tables):
             tables.append(tables[same])
@@ -228,7 +237,7 @@ def retrieve(
             continue
         retriever = collaborators.retrievers[number]
         progress = _with_name(collaborators.progress, plan.variants[number].name if len(wanted) > 1 else "")
-        # One table of chunks for all variants, so that no chunk is read twice.
+        # All variants share one table of chunks, so that no chunk is read twice.
         table = passes.collect(retriever, golden.cases, progress, tables[0].chunks if tables else None)
         among = grounds.among(golden.cases, table)
         tables.append(table)
@@ -238,32 +247,35 @@ def retrieve(
         tables=tuple(tables),
         relevance=tuple(relevance),
         texts=grounds.texts,
-        # After the searches, of which a retriever's notes may tell.
+        # Read after the searches: a retriever may add notes while it searches.
         notes=tuple(collaborators.retrievers[number].notes for number in wanted),
     )
 
 
 def grid_of(plan: Plan, pool: Pool) -> Grid:
-    """Return the cells of a plan over what was found under its variants; nothing is scored yet."""
-
-    def observed(number: int) -> Observed:
+    """Return the cells of a plan over the candidates of its variants, without scores."""
+    observed = list[Observed]()
+    for number in range(len(plan.variants)):
         lists = pool.lists([number])
-        every = tuple(lists.observation(row, ()) for row in range(len(lists)))
-        return Observed(observations=every, listed=pool.texts is not None, retriever_notes=pool.notes[number])
+        observations = tuple(lists.observation(row, ()) for row in range(len(lists)))
+        observed.append(
+            Observed(observations=observations, listed=pool.texts is not None, retriever_notes=pool.notes[number])
+        )
+    return Grid(plan=plan, pool=pool, observed=tuple(observed), notes=plan.notes)
 
-    return Grid(plan=plan, pool=pool, observed=tuple(map(observed, range(len(plan.variants)))), notes=plan.notes)
 
-
-def _with_passes(
+def _time_and_repeat(
     grid: Grid, numbers: Collection[int], config: ExperimentConfig, metrics: Collection[str], bench: Collaborators
 ) -> Grid:
-    """Time single calls and repeat queries of some variants, as far as metrics need it and it was not done.
+    """Return the grid with timed calls and repeated queries of some variants, where metrics need them.
+
+    A pass that the grid has already is not made again. Without retrievers, the grid says why there are no passes.
 
     Args:
         grid: The grid.
-        numbers: The variants.
-        config: The numbers of calls.
-        metrics: Names of metrics.
+        numbers: Numbers of the variants.
+        config: Says how many calls are timed.
+        metrics: Names of the metrics.
         bench: The retrievers.
 
     Raises:
@@ -271,44 +283,44 @@ def _with_passes(
     """
     if not bench.retrievers:
         return replace(grid, observed=tuple(replace(observed, unmeasured=NOT_MEASURED) for observed in grid.observed))
-    observed, cases = list(grid.observed), grid.pool.cases
+    passes_of, cases = list(grid.observed), grid.pool.cases
     for number in numbers:
-        retriever, seen = bench.retrievers[number], observed[number]
+        retriever, observed = bench.retrievers[number], grid.observed[number]
         progress = _with_name(bench.progress, grid.variants[number].name if len(numbers) > 1 else "")
-        if needs(metrics, "latency") and not seen.latency:
-            seen = replace(seen, latency=passes.measure_latency(retriever, cases, config.latency, progress))
-        if needs(metrics, "determinism") and not seen.repetitions:
-            first = grid.pool.tables[number]
-            seen = replace(seen, repetitions=passes.repeat(retriever, cases, first, progress))
-        observed[number] = seen
-    return replace(grid, observed=tuple(observed))
+        if needs(metrics, "latency") and not observed.latency:
+            observed = replace(observed, latency=passes.measure_latency(retriever, cases, config.latency, progress))
+        if needs(metrics, "determinism") and not observed.repetitions:
+            repetitions = passes.repeat(retriever, cases, grid.pool.tables[number], progress)
+            observed = replace(observed, repetitions=repetitions)
+        passes_of[number] = observed
+    return replace(grid, observed=tuple(passes_of))
 
 
-def _scored(grid: Grid, metrics: Mapping[str, Metric], context: Context, proof: CellProof | None) -> Grid:
-    """Score every cell, and of every variant what belongs to it alone."""
+def _score(grid: Grid, metrics: Mapping[str, Metric], context: Context, proof: CellProof | None) -> Grid:
+    """Return the grid with the scores of every cell, and with the metrics of every variant."""
     by_query = {name: metric for name, metric in metrics.items() if isinstance(metric, QueryMetric)}
-    scored = replace(_summarised(grid, metrics, context), metrics=score_cells(grid, by_query, context))
+    scored = replace(_summarise_variants(grid, metrics, context), metrics=score_cells(grid, by_query, context))
     if context.judging is None or context.judging.drawn is None:
         return scored
     return with_samples(scored, by_query, context, proof.judged if proof else None, looks=proof.looks if proof else 1)
 
 
-def _summarised(grid: Grid, metrics: Mapping[str, Metric], context: Context) -> Grid:
-    """Return a grid whose variants have the metrics that belong to them, as far as they were measured.
+def _summarise_variants(grid: Grid, metrics: Mapping[str, Metric], context: Context) -> Grid:
+    """Return the grid with the metrics that belong to variants, as far as their passes were made.
 
-    The cost of the judge belongs to the whole grid.
+    What judging cost belongs to the whole grid, and is not among them.
     """
-    own = [metric for name, metric in metrics.items() if isinstance(metric, RunMetric) and name not in NEED_A_JUDGE]
-
-    def of(observed: Observed) -> tuple[Summary, ...]:
+    of_variants = [m for name, m in metrics.items() if isinstance(m, RunMetric) and name not in NEED_A_JUDGE]
+    summaries = list[tuple[Summary, ...]]()
+    for observed in grid.observed:
         lacking = {"latency": not observed.latency, "determinism": not observed.repetitions}
-        measured = (metric for metric in own if not any(lacking.get(need) for need in metric.needs))
-        return tuple(metric.summarise(observed, context) for metric in measured)
+        measured = [metric for metric in of_variants if not any(lacking.get(need) for need in metric.needs)]
+        summaries.append(tuple(metric.summarise(observed, context) for metric in measured))
+    return replace(grid, summaries=tuple(summaries))
 
-    return replace(grid, summaries=tuple(map(of, grid.observed)))
 
-
-def _chosen(config: ExperimentConfig, grid: Grid, context: Context, proof: CellProof | None) -> Swept:
+def _choose(config: ExperimentConfig, grid: Grid, context: Context, proof: CellProof | None) -> Swept:
+    """Rank the cells, choose one, and say what its thresholds can do; nothing is held out yet."""
     incomplete = context.judging.incomplete if context.judging else ""
     objective, notes = with_criteria(grid, config.objective, config.criteria)
     ranking = rank(grid, objective, incomplete, proof.remaining if proof else None)
@@ -326,60 +338,60 @@ def _chosen(config: ExperimentConfig, grid: Grid, context: Context, proof: CellP
     )
 
 
-def _cell(
+def _measure_cell(
     grid: Grid, index: int, config: ExperimentConfig, metrics: Mapping[str, Metric], context: Context
 ) -> Measured:
-    """Measure one cell in full: scores of its queries, summaries, criteria, verdicts, notes.
+    """Measure one cell in full: scores of its queries, summaries, criteria, outcomes, notes.
 
     Args:
         grid: The grid.
         index: The cell's number.
-        config: The experiment; in the result its retriever is that of the cell.
-        metrics: By name, at depths that the cell has.
+        config: The experiment. In the result, its retriever has the settings of the cell.
+        metrics: The metrics by name, at depths that the cell has.
         context: Inputs of the metrics besides the results.
     """
-    own = config.model_copy(update={"retriever": grid.settings(index)})
-    results, observed = grid.results(index), grid.observed[grid.cell(index).variant]
+    results, settings = grid.results(index), grid.settings(index)
+    observed = grid.observed[grid.cell(index).variant]
     observed = replace(observed, observations=tuple(results.observations()))
-    scores, summaries, proxies = {}, [], {}
+    scores, proxies = dict[str, Mapping[str, Score]](), dict[str, Mapping[str, Score]]()
+    summaries = list[Summary]()
     for name, metric in metrics.items():
         if name == VERDICT_METRIC:
             continue
         if not isinstance(metric, QueryMetric):
             summaries.append(metric.summarise(observed, context))
             continue
-        scores[name], foretold = scores_by_query(metric, results, context)
-        if foretold:
-            proxies[name] = foretold
-        summaries.append(cell_summary(grid, metric, index, scores[name], foretold))
+        scores[name], proxy_scores = scores_by_query(metric, results, context)
+        if proxy_scores:
+            proxies[name] = proxy_scores
+        summaries.append(cell_summary(grid, metric, index, scores[name], proxy_scores))
     summaries.append(figures_of(grid, PASS_RATE, index, context))
     names = [summary.metric for summary in summaries]
-    # Times of the verdicts come from serial calls; concurrent ones wait for each other.
+    # The times of single queries are those of serial calls: concurrent calls wait for each other.
     serial = next((timed for timed in observed.latency if timed.concurrency == 1), None)
     # The report names the metadata fields that were required.
-    metadata = own.retriever.metadata.model_copy(update={"required": context.required})
-    retriever = own.retriever.model_copy(update={"metadata": metadata})
+    metadata = settings.metadata.model_copy(update={"required": context.required})
     return Measured(
-        config=own.model_copy(update={"retriever": retriever}),
+        config=config.model_copy(update={"retriever": settings.model_copy(update={"metadata": metadata})}),
         observed=observed,
         results=results,
         scores=scores,
         summaries=summaries,
         gates=gates.judge(config.criteria, summaries),
-        validation=validate(results, serial, context, own.retriever.top_k),
-        notes=[*notes(observed, grid.pool, own.retriever, names, context.judging, context.sources)],
+        validation=validate(results, serial, context, settings.top_k),
+        notes=[*notes(observed, grid.pool, settings, names, context.judging, context.sources)],
         proxies=proxies,
         context=context,
     )
 
 
-def _notes(run: Measured, swept: Swept) -> Iterator[str]:
-    """Yield what a reader must know of a run that is a cell of a grid."""
-    grid, ranking, weight = swept.grid, swept.ranking, run.config.objective.out_of_scope
+def _sweep_notes(swept: Swept, config: ExperimentConfig, judging: Judging | None) -> Iterator[str]:
+    """Yield notes for the reader of a cell that was chosen out of a grid."""
+    grid, ranking, weight = swept.grid, swept.ranking, config.objective.out_of_scope
     yield from grid.notes
-    if run.judging and run.judging.incomplete and ranking.order:
+    if judging and judging.incomplete and ranking.order:
         yield (
-            f"{run.judging.incomplete}: cells are compared on the {min(ranking.n.values())} queries that were judged "
+            f"{judging.incomplete}: cells are compared on the {min(ranking.n.values())} queries that were judged "
             "in all of them, drawn at random; a further run buys the rest alone"
         )
     if swept.chosen is None:
@@ -397,4 +409,5 @@ def _notes(run: Measured, swept: Swept) -> Iterator[str]:
 
 
 def _with_name(progress: passes.Progress, name: str) -> passes.Progress:
+    """Return a progress function that puts the name of a variant before the stage; the same without a name."""
     return (lambda stage, done, total: progress(f"{name}: {stage}", done, total)) if name else progress

@@ -1,7 +1,7 @@
-"""Cells in the order of what the user optimises, those that meet the constraints. Pure.
+"""The ranking of cells: those that meet the constraints, in the order of the objective. Pure.
 
-Cells are compared on the queries that are scored in all of them; where over 5% of a metric's queries are scored in some
-cells and not in others, they are not ranked.
+Cells are compared on the queries that are scored in all cells. If over 5% of a metric's queries are scored in some
+cells and not in others, cells are not ranked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,14 +26,16 @@ class Ranking:
     """The cells of a grid from the best.
 
     Attributes:
-        weights: The metrics that are optimised, each with its weight.
-        values: The weighted sum of their means in every cell, over the queries scored in all cells; NaN without one.
-        order: The cells that meet the constraints, the best first; equal ones by threshold, the least strict
-            first, then by context tokens, then by number. Empty where cells cannot be ranked.
-        n: On how many queries each of the metrics compares cells; `dropped`, how many it leaves out.
+        weights: The metrics of the objective, each with its weight.
+        values: [cells], the weighted sum of the metrics' means over the queries that are scored in all cells; NaN if a
+            metric has no mean.
+        order: The cells that meet the constraints, the best first. Equal cells are ordered by threshold (the least
+            strict first), then by context tokens, then by number. Empty if cells cannot be ranked.
+        n: Metric to the number of queries on which it compares cells.
+        dropped: Metric to the number of queries that it leaves out.
         constraints: Conditions on cells.
-        allowed: [cells], whether a cell meets them.
-        reason: Why cells are not ranked; empty where they are.
+        allowed: [cells], whether a cell meets the constraints.
+        reason: Reason why cells are not ranked; empty if they are.
     """
 
     weights: Mapping[str, float]
@@ -57,11 +59,12 @@ def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str, remaining: Boo
     Args:
         grid: The grid.
         objective: Metrics to optimise, and constraints.
-        incomplete: Why not everything was judged; then it is no fault of the user if no cell meets the constraints.
-        remaining: [cells], those that were not proved worse while they were judged; None where none was.
+        incomplete: Reason why not everything was judged; empty if everything was. With a reason, cells that miss the
+            constraints are no error: they are not ranked.
+        remaining: [cells], the cells that judging in rounds did not prove worse; None without such judging.
 
     Raises:
-        ExperimentError: No cell meets the constraints; the nearest are named.
+        ExperimentError: No cell meets the constraints. The message names the nearest cells.
     """
     values = np.sum([weight * grid.metrics[name].common for name, weight in objective.metrics.items()], axis=0)
     allowed = meeting(grid, objective.constraints)
@@ -72,7 +75,7 @@ def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str, remaining: Boo
             raise ExperimentError(_none_left(grid, objective.constraints))
         reasons.append("no cell meets the constraints by what was judged")
     reason = "; ".join(filter(None, reasons))
-    # Where the constraints leave none of them, a cell that was proved worse is the best of those that meet them.
+    # If all remaining cells miss the constraints, the others are ranked in their place.
     ranked = allowed & np.isfinite(values)
     if remaining is not None and (ranked & remaining).any():
         ranked &= remaining
@@ -92,25 +95,26 @@ def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str, remaining: Boo
 def with_criteria(
     grid: Grid, objective: ObjectiveConfig, criteria: Mapping[str, str]
 ) -> tuple[ObjectiveConfig, tuple[str, ...]]:
-    """Return an objective with the criteria that cells have a figure for as constraints, where some cell meets all.
+    """Make constraints of the criteria for which cells have a figure, if some cell meets all of them.
 
     Args:
         grid: The grid.
-        objective: With its own constraints.
+        objective: The objective with its constraints.
         criteria: Metric name to condition.
 
     Returns:
-        The objective; and where no cell meets all of them, a note that criteria had no part in the choice.
+        The objective; and, if no cell meets all conditions, a note that the criteria had no part in the choice.
     """
-    known = grid.metrics.keys() | {summary.metric for summaries in grid.summaries for summary in summaries}
-    both = {name: condition for name, condition in criteria.items() if name in known} | {**objective.constraints}
-    if meeting(grid, both).any():
-        return objective.model_copy(update={"constraints": both}), ()
-    return objective, (f"no cell has {_written(both)}, so that the criteria had no part in the choice",)
+    measured = grid.metrics.keys() | {summary.metric for summaries in grid.summaries for summary in summaries}
+    conditions = {name: condition for name, condition in criteria.items() if name in measured}
+    conditions |= objective.constraints
+    if meeting(grid, conditions).any():
+        return objective.model_copy(update={"constraints": conditions}), ()
+    return objective, (f"no cell has {_written(conditions)}, so that the criteria had no part in the choice",)
 
 
 def meeting(grid: Grid, constraints: Mapping[str, str]) -> Bools:
-    """Return which cells meet every constraint; a figure that does not exist meets none."""
+    """Return which cells meet every constraint, [cells]. A cell without a figure does not meet its constraint."""
     allowed = np.ones(len(grid), dtype=np.bool_)
     for metric, condition in constraints.items():
         symbol, limit = parsed(condition)
@@ -119,9 +123,10 @@ def meeting(grid: Grid, constraints: Mapping[str, str]) -> Bools:
 
 
 def figures(grid: Grid, metric: str, symbol: str) -> Floats:
-    """Return the figure of every cell for a comparison: the mean, or where scores failed the worse bound, at worst ∞.
+    """Return the figure of every cell for a comparison, [cells]; NaN if there is none.
 
-    A metric that belongs to variants has the same figure in all their cells. NaN where there is none.
+    The figure is the mean. If scores failed, it is the mean with each of them at the worse end of the metric's range.
+    A metric that belongs to a variant has the same figure in all cells of the variant.
     """
     if metric not in grid.metrics:
         values = [{s.metric: s.value for s in summaries}.get(metric) for summaries in grid.summaries]
@@ -134,10 +139,9 @@ def figures(grid: Grid, metric: str, symbol: str) -> Floats:
 
 
 def over_all(grid: Grid, metric: QueryMetric, scores: Floats) -> Floats:
-    """Return a metric's scores [queries of its scope, cells] as those of all queries, NaN on the others."""
-    scopes = {True: ("in_scope", "all"), False: ("out_of_scope", "all")}
+    """Lay a metric's scores [queries of its scope, cells] out for all queries, NaN on the others."""
     values = np.full((len(grid.pool.cases), scores.shape[1]), np.nan)
-    values[[metric.scope in scopes[case.in_scope] for case in grid.pool.cases]] = scores
+    values[[case.is_of(metric.scope) for case in grid.pool.cases]] = scores
     return values
 
 
@@ -154,7 +158,7 @@ def range_of(grid: Grid, cells: Sequence[int]) -> str:
 
 
 def _none_left(grid: Grid, constraints: Mapping[str, str]) -> str:
-    """Return that no cell meets the constraints, with how near one comes to each of them."""
+    """Return the message that no cell meets the constraints, with the cell that comes nearest to each of them."""
     nearest = []
     for metric, condition in constraints.items():
         symbol, limit = parsed(condition)
@@ -171,6 +175,7 @@ def _written(conditions: Mapping[str, str]) -> str:
 
 
 def _unrankable(metric: str, scores: CellScores) -> str:
+    """Return the reason why a metric cannot rank cells; empty if it can."""
     dropped, whole = scores.n_dropped, scores.n_common + scores.n_dropped
     if whole == 0:
         return f"{metric} scores no query"

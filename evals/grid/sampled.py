@@ -1,4 +1,4 @@
-"""The cells of a grid of which the judge saw a sample of the queries: means corrected by a proxy. Pure."""
+"""Means of judged metrics in the cells of a grid, where the judge saw a sample of the queries. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ import numpy as np
 
 from evals.collect.observations import SampledMean, Score, Summary, Unscored
 from evals.collect.pool import Bools
-from evals.grid.cells import CellSample, Grid
+from evals.grid.cells import CellSample, CellScores, Grid
 from evals.judge.verdicts import NOT_JUDGED
 from evals.metrics.declaration import Context, QueryMetric, summarise
 from evals.metrics.llm import can_be_judged
@@ -23,63 +23,76 @@ def with_samples(
 ) -> Grid:
     """Correct the means of judged metrics in every cell.
 
-    A mean stands for all queries that a judge can score. Cells judged on the same queries share the weight of the
-    correction, so that two cells which return the same have the same mean.
-
     Args:
-        grid: The grid, of which a sample of the queries was judged.
-        metrics: Its metrics; those without a proxy are passed over.
-        context: With the verdicts.
-        judged_on: [all queries, cells], the queries that a cell was judged on; None where they are the same for all.
-        looks: Number of planned looks at any of which judging may have ended.
+        grid: The grid. A sample of its queries was judged.
+        metrics: The metrics of the grid. Those without a proxy need no correction.
+        context: Inputs of the metrics, with the verdicts.
+        judged_on: [all queries, cells], the queries that each cell was judged on; None if all cells were judged on the
+            same queries.
+        looks: Number of planned looks at the verdicts. Judging may have ended at any of them.
     """
-    cases = [case for case in grid.pool.cases if case.in_scope]
-    inside = np.array([case.in_scope for case in grid.pool.cases], dtype=np.bool_)
     below = context.judging.below if context.judging else None
-    metrics_of_grid = dict(grid.metrics)
-    for name, metric in metrics.items():
-        if metric.proxy is None:
+    corrected_scores = {
+        name: _corrected_scores(grid, metric, foretelling(metric, below), context, judged_on, looks)
+        for name, metric in metrics.items()
+        if metric.proxy is not None
+    }
+    return replace(grid, metrics={**grid.metrics, **corrected_scores})
+
+
+def _corrected_scores(
+    grid: Grid, metric: QueryMetric, proxy: QueryMetric, context: Context, judged_on: Bools | None, looks: int
+) -> CellScores:
+    """Return the scores of a judged metric in every cell, with the means that the proxy corrects.
+
+    A mean stands for all queries that a judge can score. Cells that were judged on the same queries share the weight of
+    the correction, so that two cells with the same results have the same mean.
+    """
+    in_scope = np.array([case.in_scope for case in grid.pool.cases], dtype=np.bool_)
+    eligible = np.array([can_be_judged(metric.name, case) for case in grid.pool.cases if case.in_scope], dtype=np.bool_)
+    matrix = grid.matrix(metric, context)
+    asked = np.broadcast_to(eligible[:, None], matrix.shape)
+    if judged_on is not None:
+        asked = asked & judged_on[in_scope]
+    scores = np.where(asked, matrix, np.nan)[eligible]
+    foretold = grid.matrix(proxy, context)[eligible]
+
+    judged, comparable = np.zeros(matrix.shape, dtype=np.bool_), np.full(matrix.shape, np.nan)
+    means, low, high = np.full((3, len(grid)), np.nan)
+    weight = np.zeros(len(grid))
+    counts = np.zeros(len(grid), dtype=np.int64)
+    dropped = 0
+    groups = np.unique(asked, axis=1, return_inverse=True)[1].ravel()
+    for group in np.unique(groups):
+        cells = np.flatnonzero(groups == group)
+        has_score = np.isfinite(scores[:, cells])
+        if not has_score.all(axis=1).any():
             continue
-        proxy, matrix = foretelling(metric, below), grid.matrix(metric, context)
-        eligible = np.array([can_be_judged(name, case) for case in cases], dtype=np.bool_)
-        asked = np.broadcast_to(eligible[:, None], matrix.shape)
-        asked = asked if judged_on is None else asked & judged_on[inside]
-        scores, foretold = np.where(asked, matrix, np.nan)[eligible], grid.matrix(proxy, context)[eligible]
-        means, low, high = np.full((3, len(grid)), np.nan)
-        weight = np.zeros(len(grid))
-        counts = np.zeros(len(grid), dtype=np.int64)
-        dropped = 0
-        judged, comparable = np.zeros(matrix.shape, dtype=np.bool_), np.full(matrix.shape, np.nan)
-        groups = np.unique(asked, axis=1, return_inverse=True)[1].ravel()
-        for alike in (np.flatnonzero(groups == group) for group in np.unique(groups)):
-            has_score, places = np.isfinite(scores[:, alike]), np.ix_(eligible, alike)
-            if not has_score.all(axis=1).any():
-                continue
-            sample = corrected(scores[:, alike], foretold[:, alike])
-            judged[places] = sample.judged[:, None]
-            weight[alike] = sample.weight
-            counts[alike] = sample.n
-            dropped = max(dropped, int((~sample.judged & has_score.any(axis=1)).sum()))
-            low[alike], high[alike] = sample.interval()
-            if sample.n > 1:  # A single query compares nothing. Rounding must not lead out of the range of shares.
-                means[alike] = np.clip(sample.means, 0.0, 1.0)
-                comparable[places] = sample.pseudo
-        metrics_of_grid[name] = replace(
-            metrics_of_grid[name],
-            sample=CellSample(
-                judged=judged, weight=weight, comparable=comparable, ends=(low, high), name=proxy.name, looks=looks
-            ),
-            mean=means,
-            n=counts,
-            common=means,
-            n_common=int(counts[counts > 1].max(initial=0)),
-            n_dropped=dropped,
-        )
-    return replace(grid, metrics=metrics_of_grid)
+        sample = corrected(scores[:, cells], foretold[:, cells])
+        places = np.ix_(eligible, cells)
+        judged[places] = sample.judged[:, None]
+        weight[cells] = sample.weight
+        counts[cells] = sample.n
+        dropped = max(dropped, int((~sample.judged & has_score.any(axis=1)).sum()))
+        low[cells], high[cells] = sample.interval()
+        if sample.n > 1:  # a single query compares nothing
+            means[cells] = np.clip(sample.means, 0.0, 1.0)  # rounding must not lead out of the range of shares
+            comparable[places] = sample.pseudo
+    return replace(
+        grid.metrics[metric.name],
+        mean=means,
+        n=counts,
+        common=means,
+        n_common=int(counts[counts > 1].max(initial=0)),
+        n_dropped=dropped,
+        sample=CellSample(
+            judged=judged, weight=weight, comparable=comparable, ends=(low, high), name=proxy.name, looks=looks
+        ),
+    )
 
 
 def figures_of(grid: Grid, metric: QueryMetric, index: int, context: Context) -> Summary:
-    """Return the mean of a metric in a cell, as a run of that cell has it."""
+    """Return the mean of a metric in a cell, with interval and counts, as a run of that cell reports it."""
     return cell_summary(grid, metric, index, *scores_by_query(metric, grid.results(index), context))
 
 
@@ -89,12 +102,12 @@ def scores_by_query(
     """Return a metric's scores by case id, and its proxy's scores by case id (empty without a proxy)."""
     rows, _ = results.of(metric.scope, labelled=False)
 
-    def of(scored: QueryMetric) -> dict[str, Score]:
+    def by_case_id(scored: QueryMetric) -> dict[str, Score]:
         values = scored.values(results, context)
         return {results.lists.case(int(results.list_of[row])).id: values[row] for row in rows.tolist()}
 
-    foretold = metric.proxy and context.judging and foretelling(metric, context.judging.below)
-    return of(metric), of(foretold) if foretold else {}
+    proxy = metric.proxy and context.judging and foretelling(metric, context.judging.below)
+    return by_case_id(metric), by_case_id(proxy) if proxy else {}
 
 
 def cell_summary(
@@ -103,21 +116,21 @@ def cell_summary(
     """Return the mean of a metric in a cell, with interval and counts, corrected where a sample was judged.
 
     Args:
-        grid: The grid, with its metrics where a sample was judged.
+        grid: The grid. Its metrics tell whether a sample was judged.
         metric: The metric.
         index: The cell's number.
-        scores: By case id.
-        proxies: Those of what foretells them, likewise.
+        scores: Scores of the metric by case id.
+        proxies: Scores of its proxy by case id; empty without a proxy.
     """
-    own = list(scores.values())
+    values = list(scores.values())
     sample = grid.metrics[metric.name].sample if metric.name in grid.metrics else None
     if sample is None:
-        return summarise(metric, own)
-    # A cell that was dropped may have verdicts on later queries, where it returns what another cell does.
+        return summarise(metric, values)
+    # A cell that judging dropped may have verdicts on later queries: those on another cell with the same result.
     for query in np.flatnonzero(~sample.judged[:, index]).tolist():
-        if isinstance(own[query], float) or own[query] == NOT_JUDGED:
-            own[query] = NOT_DRAWN
-    return sampled_summary(metric, own, list(proxies.values()), sample.name, sample.weight[index], sample.looks)
+        if isinstance(values[query], float) or values[query] == NOT_JUDGED:
+            values[query] = NOT_DRAWN
+    return sampled_summary(metric, values, list(proxies.values()), sample.name, sample.weight[index], sample.looks)
 
 
 def sampled_summary(
@@ -128,40 +141,40 @@ def sampled_summary(
     weight: float | None,
     looks: int = 1,
 ) -> Summary:
-    """Average the scores of a sample of the queries, corrected by the proxy's scores of all.
+    """Average the scores of a sample of the queries, and correct the mean by the proxy's scores of all queries.
 
-    `bound_low` and `bound_high` are the 95% bounds of what judging all queries would give; where scores failed or are
-    missing, with all of these counted 0 and 1.
+    `bound_low` and `bound_high` are the 95% bounds of the mean that judging all queries would give. Scores that failed
+    or are missing count 0 in the lower bound and 1 in the upper one.
 
     Args:
         metric: Metric of the scores.
-        scores: One for each query of its scope, `NOT_DRAWN` for those that were left out.
+        scores: One score for each query of the metric's scope; `NOT_DRAWN` for a query outside of the sample.
         proxies: Scores of the proxy for the same queries.
-        name: What the proxy is.
-        weight: Weight of the correction, where it was estimated from more than these scores.
-        looks: Number of planned looks at any of which judging may have ended.
+        name: Name of the proxy.
+        weight: Weight of the correction, 0 to 1; None to estimate it from these scores.
+        looks: Number of planned looks at the verdicts. Judging may have ended at any of them.
     """
     of_sample = summarise(metric, [score for score in scores if score != NOT_DRAWN])
     if of_sample.value is None:
         return of_sample
-    # Not those that no judge could score, for want of a reference answer.
-    kept = [
+    # A query that no judge can score, as it lacks a reference answer, has no part in the mean.
+    pairs = [
         (score, proxy)
         for score, proxy in zip(scores, proxies, strict=True)
         if not isinstance(score, Unscored) or score.missing or score == NOT_DRAWN
     ]
-    judged, proxy = (Values.joined(scores).values[:, None] for scores in zip(*kept, strict=True))
-    lost = np.array([[score != NOT_DRAWN and not isinstance(score, float | int)] for score, _ in kept])
-    own = corrected(judged, proxy, weight)
-    worst, best = (corrected(np.where(lost, end, judged), proxy, weight).of_these(looks) for end in (0.0, 1.0))
-    ends = np.concatenate([*own.interval(), worst[0], best[1]])
+    judged, proxy = (Values.joined(column).values[:, None] for column in zip(*pairs, strict=True))
+    sample = corrected(judged, proxy, weight)
+    is_lost = np.array([[score != NOT_DRAWN and not isinstance(score, float | int)] for score, _ in pairs])
+    worst, best = (corrected(np.where(is_lost, end, judged), proxy, weight).of_these(looks) for end in (0.0, 1.0))
+    ends = np.concatenate([*sample.interval(), worst[0], best[1]])
     low, high, lowest, highest = (end if isfinite(end) else None for end in ends.tolist())
     return replace(
         of_sample,
-        value=float(np.clip(own.means[0], 0.0, 1.0)),
+        value=float(np.clip(sample.means[0], 0.0, 1.0)),
         ci_low=low,
         ci_high=high,
         bound_low=lowest,
         bound_high=highest,
-        sampled=SampledMean(queries=own.total, proxy=name, weight=own.weight),
+        sampled=SampledMean(queries=sample.total, proxy=name, weight=sample.weight),
     )

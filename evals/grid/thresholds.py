@@ -1,4 +1,4 @@
-"""Thresholds on the best score: how well they tell queries in scope from others, and which promise a rate. Pure."""
+"""Thresholds on the best score: which of them promise a rate, and how well scores separate the scopes. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,67 +18,70 @@ from retrievers.records import UNBOUNDED
 
 
 def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> tuple[tuple[Promise, ...], tuple[Signal, ...]]:
-    """Return what thresholds can do under the variant of a cell; nothing without queries of both kinds.
+    """Return what thresholds can do under the variant of a cell.
 
     Args:
         grid: The grid.
-        index: The cell.
-        rates: False-answer rates to promise; one of 0 no number of queries promises, and is left out.
+        index: Number of the cell.
+        rates: False-answer rates to promise. A rate of 0 is left out, as no number of queries can promise it.
 
     Returns:
-        Thresholds that promise a rate of wrong answers. And how far the score that the threshold reads tells the
-        queries apart, then the other scores that the same search holds, the best first.
+        Thresholds that promise a rate of wrong answers, from the highest rate to the lowest. And how well scores
+        separate in-scope from out-of-scope queries: first the score that the threshold reads, then the other scores of
+        the same search, the best first. Both are empty where no threshold is in force, and without queries of both
+        kinds.
     """
     number = grid.cell(index).variant
     settings = grid.variants[number].settings
     if settings.threshold is None or {case.in_scope for case in grid.pool.cases} != {True, False}:
         return (), ()
-    read = [_best_scores(grid.pool, place, variant.settings) for place, variant in enumerate(grid.variants)]
+    best = [_best_scores(grid.pool, place, variant.settings) for place, variant in enumerate(grid.variants)]
     promises = (
-        promise(*read[number], rate, settings.threshold_scale, _distinct(read))
+        promise(*best[number], rate, settings.threshold_scale, _distinct(best))
         for rate in sorted({*rates} - {0}, reverse=True)
     )
     return tuple(promises), tuple(_signals(grid.pool, number, settings))
 
 
 def _signals(pool: Pool, number: int, settings: RetrieverConfig) -> Iterator[Signal]:
-    own = FINAL if settings.threshold_on == "final" else settings.threshold_signal
-    read = _best_scores(pool, number, settings)
-    yield signal(own, *read)
+    """Yield how well the score that the threshold reads separates the scopes, then each other score, the best first."""
+    in_force = FINAL if settings.threshold_on == "final" else settings.threshold_signal
+    best_in_force = _best_scores(pool, number, settings)
+    yield signal(in_force, *best_in_force)
     others, lists = list[Signal](), pool.lists([number])
     for name in get_args(ThresholdSignal):
-        reading = settings.model_copy(update={"threshold_on": "best", "threshold_signal": name})
-        scores = lists.read_by_threshold(reading)[lists.codes >= 0]
-        if name != own and scores.size and np.isfinite(scores).all():
-            best = _best_scores(pool, number, reading)
-            # The final score may be one of them.
-            others += [signal(name, *best)] if best != read else []
+        other = settings.model_copy(update={"threshold_on": "best", "threshold_signal": name})
+        scores = lists.read_by_threshold(other)[lists.codes >= 0]
+        if name != in_force and scores.size and np.isfinite(scores).all():
+            best = _best_scores(pool, number, other)
+            if best != best_in_force:  # the final score may equal one of them
+                others.append(signal(name, *best))
     yield from sorted(others, key=lambda other: -other.auroc)
 
 
 def fitted(config: ExperimentConfig, pool: Pool, plan: Plan) -> tuple[Plan, tuple[str, ...]]:
-    """Return a plan whose variants have the lowest threshold that promises `threshold.false_answer`, and notes.
+    """Return the plan with the lowest thresholds that promise `threshold.false_answer`, and a note for each variant.
 
     Args:
-        config: The experiment; where it promises nothing, the plan stays as it is.
-        pool: What was found under the variants of the plan.
-        plan: The cells.
+        config: The experiment. Without `threshold.false_answer` the plan stays as it is.
+        pool: The candidates under the variants of the plan.
+        plan: The plan.
 
     Raises:
-        ExperimentError: These queries promise the rate for no threshold; with how many could.
+        ExperimentError: No threshold promises the rate on these queries. The message says how many queries could.
     """
     rate = config.threshold.false_answer
     if rate is None:
         return plan, ()
     variants, notes = list[Variant](), list[str]()
-    read = [_best_scores(pool, number, variant.settings) for number, variant in enumerate(plan.variants)]
-    for variant, (inside, outside) in zip(plan.variants, read, strict=True):
+    best = [_best_scores(pool, number, variant.settings) for number, variant in enumerate(plan.variants)]
+    for variant, (inside, outside) in zip(plan.variants, best, strict=True):
         where = f"threshold.false_answer {rate:g}" + (f", {variant.name}" if variant.name else "")
         if not outside:
             raise ExperimentError(f"{where}: {NO_OUT_OF_SCOPE}")
         if not np.isfinite([*inside, *outside]).any():
             raise ExperimentError(f"{where}: the retriever gives no scores that a threshold could read; leave it out")
-        promised = promise(inside, outside, rate, variant.settings.threshold_scale, _distinct(read))
+        promised = promise(inside, outside, rate, variant.settings.threshold_scale, _distinct(best))
         if promised.threshold is None:
             raise ExperimentError(f"{where}: {promised.statement}")
         settings = variant.settings.model_copy(update={"threshold": promised.threshold})
@@ -87,15 +90,15 @@ def fitted(config: ExperimentConfig, pool: Pool, plan: Plan) -> tuple[Plan, tupl
     return replace(plan, variants=tuple(variants)), tuple(notes)
 
 
-def _distinct(read: Sequence[tuple[list[float], list[float]]]) -> int:
-    """Return how many ways to retrieve give out-of-scope queries other best scores: of these one may be chosen."""
-    return len({tuple(outside) for _, outside in read})
+def _distinct(best: Sequence[tuple[list[float], list[float]]]) -> int:
+    """Return the number of variants whose best scores of out-of-scope queries differ: one of them may be chosen."""
+    return len({tuple(outside) for _, outside in best})
 
 
 def _best_scores(pool: Pool, number: int, settings: RetrieverConfig) -> tuple[list[float], list[float]]:
-    """Return the best score of every query in scope and out of scope, of those that the threshold reads.
+    """Return the best score of every in-scope and of every out-of-scope query, of the kind that the threshold reads.
 
-    Where nothing was found it is 0, −∞ on a scale without bounds.
+    The best score of a query without candidates is 0, or −∞ on a scale without bounds.
     """
     lists = pool.lists([number])
     in_scope = lists.by_case(lambda case: case.in_scope).astype(np.bool_)
