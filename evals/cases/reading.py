@@ -445,9 +445,9 @@ def _value(name: str, cell: Any) -> Any:
         # An item of text may begin with a brace, but no id does.
         brackets = ("[",) if name in LISTS and name != "relevant_ids" else ("[", "{")
         is_written = cell.lstrip().startswith(brackets)
-        for read in (load_json, ast.literal_eval) if is_written else ():
+        for parse in (load_json, ast.literal_eval) if is_written else ():
             with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-                return _value(name, read(cell.strip()))
+                return _value(name, parse(cell.strip()))
         if name in LISTS and not (is_written and name == "relevant_ids"):
             cell = [part for part in re.split(LISTS[name], cell.strip()) if part]
     if name == "id" and isinstance(cell, float) and cell.is_integer():  # a column of pandas with gaps

@@ -90,8 +90,8 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
         ]
         missing = frozenset(case.relevant.keys() - ids_of.keys())
         result[case.id] = replace(_relevance(case, by_id, holders), missing=missing)
-    named = labelled_ids(cases)
-    if len({*named} - ids_of.keys()) > MOST_MISSING * len(named):
+    labelled = labelled_ids(cases)
+    if len({*labelled} - ids_of.keys()) > MOST_MISSING * len(labelled):
         faults.append(f"relevant_ids: {missing_chunks(result)}; at most {MOST_MISSING:.0%} may be missing: {ALIKE}")
     if faults:
         raise DatasetError("golden data that does not resolve to chunks:", faults)

@@ -114,8 +114,8 @@ def _find(retriever: Retriever, batch: Sequence[Case], chunks: Any, *, use_cache
     try:
         return retriever.candidates([case.query for case in batch], use_cache=use_cache, chunks=chunks)
     except RetrievalError as error:
-        named = f"case {batch[0].id!r}" if len(batch) == 1 else f"cases {batch[0].id!r} to {batch[-1].id!r}"
-        raise type(error)(f"{named}: {error}") from error
+        cases = f"case {batch[0].id!r}" if len(batch) == 1 else f"cases {batch[0].id!r} to {batch[-1].id!r}"
+        raise type(error)(f"{cases}: {error}") from error
 
 
 def _time(retriever: Retriever, calls: Sequence[Case], level: int, progress: Progress) -> tuple[StageTimings, ...]:

@@ -149,17 +149,17 @@ class Lists:
     @cached_property
     def codes(self) -> Integers:
         """The code of the chunk at each place, −1 beyond the end; shape (lists, depth), depth at least 1."""
-        return self._stacked(lambda table: table.codes, -1)
+        return self._stack(lambda table: table.codes, -1)
 
     def column(self, name: str) -> Floats:
         """Return a component score at each place, NaN for none and beyond the end; shape (lists, depth)."""
-        return self._stacked(lambda table: table.column(name), np.nan)
+        return self._stack(lambda table: table.column(name), np.nan)
 
     def read_by_threshold(self, settings: RetrieverConfig) -> Floats:
         """Return the score at each place that a threshold reads; shape (lists, depth) and NaN as in `column`."""
-        return self._stacked(lambda table: decisive(table, settings), np.nan)
+        return self._stack(lambda table: decisive(table, settings), np.nan)
 
-    def _stacked(self, matrix: Callable[[Candidates], NDArray[Any]], beyond: float) -> NDArray[Any]:
+    def _stack(self, matrix: Callable[[Candidates], NDArray[Any]], beyond: float) -> NDArray[Any]:
         """Return the rows of a matrix of each table, in the order of the lists; `beyond` fills shorter ones."""
         matrices = [matrix(self.pool.tables[variant])[self._start : self._end] for variant in self._variants]
         return laid_out([row for rows in matrices for row in rows], beyond, least=1)
@@ -286,8 +286,8 @@ def ground(golden: GoldenSet, retriever: Retriever) -> Grounds:
             raise
         raise DatasetError(f"{error}\n{known_pages(urls, retriever.chunks())}") from None
     # Texts of other chunks are dropped: pages with evidence may hold most of a large collection.
-    named = {chunk_id for item in relevance.values() for chunk_id in item.grades}
-    return Grounds(relevance=relevance, texts={c.chunk_id: c.text for c in chunks if c.chunk_id in named})
+    relevant = {chunk_id for item in relevance.values() for chunk_id in item.grades}
+    return Grounds(relevance=relevance, texts={c.chunk_id: c.text for c in chunks if c.chunk_id in relevant})
 
 
 def evidence_chunks(cases: Sequence[Case], retriever: Retriever) -> list[Chunk]:
@@ -303,8 +303,8 @@ def evidence_chunks(cases: Sequence[Case], retriever: Retriever) -> list[Chunk]:
         chunks = retriever.chunks()
     else:
         chunks = retriever.chunks({"source_url": urls}) if urls else []
-    named = list[Chunk]()
+    labelled = list[Chunk]()
     for key in ("chunk_id", "point_id", "source_document_id"):
-        rest = sorted({*ids} - {chunk.chunk_id for chunk in named})
-        named += retriever.chunks({key: rest}) if rest else []
-    return chunks + named
+        rest = sorted({*ids} - {chunk.chunk_id for chunk in labelled})
+        labelled += retriever.chunks({key: rest}) if rest else []
+    return chunks + labelled

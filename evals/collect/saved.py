@@ -180,12 +180,12 @@ def read(file: Path, flag: str = "--from-retrieval") -> SavedPool:
         if metadata[b"version"] == VERSION:
             origin, texts = ORIGIN.validate_json(metadata[b"origin"]), json.loads(metadata[b"texts"])
             return _decode(file.absolute().name, origin, texts, table)
-        found = f"one of version {metadata[b'version'].decode()}, not {VERSION.decode()}"
+        content = f"one of version {metadata[b'version'].decode()}, not {VERSION.decode()}"
     except OSError as error:
-        found = error.strerror or "one that is damaged"
+        content = error.strerror or "one that is damaged"
     except (pa.ArrowException, ValueError, LookupError):
-        found = "something else"
-    raise ConfigError(f"{flag} {file}: expected a file that --save-retrieval wrote, found {found}; save it again")
+        content = "something else"
+    raise ConfigError(f"{flag} {file}: expected a file that --save-retrieval wrote, found {content}; save it again")
 
 
 def _decode(name: str, origin: Origin, texts: Mapping[str, str], table: pa.Table) -> SavedPool:

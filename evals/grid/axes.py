@@ -83,8 +83,8 @@ def _combine(base: RetrieverConfig, changes: Mapping[str, Any]) -> RetrieverConf
     try:
         return base.replaced_by(changes)
     except ValidationError as error:
-        named = ", ".join(f"{name} {value}" for name, value in changes.items() if name in VARIANT_AXES)
-        raise ExperimentError(f"sweep: {_faults(error)}" + (f" (in {named})" if named else "")) from None
+        variant = ", ".join(f"{name} {value}" for name, value in changes.items() if name in VARIANT_AXES)
+        raise ExperimentError(f"sweep: {_faults(error)}" + (f" (in {variant})" if variant else "")) from None
 
 
 def effective(settings: RetrieverConfig) -> dict[str, Any]:
@@ -110,8 +110,8 @@ def effective(settings: RetrieverConfig) -> dict[str, Any]:
 
 def _axes_of(base: RetrieverConfig, swept: Iterable[str] = ()) -> list[str]:
     """Return the axes that decide what a retriever finds; of a user's retriever, those that are set or swept."""
-    named = {*FOREIGN_SETTINGS, *base.model_fields_set, *swept}
-    return [name for name in VARIANT_AXES if base.python is None or name in named]
+    settable = {*FOREIGN_SETTINGS, *base.model_fields_set, *swept}
+    return [name for name in VARIANT_AXES if base.python is None or name in settable]
 
 
 def _faults(error: ValidationError) -> str:

@@ -87,9 +87,9 @@ def _needed(metrics: Mapping[str, Metric], grid: Grid, context: Context) -> int:
     for name, metric in metrics.items():
         if isinstance(metric, QueryMetric) and metric.proxy is not None:
             eligible = [can_be_judged(name, case) for case in grid.pool.cases if case.in_scope]
-            scores, foretold = (grid.matrix(m, context)[eligible] for m in (metric, foretelling(metric, below)))
+            scores, proxy_scores = (grid.matrix(m, context)[eligible] for m in (metric, foretelling(metric, below)))
             if np.isfinite(scores).all(axis=1).any():
-                needed = max(needed, queries_needed(scores, foretold))
+                needed = max(needed, queries_needed(scores, proxy_scores))
     return needed
 
 
@@ -115,34 +115,34 @@ def judge_until_proved(
     optimised = {name: metric for name in weights if isinstance(metric := metrics[name], QueryMetric)}
     judged = {name: metric for name, metric in optimised.items() if metric.proxy is not None}
     unjudged = {name: metric for name, metric in optimised.items() if metric.proxy is None}
-    # `order` has the queries that can be judged, in the order of judging; `kept`, the result that each cell keeps.
+    # The queries that can be judged, in the order of judging, and the row of the result that each cell keeps of them.
     judgeable = [case for case in cases if all(can_be_judged(name, case) for name in judged)]
     case_ids = judging_order(judgeable, context.seed)
     places = {case.id: place for place, case in enumerate(cases)}
     order = [places[case_id] for case_id in case_ids]
-    kept = row_of[:, order].T
+    result_of = row_of[:, order].T
     judging = Judging(model=judge.chat.label, verdicts={}, scores={}, claims={})
 
     def buy(rows: Integers, cells: Bools) -> tuple[Floats, bool]:
         nonlocal judging
-        distinct, places = np.unique(kept[rows][:, cells], return_inverse=True)
+        distinct, places = np.unique(result_of[rows][:, cells], return_inverse=True)
         judging = judging.with_more(judge.judge(metrics, [observations[r] for r in distinct.tolist()], context.seed))
         asked, with_verdicts = results.at(distinct), replace(context, judging=judging)
         scores = np.sum([weights[name] * m.values(asked, with_verdicts).values for name, m in judged.items()], axis=0)
         return scores[places.reshape(len(rows), -1)], not judging.incomplete
 
     # The proxy of the objective: of each metric whose proxy scores all results.
-    proxy = np.zeros_like(kept, dtype=float)
+    proxy = np.zeros_like(result_of, dtype=float)
     for name, metric in judged.items():
-        foretold = foretelling(metric, below).values(results, context).values[kept]
-        if np.isfinite(foretold).all():
-            proxy += weights[name] * foretold
+        proxy_scores = foretelling(metric, below).values(results, context).values[result_of]
+        if np.isfinite(proxy_scores).all():
+            proxy += weights[name] * proxy_scores
     others = np.delete(np.arange(len(cases)), order).tolist()
     alone = _without_judge(grid, unjudged, weights, context)[order + others] if unjudged else None
     span = sum(abs(weights[name]) for name in judged)
     margin, sample = judge.config.stop.margin or 0.0, judge.config.sample
     most = sample_size("all" if sample == "auto" else sample, len(order))
-    queries = Unjudged(proxy=proxy, results=kept, alone=alone, span=span)
+    queries = Unjudged(proxy=proxy, results=result_of, alone=alone, span=span)
     *_, rounds = judge_in_rounds(buy, queries, margin=margin, most=most, seed=context.seed)
     judged_on = np.zeros((len(cases), len(grid)), dtype=np.bool_)
     judged_on[order] = np.arange(len(order))[:, None] < rounds.judged_on
@@ -156,7 +156,7 @@ def judge_until_proved(
         judged=judged_on,
         verdicts=len(answers) - failed,
         failed=failed,
-        all_questions=sum(1 for _ in tasks(metrics, [observations[row] for row in np.unique(kept).tolist()])),
+        all_questions=sum(1 for _ in tasks(metrics, [observations[row] for row in np.unique(result_of).tolist()])),
         stopped=judging.incomplete,
     )
     return replace(judging, drawn=frozenset(case_ids[: rounds.n]), below=below), proof

@@ -161,18 +161,17 @@ def measure_pool(
         if config.judge.rejudge:  # 0 for held-out queries
             judging = judge.again(judging, metrics, observations, config.seed)
         context = replace(context, judging=judging, trust=measure_trust(judging, observations, config.seed))
-    named = {*config.metrics, *config.criteria, *(needed(config.objective) if sweep else ())}
-    run = _measure_cell(grid, shown, config, within(metrics, grid.settings(shown), named), context)
+    in_full = {*config.metrics, *config.criteria, *(needed(config.objective) if sweep else ())}
+    run = _measure_cell(grid, shown, config, within(metrics, grid.settings(shown), in_full), context)
     sweep_notes = _sweep_notes(swept, config, context.judging) if swept else ()
     return replace(run, swept=swept, notes=[*notes, *run.notes, *sweep_notes])
 
 
 def alone(config: ExperimentConfig) -> Plan:
-    """Return a plan with one cell: the retriever's settings as the experiment has them."""
+    """Return the plan of a run: one cell with the retriever's settings of the experiment."""
     settings = config.retriever
-    thresholds = (settings.threshold or 0.0,)
-    only = Variant(name="", parameters={}, settings=settings, thresholds=thresholds)
-    return Plan(variants=(only,), top_ks=(settings.top_k,))
+    variant = Variant(name="", parameters={}, settings=settings, thresholds=(settings.threshold or 0.0,))
+    return Plan(variants=(variant,), top_ks=(settings.top_k,))
 
 
 def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric]:
@@ -188,10 +187,10 @@ def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric
     if sweep:  # the longest result of any cell, and the smallest depth of any variant
         depth = min(variant.settings.candidates for variant in sweep.variants)
         longest = longest.model_copy(update={"top_k": max(sweep.top_ks), "candidates": depth})
-    whole = dict.fromkeys(needed(config.objective) if sweep else (), "objective")
-    whole |= dict.fromkeys(config.criteria, "criteria")
+    settings = dict.fromkeys(needed(config.objective) if sweep else (), "objective")
+    settings |= dict.fromkeys(config.criteria, "criteria")
     judged, levels = config.judge.model is not None, config.latency.concurrency
-    metrics = choose([*config.metrics, *whole], levels, judged=judged, reach=longest, whole=whole)
+    metrics = choose([*config.metrics, *settings], levels, judged=judged, reach=longest, settings=settings)
     for name in config.objective.constraints if sweep else ():
         if name in NEED_A_JUDGE and not isinstance(metrics[name], QueryMetric):
             raise ExperimentError(f"objective.constraints: {name!r} is the same for all cells; make it a criterion")

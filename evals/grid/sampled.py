@@ -51,24 +51,25 @@ def _corrected_scores(
     in_scope = np.array([case.in_scope for case in grid.pool.cases], dtype=np.bool_)
     eligible = np.array([can_be_judged(metric.name, case) for case in grid.pool.cases if case.in_scope], dtype=np.bool_)
     matrix = grid.matrix(metric, context)
-    asked = np.broadcast_to(eligible[:, None], matrix.shape)
+    was_asked = np.broadcast_to(eligible[:, None], matrix.shape)
     if judged_on is not None:
-        asked = asked & judged_on[in_scope]
-    scores = np.where(asked, matrix, np.nan)[eligible]
-    foretold = grid.matrix(proxy, context)[eligible]
+        was_asked = was_asked & judged_on[in_scope]
+    scores = np.where(was_asked, matrix, np.nan)[eligible]
+    proxy_scores = grid.matrix(proxy, context)[eligible]
 
     judged, comparable = np.zeros(matrix.shape, dtype=np.bool_), np.full(matrix.shape, np.nan)
     means, low, high = np.full((3, len(grid)), np.nan)
     weight = np.zeros(len(grid))
     counts = np.zeros(len(grid), dtype=np.int64)
     dropped = 0
-    groups = np.unique(asked, axis=1, return_inverse=True)[1].ravel()
+    # Cells of a group were judged on the same queries.
+    groups = np.unique(was_asked, axis=1, return_inverse=True)[1].ravel()
     for group in np.unique(groups):
         cells = np.flatnonzero(groups == group)
         has_score = np.isfinite(scores[:, cells])
         if not has_score.all(axis=1).any():
             continue
-        sample = corrected(scores[:, cells], foretold[:, cells])
+        sample = corrected(scores[:, cells], proxy_scores[:, cells])
         places = np.ix_(eligible, cells)
         judged[places] = sample.judged[:, None]
         weight[cells] = sample.weight

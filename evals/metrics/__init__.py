@@ -56,9 +56,9 @@ def _metric(pattern: str, row: Mapping[str, Any], depth: str) -> Metric:
         row["range"] = tuple(map(float, row["range"]))
     if name in FIGURES:
         return RunMetric(tell=FIGURES[name], **row)
-    if at := DEPTH.search(name):
-        measure, level = ranking.MEASURES[DEPTH.sub("", name.partition("/")[2])], int(at[1])
-        return QueryMetric(score=lambda r, _: measure(r, level), depth=level, **row)
+    if match := DEPTH.search(name):
+        measure, k = ranking.MEASURES[DEPTH.sub("", name.partition("/")[2])], int(match[1])
+        return QueryMetric(score=lambda r, _: measure(r, k), depth=k, **row)
     return QueryMetric(score=SCORES[name], proxy=llm.PROXIES.get(name), **row)
 
 
@@ -85,8 +85,8 @@ def metric_named(name: str) -> Metric | None:
 
 @cache
 def _at_depth(name: str) -> Metric | None:
-    at, pattern = DEPTH.search(name), DEPTH.sub("_at_K", name)
-    return METRICS.get(name) or _metric(pattern, _ROWS[pattern], at[1]) if at and pattern in _ROWS else None
+    match, pattern = DEPTH.search(name), DEPTH.sub("_at_K", name)
+    return METRICS.get(name) or _metric(pattern, _ROWS[pattern], match[1]) if match and pattern in _ROWS else None
 
 
 def adopt(given: Sequence[Any]) -> list[str]:
@@ -126,7 +126,7 @@ def choose(
     *,
     judged: bool = False,
     reach: RetrieverConfig | None = None,
-    whole: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> dict[str, Metric]:
     """Select metrics by names or patterns such as `ranking/*`, in the order of METRICS.
 
@@ -136,7 +136,7 @@ def choose(
         concurrency: The concurrencies at which latency is measured.
         judged: True if there is a judge. Without one, patterns skip the metrics that need it.
         reach: The retriever. Patterns skip metrics that read further than its lists go. None for lists of any length.
-        whole: The patterns that must be names, each with the setting that holds it.
+        settings: The patterns that must be names, each with the setting that holds it.
 
     Raises:
         ExperimentError: A pattern chooses no metric; the message gives the nearest names. Or it chooses only metrics
@@ -148,7 +148,7 @@ def choose(
     selectable |= timed | {name: m for name in patterns if (m := OWN.get(name) or _at_depth(name))}
     chosen = set[str]()
     for pattern in patterns:
-        setting = (whole or {}).get(pattern, "")
+        setting = (settings or {}).get(pattern, "")
         matches = [n for n in selectable if n == pattern or (not setting and fnmatchcase(n, pattern))]
         # Metrics at 10 stay, as `within` adds them at top_k.
         at_any_length = {pattern, *(n for n in matches if re.match("ranking/.+_at_10$", n))}

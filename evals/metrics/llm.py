@@ -57,7 +57,7 @@ def can_be_judged(metric: str, case: Case) -> bool:
     return case.in_scope and (bool((case.reference_answer or "").strip()) or not JUDGED[metric].needs_reference)
 
 
-def _graded(name: str, score: Judged) -> Scorer:
+def _grade(name: str, score: Judged) -> Scorer:
     """Return the scores of a judged metric, with the reasons why rows were not judged.
 
     Args:
@@ -135,7 +135,7 @@ PROXIES: Mapping[str, QueryMetric] = {
     ENTITY_RECALL: RECALL_PROXY,
 }
 SCORES: Mapping[str, Scorer] = {
-    name: _graded(name, context_precision if name == PRECISION else _by_result(name)) for name in PROXIES
+    name: _grade(name, context_precision if name == PRECISION else _by_result(name)) for name in PROXIES
 }
 FIGURES: Mapping[str, Tell] = {
     **{name: _spent(name) for name in SPENT},

@@ -37,7 +37,7 @@ def notes(
     observations = observed.observations
     if deeper := [name for name in metrics if (metric := metric_named(name)) and metric.reads_beyond(settings)]:
         lists = f"top_k {settings.top_k}, candidates {settings.candidates}"
-        yield f"deeper than the lists go ({lists}): {_listed(deeper)}; they are scored as if nothing followed"
+        yield f"deeper than the lists go ({lists}): {_list(deeper)}; they are scored as if nothing followed"
     yield from _on_labels(observations)
     yield from observed.retriever_notes
     yield from () if observed.listed else _on_unlisted(observations, pool)
@@ -47,14 +47,14 @@ def notes(
     yield from _on_language(observations[:MOST_ASKED])
     if sources and sources.faults:
         faults = f"{len(sources.faults)} source pages cannot be read, and what would be checked against them has failed"
-        yield f"{faults}: {_listed(sources.faults, '; ')}"
+        yield f"{faults}: {_list(sources.faults, '; ')}"
     if judging is None:
         yield "there is no judge (judge.model): no LLM-graded metric was computed"
     elif judging.incomplete:
         yield f"not everything was judged: {judging.incomplete}; the same command continues from there"
 
 
-def _listed(names: Sequence[str], joint: str = ", ") -> str:
+def _list(names: Sequence[str], joint: str = ", ") -> str:
     return joint.join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
@@ -118,5 +118,5 @@ def _on_results(observations: Sequence[Observation]) -> Iterator[str]:
 def _on_language(observations: Sequence[Observation]) -> Iterator[str]:
     """Note queries that seem to be in another language than the chunks."""
     differ = ((o.case.id, differing(o.case.query, [chunk.text for chunk in o.candidates.chunks])) for o in observations)
-    if named := [f"{case_id} ({languages.asked})" for case_id, languages in differ if languages]:
-        yield f"apparently in another language than the chunks: {_listed(named)}"
+    if queries := [f"{case_id} ({languages.asked})" for case_id, languages in differ if languages]:
+        yield f"apparently in another language than the chunks: {_list(queries)}"

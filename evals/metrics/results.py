@@ -126,10 +126,10 @@ class Results:
     @property
     def ranked(self) -> "Results":
         """The same rows with repeated chunk ids left out, as measures of ranking read them."""
-        return self._unrepeated if self.lists.repeat_ids else self
+        return self._without_repeats if self.lists.repeat_ids else self
 
     @cached_property
-    def _unrepeated(self) -> "Results":
+    def _without_repeats(self) -> "Results":
         is_first = self.found & ~self.repeats(self.lists.pool.identity[self.codes])
         order = np.argsort(~is_first, axis=1, kind="stable")
         places = np.take_along_axis(np.where(is_first, self.places, -1), order, axis=1)

@@ -94,7 +94,7 @@ class Sample:
             looks: Number of planned looks at a growing sample. Judging may have ended at any of them (Bonferroni).
         """
         reach = self._open((1 - LEVEL) / looks)
-        return self._around(*(self._capped(reach) if looks == 1 else reach))
+        return self._around(*(self._cap(reach) if looks == 1 else reach))
 
     def interval(self) -> Pair:
         """Return the 95% intervals of the means of all that users may ask, [columns] each; NaN for none.
@@ -103,9 +103,9 @@ class Sample:
         of `of_these`. No distance is longer than the longer one of judging alone: residuals that are nearly all 0 allow
         for others that were not seen, which must not make the interval worse than without a proxy.
         """
-        return self._around(*self._capped(_add(self.n / self.total, self._alone(), self._open(1 - LEVEL))))
+        return self._around(*self._cap(_add(self.n / self.total, self._alone(), self._open(1 - LEVEL))))
 
-    def _capped(self, reach: Pair) -> Pair:
+    def _cap(self, reach: Pair) -> Pair:
         """Return distances, each at most the longer one of judging alone."""
         longest = np.maximum(*self._alone())
         return np.minimum(reach[0], longest), np.minimum(reach[1], longest)

@@ -139,7 +139,7 @@ def _judge_distinct(ask: Ask, queries: Unjudged, *, margin: float, most: int, se
         scores[rounds.n : n, rounds.remaining] = bought
         rounds = replace(rounds, n=n, judged_on=np.where(rounds.remaining, n, rounds.judged_on))
         proxy = queries.proxy[:n, rounds.remaining]
-        judged = _filled(scores[:n, rounds.remaining], proxy)
+        judged = _fill(scores[:n, rounds.remaining], proxy)
         if judged is None or n < 2 or not is_complete:
             yield rounds
             return
@@ -223,7 +223,7 @@ def queries_needed(scores: Floats, proxy: Floats) -> int:
     return ceil(sample.total * r / (r + ((1 + WIDER) ** 2 - 1) * v)) if r else 0
 
 
-def _filled(scores: Floats, proxy: Floats) -> Floats | None:
+def _fill(scores: Floats, proxy: Floats) -> Floats | None:
     """Return judged scores, with predictions by the proxy in place of failed ones; None if no query has all scores."""
     is_whole = ~np.isnan(scores).any(axis=1)
     if is_whole.all():

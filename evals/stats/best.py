@@ -113,8 +113,8 @@ def compare_with_best(
     best = np.array([mean.argmax()])
 
     def beaten(rows: Places, columns: Places, quantiles: Floats | float) -> Bools:
-        moved, error = with_unseen(*_between(mean, root, n, rows, columns), n, loss, open_share)
-        return np.asarray((moved > quantiles * error + SAME).any(axis=0))
+        lead, error = with_unseen(*_between(mean, root, n, rows, columns), n, loss, open_share)
+        return np.asarray((lead > quantiles * error + SAME).any(axis=0))
 
     def quantiles_of(controls: Places, rivals: Places) -> Floats:
         normal = _largest(deviations, _between(mean, root, n, rivals, controls)[1], rivals, controls)
@@ -132,8 +132,8 @@ def compare_with_best(
     quantiles = np.full(cells, np.nan)
     quantiles[left] = np.maximum(quantiles_of(left, everyone), LEAST)
     times = 1 + _all_or_nothing(values, int(best[0]), span)
-    moved, error = with_unseen(*_between(mean, root, n, everyone, left), n, span, open_share, times)
-    below = moved - quantiles[left] * error
+    lead, error = with_unseen(*_between(mean, root, n, everyone, left), n, span, open_share, times)
+    below = lead - quantiles[left] * error
     below[left, np.arange(len(left))] = 0.0
     lower = np.minimum(below.min(axis=1), 0.0)
     return Compared(members=np.isin(everyone, left), lower=lower, quantiles=quantiles, unseen=times)
@@ -190,13 +190,13 @@ def _largest(deviations: Singles, variance: Floats, rivals: Places, controls: Pl
     drawn = deviations.shape[1]
     largest = np.empty((len(controls), drawn), dtype=np.float32)
     step = max(1, CACHED // len(rivals))
-    for some in (slice(start, start + step) for start in range(0, drawn, step)):
-        part = deviations[rivals, some]
-        moved = np.empty_like(part)
+    for draws in (slice(start, start + step) for start in range(0, drawn, step)):
+        part = deviations[rivals, draws]
+        lead = np.empty_like(part)
         for control, weight, leads in zip(controls.tolist(), weights.T[:, :, None], largest, strict=True):
-            np.subtract(part, deviations[control, some], out=moved)
-            np.multiply(moved, weight, out=moved)
-            moved.max(axis=0, out=leads[some])
+            np.subtract(part, deviations[control, draws], out=lead)
+            np.multiply(lead, weight, out=lead)
+            lead.max(axis=0, out=leads[draws])
     of_all_looks = largest.reshape(len(controls), -1, DRAWS).max(axis=1)
     return np.asarray(np.quantile(of_all_looks, LEVEL, axis=1), dtype=float)
 

@@ -108,19 +108,19 @@ def sign_flip(differences: Floats, seed: int) -> float:
     It is the share of sign changes under which the sum is at least as far from 0 as observed. If at most 30 queries
     differ, all sign changes count, else 9,999 drawn ones and the observed one (Phipson & Smyth, 2010).
     """
-    moved = np.abs(differences[np.abs(differences) > SAME])
+    sizes = np.abs(differences[np.abs(differences) > SAME])
     # The slack covers rounding, which depends on the order of summation.
-    observed = abs(float(differences.sum())) - SAME * float(moved.sum())
-    if moved.size <= EXACT:
+    observed = abs(float(differences.sum())) - SAME * float(sizes.sum())
+    if sizes.size <= EXACT:
         # The sums of both halves are searched in each other: 2 · 2^15 sums in place of 2^30.
-        halves = _signed_sums(moved[::2]), np.sort(_signed_sums(moved[1::2]))
+        halves = _signed_sums(sizes[::2]), np.sort(_signed_sums(sizes[1::2]))
         beyond = halves[1].size - np.searchsorted(halves[1], observed - halves[0])
-        return float(min(1.0, 2 * beyond.sum() / 2**moved.size))
+        return float(min(1.0, 2 * beyond.sum() / 2**sizes.size))
     rng = np.random.default_rng(seed)
     hits = 0
     for start in range(0, RESAMPLES, BATCH):
-        signs = 1 - 2 * rng.integers(0, 2, size=(min(BATCH, RESAMPLES - start), moved.size), dtype=np.int8)
-        hits += int((np.abs(signs @ moved) >= observed).sum())
+        signs = 1 - 2 * rng.integers(0, 2, size=(min(BATCH, RESAMPLES - start), sizes.size), dtype=np.int8)
+        hits += int((np.abs(signs @ sizes) >= observed).sum())
     return (hits + 1) / (RESAMPLES + 1)
 
 
