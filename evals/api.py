@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from langchain_qdrant import QdrantVectorStore
 
     from evals.cases.reading import GoldenData
-    from evals.comparison.records import Comparison
+    from evals.comparison.sections import Comparison
     from evals.metrics.declaration import QueryMetric
 
     Documents: TypeAlias = Sequence[Document | str | tuple[Document | str, float]]

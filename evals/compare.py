@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from retrievers.terminal import start
 
 if TYPE_CHECKING:
-    from evals.comparison.records import Comparison
+    from evals.comparison.sections import Comparison
 
 FILES = {"output": "JSON", "html": "one HTML page", "markdown": "Markdown, for a pull request's comment"}
 EXIT_FAILED = 1

@@ -1,4 +1,4 @@
-"""Metrics of two runs side by side, of judged samples too. Pure and seeded."""
+"""The difference of a metric between two runs, also where a judge saw a sample of the queries. Pure and seeded."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from evals.collect.observations import VERDICT_METRIC, Unscored
 from evals.comparison.mismatches import other_judges
-from evals.comparison.records import Comparison, Difference, Pairing
+from evals.comparison.records import Difference, Pairing
 from evals.errors import ReportError
 from evals.metrics import DEPTH, METRICS, declared
 from evals.metrics.ranking import OF_GRADES, GradedLists
@@ -28,15 +28,15 @@ from retrievers.search.candidates import laid_out
 
 WHOLE_RUN = "a statistic of the whole run, not paired by query"
 OF_A_PAIR = ("baseline", "other", "n", "ties", "p")
-# A query's scores in both runs; None where a run does not have the metric for it.
+# The scores of each query in both runs; None if the metric does not score the query.
 Pairs = Sequence[tuple[ScoreValue | None, ScoreValue | None]]
 
 
 def metrics_named(reports: Sequence[Report], patterns: Sequence[str]) -> list[str]:
-    """Return the metrics of any of the reports that names or patterns choose, in the order of the table of metrics.
+    """Return the metrics of the reports that names or patterns match, in the order of the table of metrics.
 
     Raises:
-        ReportError: A pattern chooses nothing; the nearest names are given.
+        ReportError: A pattern matches no metric. The message has the nearest names.
     """
     measured = dict.fromkeys(name for report in reports for name in report.metrics)
     places = {name: place for place, name in enumerate(METRICS)}
@@ -48,10 +48,10 @@ def metrics_named(reports: Sequence[Report], patterns: Sequence[str]) -> list[st
 
 
 def deepened(reports: Sequence[Report]) -> list[Report]:
-    """Return reports, each with the `ranking/…_at_K` of all, and with those at the largest top_k where these differ.
+    """Return the reports with further metrics, so that runs of different `top_k` can be compared.
 
-    What a run returned is scored as if nothing followed. It has no metric that reads further than its top_k; compared
-    at the smaller one, a run with a larger top_k would gain nothing.
+    Each report gets the `ranking/…_at_K` of all reports. If the `top_k` differ, it also gets those at the largest one:
+    at a smaller depth, a run with a larger `top_k` would gain nothing. A result is scored as if no chunk followed it.
     """
     metrics = dict.fromkeys(name for report in reports for name in report.metrics)
     top_ks = {report.config.get("retriever", {}).get("top_k") for report in reports} - {None}
@@ -61,7 +61,8 @@ def deepened(reports: Sequence[Report]) -> list[Report]:
 
 
 def _deepened(report: Report, metrics: Iterable[str]) -> Report:
-    rows, columns = report.queries, dict[str, list[ScoreValue | None]]()
+    rows = report.queries
+    columns: dict[str, list[ScoreValue | None]] = {}
     grades = [[*{hit.chunk_id: hit.grade for hit in row.retrieved}.values()] for row in rows]
     ideal = [sorted(row.relevant.values(), reverse=True) for row in rows]
     graded = GradedLists(
@@ -74,14 +75,15 @@ def _deepened(report: Report, metrics: Iterable[str]) -> Report:
         measured = deepest(f"{stem}_at_K", report.metrics)
         if name in report.metrics or measured not in report.metrics:
             continue
-        scores, own_depth = [row.scores.get(measured) for row in rows], int(measured.rpartition("_at_")[2])
+        scores = [row.scores.get(measured) for row in rows]
+        measured_depth = int(measured.rpartition("_at_")[2])
         if measure := OF_GRADES.get(stem.removeprefix("ranking/")):
-            recomputed, deeper = (measure(graded, k).tolist() for k in (own_depth, int(depth)))
+            recomputed, deeper = (measure(graded, k).tolist() for k in (measured_depth, int(depth)))
             triples = list(zip(scores, recomputed, deeper, strict=True))
-            # A report that was shortened for a repository may not hold all that was returned.
+            # A report that was shortened for a repository may lack returned chunks. Its scores cannot be recomputed.
             if all(abs(score - again) < SAME for score, again, _ in triples if isinstance(score, float | int)):
                 columns[name] = [new if isinstance(score, float | int) else score for score, _, new in triples]
-        elif stem == "ranking/evidence_recall" and graded.grades.shape[1] <= own_depth:
+        elif stem == "ranking/evidence_recall" and graded.grades.shape[1] <= measured_depth:
             columns[name] = scores
     queries = [
         row.with_scores({name: column[place] for name, column in columns.items()}) for place, row in enumerate(rows)
@@ -90,39 +92,40 @@ def _deepened(report: Report, metrics: Iterable[str]) -> Report:
     return report.model_copy(update={"queries": queries, "metrics": {**report.metrics, **values}})
 
 
-def difference(metric: str, comparison: Comparison) -> Difference:
+def difference(metric: str, baseline: Report, other: Report, pairing: Pairing) -> Difference:
     """Compare a metric of two runs: paired over the queries scored in both, or as statistics of the whole runs.
 
     Args:
         metric: Name of the metric.
-        comparison: The runs, with their queries paired.
+        baseline: Report of the baseline.
+        other: Report of the other run.
+        pairing: The queries of both.
     """
-    runs = {"baseline": comparison.baseline.report, "other run": comparison.other.report}
-    pairing, entry = comparison.pairing, partial(Difference, metric=metric, better=declared(metric).direction)
-    facts = [report.facts for report in runs.values()]
-    if "judge" in declared(metric).needs and other_judges(*facts):
+    runs = {"baseline": baseline, "other run": other}
+    entry = partial(Difference, metric=metric, better=declared(metric).direction)
+    if "judge" in declared(metric).needs and other_judges(baseline.facts, other.facts):
         return entry(note="given by different judges, so not compared")
     if absent := [name for name, report in runs.items() if metric not in report.metrics]:
         return entry(note=f"not measured in the {' nor in the '.join(absent)}")
     pairs = [(score_of(a, metric), score_of(b, metric)) for a, b in pairing.rows]
-    if any(score is not None for both in pairs for score in both):
-        return _paired(metric, pairs, pairing, comparison.baseline.report.config.get("seed", 0))
+    if any(score is not None for pair in pairs for score in pair):
+        return _paired(metric, pairs, pairing, baseline.config.get("seed", 0))
     if pairing.left:
         return entry(note=f"{WHOLE_RUN}, which cannot be restricted to the common queries")
     means = {name: report.metrics[metric] for name, report in runs.items()}
     missing = [f"no value in the {name}: {mean.note}" for name, mean in means.items() if mean.value is None]
-    first, second = (mean.value for mean in means.values())
-    return entry(baseline=first, other=second, note="; ".join(missing) or WHOLE_RUN)
+    before, after = (mean.value for mean in means.values())
+    return entry(baseline=before, other=after, note="; ".join(missing) or WHOLE_RUN)
 
 
 def adjust(families: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
-    """Return the differences of several comparisons, with p values adjusted by Holm over all of them together."""
+    """Return the differences of several comparisons, their p values adjusted by Holm over all comparisons together."""
     adjusted = iter(paired.holm([entry.p for family in families for entry in family if entry.p is not None]))
     return [[entry if entry.p is None else entry.adjusted(next(adjusted)) for entry in family] for family in families]
 
 
 def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
-    """Return a query's score; None where the metric is not over it."""
+    """Return a query's score; None if the metric does not score the query."""
     if metric == VERDICT_METRIC:
         return None if row.outcome == "UNLABELLED" else float(row.outcome == "SUCCESS")
     return row.scores.get(metric)
@@ -131,28 +134,28 @@ def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
 def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Difference:
     """Compare the scores of the queries that are scored in both runs."""
 
-    def ids(holds: NDArray[np.bool_]) -> tuple[str, ...]:
-        return tuple(row.id for (row, _), holding in zip(pairing.rows, holds.tolist(), strict=True) if holding)
+    def ids(is_chosen: NDArray[np.bool_]) -> tuple[str, ...]:
+        return tuple(row.id for (row, _), chosen in zip(pairing.rows, is_chosen.tolist(), strict=True) if chosen)
 
-    # All [queries, runs]; a score is NaN where there is none, and left out where the sample that was judged lacks it.
-    scores = np.array([[s if isinstance(s, float | int) else np.nan for s in both] for both in pairs], dtype=float)
-    failed = np.array([[isinstance(score, FailedValue) for score in both] for both in pairs])
-    left_out = np.array([[isinstance(s, Unscored) and s.reason == NOT_DRAWN.reason for s in both] for both in pairs])
+    # Arrays of shape [queries, runs]. A missing score is NaN. The judge was not asked about what is `not_drawn`.
+    scores = np.array([[s if isinstance(s, float | int) else np.nan for s in pair] for pair in pairs], dtype=float)
+    failed = np.array([[isinstance(score, FailedValue) for score in pair] for pair in pairs])
+    not_drawn = np.array([[isinstance(s, Unscored) and s.reason == NOT_DRAWN.reason for s in pair] for pair in pairs])
     scored = np.isfinite(scores)
-    alone = scored & ~(scored | left_out)[:, ::-1]
+    alone = scored & ~(scored | not_drawn)[:, ::-1]
     direction = declared(metric).direction
     entry = partial(Difference, metric=metric, better=direction, failed=ids(failed[:, 0] | failed[:, 1]))
     entry = partial(entry, only_baseline=ids(alone[:, 0]), only_other=ids(alone[:, 1]))
     in_both = scored.all(axis=1)
     if not in_both.any():
-        reasons = (getattr(both[run], "reason", getattr(both[run], "failed", "")) for run in (0, 1) for both in pairs)
+        reasons = (getattr(pair[run], "reason", getattr(pair[run], "failed", "")) for run in (0, 1) for pair in pairs)
         return entry(note=f"no query is scored in both: {next(filter(None, reasons), 'they are over other queries')}")
-    # Every failed score at the end of the metric's range that is worst for the other run.
+    # Each failed score becomes the end of the metric's range that is worst for the other run.
     low, high = declared(metric).range
     at_worst = np.where(failed, (low, high) if direction == "lower" else (high, low), scores)
-    if left_out.any():
-        # The queries that the means stand for: scored, failed, or not drawn.
-        in_means = (scored | failed | left_out).all(axis=1)
+    if not_drawn.any():
+        # The queries that the means stand for are scored, failed, or not drawn.
+        in_means = (scored | failed | not_drawn).all(axis=1)
         rows = [pair for pair, is_in in zip(pairing.rows, in_means.tolist(), strict=True) if is_in]
         result, note = _of_samples(metric, scores[in_means], rows, seed)
         worst = _of_samples(metric, at_worst[in_means], rows, seed)[0].difference if failed.any() else None
@@ -170,12 +173,12 @@ def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Differenc
 def _of_samples(
     metric: str, scores: Floats, rows: Sequence[tuple[QueryRow, QueryRow]], seed: int
 ) -> tuple[Paired, str]:
-    """Compare a metric of which a run judged a sample, corrected by what foretells it where both reports hold that.
+    """Compare a judged metric of which at least one run judged a sample. If both reports hold its proxy, correct by it.
 
     Returns:
-        The comparison, and how many queries were judged and how the difference was corrected.
+        The comparison, and a note: how many queries were judged, and how the difference was corrected.
     """
-    foretold = np.array([[row.proxies.get(metric, np.nan) for row in both] for both in rows], dtype=float)
-    result, weight = sampled_difference((scores[:, 0], scores[:, 1]), (foretold[:, 0], foretold[:, 1]), seed)
+    proxies = np.array([[row.proxies.get(metric, np.nan) for row in pair] for pair in rows], dtype=float)
+    result, weight = sampled_difference((scores[:, 0], scores[:, 1]), (proxies[:, 0], proxies[:, 1]), seed)
     basis = f"corrected by what foretells the judge, weight {weight:.2f}" if weight else "the judged queries alone"
     return result, f"judged in both: {result.n} of {len(rows)} queries, {basis}"

@@ -1,4 +1,4 @@
-"""Changes between two runs: those that forbid a comparison, and those that a reader must know of. Pure."""
+"""Facts and settings in which two runs differ: some forbid a comparison, a reader must know of the others. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -8,11 +8,11 @@ from evals.comparison.records import Change, Pairing
 from evals.report.model import Facts, Report
 from retrievers.config.layers import flatten
 
-SHOWN = 5
-DIGITS = 12
-# Settings, or tables of them, on which no score depends.
+# Most ids, and digits of a fingerprint, that a line shows.
+SHOWN, DIGITS = 5, 12
+# Settings, and tables of settings, that no score depends on.
 WITHOUT_SCORES = {"name", "tracking", "baseline", "criteria", "metrics", "judge.cache_path", "judge.prices"}
-# Those that say which cell of a grid a run is.
+# Settings that choose the cell of a grid that a report is of.
 OF_A_GRID = {"sweep", "objective"}
 # What a difference in a fact means.
 MEANINGS = {
@@ -23,9 +23,9 @@ MEANINGS = {
 
 
 def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Change]:
-    """Return everything besides settings in which two runs differ, what forbids a comparison first."""
+    """Return the facts in which two runs differ. The golden data, which may forbid a comparison, come first."""
     first, second = _facts(baseline.facts), _facts(other.facts)
-    if "judge" not in first.keys() & second.keys():  # beside a run without one there is nothing to compare
+    if "judge" not in first.keys() & second.keys():  # if one run has no judge, no verdicts are compared
         first, second = ({**facts, "judge": None} for facts in (first, second))
     recorded = [
         Change(name, first.get(name) or "not recorded", second.get(name) or "not recorded", MEANINGS.get(name, ""))
@@ -36,23 +36,23 @@ def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Change
 
 
 def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[Change]:
-    """Return the settings of retrieval, choice and scoring that differ; one that is not set is None.
+    """Return the settings of retrieval, choice and scoring that differ. A setting that is not set is None.
 
-    Those of a judge that neither run has are left out, and those of a grid where one of them is none.
+    Settings of the judge are left out if neither run has one, and settings of the grid unless both runs are grids.
     """
     first, second = ({name: value for name, value in flatten(run) if value != {}} for run in (baseline, other))
     is_judged = first.get("judge.model") or second.get("judge.model")
     are_grids = all(any(run[name] for name in run if name.startswith("sweep.")) for run in (first, second))
-    without = WITHOUT_SCORES | (set() if is_judged else {"judge"}) | (set() if are_grids else OF_A_GRID)
+    left_out = WITHOUT_SCORES | (set() if is_judged else {"judge"}) | (set() if are_grids else OF_A_GRID)
     return [
         Change(name, first.get(name), second.get(name))
         for name in {**first, **second}
-        if first.get(name) != second.get(name) and without.isdisjoint(accumulate(name.split("."), "{}.{}".format))
+        if first.get(name) != second.get(name) and left_out.isdisjoint(accumulate(name.split("."), "{}.{}".format))
     ]
 
 
 def other_judges(baseline: Facts, other: Facts) -> bool:
-    """Return True if both runs have a judge, but not the same."""
+    """Return True if both runs have a judge, and the judges differ."""
     first, second = baseline.judge, other.judge
     return first is not None and second is not None and first.fingerprint != second.fingerprint
 
@@ -85,7 +85,7 @@ def _golden(baseline: Report, other: Report, pairing: Pairing) -> Iterator[Chang
 
 
 def _facts(facts: Facts) -> dict[str, str | None]:
-    """Return what was recorded of a run, each fact by its name in one line."""
+    """Return the recorded facts of a run by name, each as one line."""
     collection, judge = facts.collection, facts.judge
     known: dict[str, str | None] = {"retriever": facts.retriever, "embedding": facts.embedding, "commit": facts.commit}
     if collection:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from evals.collect.observations import VERDICT_METRIC
 from evals.comparison.differences import score_of
-from evals.comparison.records import Comparison, Difference, Moved
-from evals.comparison.sections import change, head, regressions
+from evals.comparison.records import Difference, Moved
+from evals.comparison.sections import Comparison, change, head, regressions
 from evals.metrics import declared
 from evals.metrics.declaration import DIGITS
 from evals.report.html.render import asset, environment
@@ -15,19 +15,19 @@ from evals.report.sections import figure, numbers, signed, signed_ends
 from evals.stats.paired import compare
 from retrievers.text.shown import printable
 
-# Characters that GitHub takes of a comment.
+# Most characters of a comment on GitHub.
 MOST_CHARACTERS = 65_536
-# Queries of which the Markdown shows both results.
+# Most queries whose results the Markdown shows.
 MOST_SHOWN = 20
-# Queries of a slice below which nothing is said of it.
+# Fewest queries of a slice that is shown.
 LEAST = 10
-# Chunks of a result that are shown.
+# Most chunks that are shown of a result.
 HITS = 10
 TONES = {"better": "good", "worse": "bad", "": "dim"}
 
 
 def render_page(comparisons: Sequence[Comparison]) -> str:
-    """Return comparisons with one baseline as a page, which loads nothing and runs no script.
+    """Return comparisons with one baseline as an HTML page, which loads nothing and runs no script.
 
     Args:
         comparisons: At least one.
@@ -39,8 +39,8 @@ def render_page(comparisons: Sequence[Comparison]) -> str:
             "comparison": comparison,
             "conclusion": conclusion(comparison),
             "facts": list(head(comparison))[:-1],
-            "rows": [(entry, _drawn(entry)) for entry in comparison.differences if entry.n or entry.difference],
-            "span": max((abs(end) for entry in comparison.differences for end in _drawn(entry)), default=0.0) or 1.0,
+            "rows": [(entry, _bar(entry)) for entry in comparison.differences if entry.n or entry.difference],
+            "span": max((abs(end) for entry in comparison.differences for end in _bar(entry)), default=0.0) or 1.0,
             "slices": slices(comparison),
         }
         for comparison in comparisons
@@ -79,7 +79,7 @@ def _title(comparison: Comparison) -> str:
 
 
 def conclusion(comparison: Comparison) -> str:
-    """Return in a sentence whether the other run is better, where that is proved, and what flipped."""
+    """Return in how many metrics the other run is proved better or worse, and how many queries are lost and gained."""
     number = sum(entry.n > 0 for entry in comparison.differences)
     kinds = [move.kind for move in comparison.moved]
     by_verdict = {v: [entry for entry in comparison.differences if entry.verdict == v] for v in ("better", "worse")}
@@ -91,13 +91,17 @@ def conclusion(comparison: Comparison) -> str:
 
 
 def _most(entries: Sequence[Difference]) -> str:
-    """Return the metric whose difference is the surest, as units differ, with both values."""
+    """Return the metric with the smallest p value, and its value in both runs."""
+    # Differences in different units cannot be ordered by size.
     most = min(entries, key=lambda entry: entry.p or 0.0)
     return f"{most.metric} {figure(most.metric, most.baseline)} → {figure(most.metric, most.other)}"
 
 
 def slices(comparison: Comparison) -> Section | None:
-    """Return query types and tags with at least ten queries that both runs scored, by the metric that moved most."""
+    """Return the query types and tags with at least ten queries that both runs scored; None without any.
+
+    They are compared by the metric by which most queries moved.
+    """
     moved = Counter(move.metric for move in comparison.moved)
     metric = next((name for name, _ in moved.most_common(1)), VERDICT_METRIC)
     groups: dict[str, list[tuple[float, float]]] = {}
@@ -117,8 +121,8 @@ def slices(comparison: Comparison) -> Section | None:
     return Section(title=metric, columns=columns, rows=rows) if rows else None
 
 
-def _drawn(entry: Difference) -> tuple[float, ...]:
-    """Return a difference of shares with the ends of its interval; nothing where it cannot be drawn."""
+def _bar(entry: Difference) -> tuple[float, ...]:
+    """Return a difference and the ends of its interval; nothing if it has no interval or is not on the scale 0 to 1."""
     if entry.difference is None or entry.low is None or entry.high is None or declared(entry.metric).unit in DIGITS:
         return ()
     return entry.difference, entry.low, entry.high

@@ -1,18 +1,15 @@
 """Records of a comparison of two runs. All frozen."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
 from evals.metrics.declaration import Direction
 from evals.report.model import DifferenceEntry, QueryRow, Report
 
-# Of a query: it passed in the baseline alone, in the other run alone, or nothing but its score changed.
+# `lost` and `gained`: the query passed in the baseline alone, or in the other run alone. Else only its score changed.
 Kind = Literal["lost", "gained", "worse", "better"]
 # Largest adjusted p value of a difference that is proved.
 LEVEL = 0.05
-# Columns of a comparison that a notebook or a prompt prints.
-COLUMNS = 100
 
 
 def written_p(p: float | None) -> str:
@@ -26,10 +23,10 @@ class Run:
 
     Attributes:
         reference: Reference that the user gave.
-        origin: Source of its report: a file, or an MLflow run with its id.
-        name: MLflow's name of the run, or else that in its report, which tells two runs of an experiment apart.
-        report: Its report.
-        run_id: Its id in MLflow; None for the report of a file.
+        origin: Source of the report: a file, or an MLflow run with its id.
+        name: Name of the run in MLflow, or else in its report. Runs of one experiment have different names.
+        report: Report of the run.
+        run_id: Id of the run in MLflow; None for the report of a file.
     """
 
     reference: str
@@ -40,14 +37,14 @@ class Run:
 
     @classmethod
     def of(cls, report: Report, **place: Any) -> Self:
-        """Return the run of a report, which was not saved unless `place` says from where it was read."""
+        """Return the run of a report. `place` are the fields that say where it was read; without, it is not saved."""
         name = report.run or report.name
         return cls(report=report, **{"reference": name, "origin": "this program", "name": name} | place)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pairing:
-    """The queries of two runs: those that are the same in both, and the ids of the others."""
+    """The queries of two runs: the rows of queries that are the same in both, and the ids of all other queries."""
 
     rows: tuple[tuple[QueryRow, QueryRow], ...]
     only_baseline: tuple[str, ...] = ()
@@ -56,23 +53,23 @@ class Pairing:
 
     @property
     def left(self) -> int:
-        """Number of queries that are not the same in both."""
+        """Number of queries that are left out, since they are not the same in both runs."""
         return len(self.only_baseline) + len(self.only_other) + len(self.changed)
 
 
 class Difference(DifferenceEntry):
-    """A metric in two runs as a report shows it, and what that rests on; paired by query where it scores queries.
+    """A metric in two runs as a report shows it, with what the difference rests on. Scores are paired by query.
 
     Attributes:
-        better: Which way is better.
-        n: Queries scored in both; 0 for a statistic of the whole run.
+        better: Direction in which the metric is better.
+        n: Number of queries scored in both runs; 0 for a statistic of the whole run.
         p: p value that agrees with the interval.
-        p_adjusted: p value adjusted by Holm over all that was tested at once.
+        p_adjusted: p value adjusted by Holm over all differences that are tested together.
         only_baseline: Ids of queries scored in the baseline only.
-        only_other: Ids of queries scored in the other only.
-        failed: Ids of queries whose score failed in one of the runs.
-        worst: Difference if every failed score had come out as badly for the other run as it can; None: none failed,
-            or the metric's range has no such end.
+        only_other: Ids of queries scored in the other run only.
+        failed: Ids of queries whose score failed in at least one of the runs.
+        worst: Difference if every failed score were as bad for the other run as the metric allows. None if no score
+            failed, or if the metric has no worst value.
         note: Reason for a missing difference, interval or p value.
     """
 
@@ -87,7 +84,7 @@ class Difference(DifferenceEntry):
     note: str = ""
 
     def adjusted(self, p: float) -> Self:
-        """Return the difference with its adjusted p value, by which it is `better`, `worse` or neither."""
+        """Return the difference with its adjusted p value, and the verdict that follows: `better`, `worse` or none."""
         verdict = ""
         if p < LEVEL and self.difference and self.better != "neither":
             verdict = "better" if (self.difference > 0) == (self.better == "higher") else "worse"
@@ -95,7 +92,7 @@ class Difference(DifferenceEntry):
 
 
 class Change(NamedTuple):
-    """A setting, or a fact of a run, in which two runs differ, and what follows; None where it is not set."""
+    """A setting or a fact in which two runs differ: its name, both values (None if not set), and what it means."""
 
     what: str
     baseline: Any
@@ -104,7 +101,7 @@ class Change(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """A query that is lost or gained, or whose score by a metric changed, by `gain`: negative where it got worse."""
+    """A query that is lost or gained, or whose score by a metric changed. A negative `gain` is a worse score."""
 
     kind: Kind
     metric: str
@@ -116,14 +113,14 @@ class Moved(NamedTuple):
 
 
 class Regression(NamedTuple):
-    """A tolerated drop and whether the other run stays within it.
+    """A tolerated drop of a metric, and whether the other run stays within it.
 
     Attributes:
         metric: Name of the metric.
         tolerance: Largest drop that is no regression.
-        drop: Drop of the other run, the worst case where scores failed; negative when it is better.
+        drop: How much worse the other run is; negative if it is better. If scores failed, this is the worst case.
         passed: True if the drop is known and within the tolerance.
-        reason: Reason, in words.
+        reason: Reason in words.
     """
 
     metric: str
@@ -131,30 +128,3 @@ class Regression(NamedTuple):
     drop: float | None
     passed: bool
     reason: str
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Comparison:
-    """A run against the baseline; `moved` holds the queries that are lost, that are gained, then the others."""
-
-    baseline: Run
-    other: Run
-    pairing: Pairing
-    mismatches: Sequence[Change]
-    changes: Sequence[Change]
-    differences: Sequence[Difference] = ()
-    moved: Sequence[Moved] = ()
-    regressions: Sequence[Regression] = ()
-
-    def __repr__(self) -> str:
-        """Head and table, as the command shows them."""
-        from evals.comparison.sections import render_head
-
-        return render_head(self, width=COLUMNS, color=False).rstrip("\n")
-
-    def _repr_html_(self) -> str:
-        """The same for a notebook."""
-        from evals.comparison.sections import render_head
-        from evals.report.section import in_html
-
-        return in_html(render_head(self, width=COLUMNS, color=True))

@@ -1,18 +1,22 @@
-"""A comparison as it is shown, in sections, and as JSON. Pure."""
+"""A comparison, which shows itself in sections on a terminal or in a notebook, and is written as JSON. Pure."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 from evals.comparison.differences import WHOLE_RUN
-from evals.comparison.records import Comparison, Difference, Moved, Run, written_p
+from evals.comparison.records import Change, Difference, Moved, Pairing, Regression, Run, written_p
 from evals.metrics import declared
 from evals.report.model import QueryRow
 from evals.report.parsing import FOUND
-from evals.report.section import NOTHING, Column, Section, Styled, line, row_of, terminal
+from evals.report.section import NOTHING, Column, Section, Styled, in_html, line, row_of, terminal
 from evals.report.sections import difference, figure, numbers, signed
 
 COMPARISON_SCHEMA = 2
+# Columns of a comparison that a notebook or a prompt prints.
+WIDTH = 100
+# Most chunks that are shown of a result.
 HITS = 5
 COLUMNS = (
     Column("metric"),
@@ -24,27 +28,47 @@ UNPAIRED = ("only_baseline", "only_other", "changed")
 OF_A_MOVE = ("kind", "metric", "before", "after", "gain")
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Comparison:
+    """A run beside the baseline. `moved` lists the lost queries first, then the gained ones, then the others."""
+
+    baseline: Run
+    other: Run
+    pairing: Pairing
+    mismatches: Sequence[Change]
+    changes: Sequence[Change]
+    differences: Sequence[Difference] = ()
+    moved: Sequence[Moved] = ()
+    regressions: Sequence[Regression] = ()
+
+    def __repr__(self) -> str:
+        """Return head and table, as the command shows them."""
+        return self._shown(color=False).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        """Return head and table for a notebook."""
+        return in_html(self._shown(color=True))
+
+    def _shown(self, *, color: bool) -> str:
+        return terminal(head(self), width=WIDTH, color=color, whole=True)
+
+
 def render(comparisons: Sequence[Comparison], *, width: int, color: bool, queries: int, whole: bool = False) -> str:
-    """Return the comparisons with one baseline, for a terminal of that width.
+    """Return the comparisons with one baseline, as text for a terminal.
 
     Args:
         comparisons: At least one.
-        width: Columns.
+        width: Width of the terminal, in columns.
         color: Use colors.
         queries: Number of moved queries to show for each run.
-        whole: Shorten nothing, as no terminal shows it; only sentences are wrapped.
+        whole: Shorten no line, since no terminal shows the text. Only sentences are wrapped.
     """
     sections: list[Section] = []
     for comparison in comparisons:
         sections += [Section(lines=[line("")])] if sections else []
-        sections += [*head(comparison), _beside(comparison, _tested(comparisons)), *_moved(comparison, queries)]
+        sections += [*head(comparison), _remarks(comparison, _tested(comparisons)), *_moved(comparison, queries)]
         sections.append(regressions(comparison))
     return terminal(sections, width=width, color=color, whole=whole)
-
-
-def render_head(comparison: Comparison, *, width: int, color: bool) -> str:
-    """Return head and table of a comparison."""
-    return terminal(head(comparison), width=width, color=color, whole=True)
 
 
 def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:
@@ -78,13 +102,13 @@ def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:
 
 
 def _tested(comparisons: Sequence[Comparison]) -> int:
-    """Return the number of p values that were adjusted together."""
+    """Return the number of differences that were tested, and their p values adjusted, together."""
     return sum(entry.n > 0 for comparison in comparisons for entry in comparison.differences)
 
 
 def head(comparison: Comparison) -> Iterator[Section]:
-    """Yield both runs, what differs besides the scores, and the table of metrics."""
-    lines, pairing = [], comparison.pairing
+    """Yield sections of both runs, of their changes in settings and facts, and last the table of metrics."""
+    pairing, lines = comparison.pairing, []
     for role, run in (("baseline", comparison.baseline), ("other   ", comparison.other)):
         facts = run.report.facts
         about = f"  {len(run.report.queries)} queries · {facts.started_at[:16].replace('T', ' ')} · {run.origin}"
@@ -97,7 +121,7 @@ def head(comparison: Comparison) -> Iterator[Section]:
     yield Section(lines=lines)
     for title, changes in (("Settings that differ", comparison.changes), ("Other differences", comparison.mismatches)):
         if changes:
-            rows = [row_of(fact.what, f"{_set(fact.baseline)} → {_set(fact.other)}", fact.meaning) for fact in changes]
+            rows = [row_of(c.what, f"{_value(c.baseline)} → {_value(c.other)}", c.meaning) for c in changes]
             yield Section(lines=[line(""), line(Styled(title, "bold"))], columns=[Column("")] * 3, rows=rows)
     rows = [row for row in map(_row, comparison.differences) if {cell.text for cell in row[1:]} - NOTHING]
     yield Section(lines=[line("")], columns=COLUMNS, rows=rows, spills=True)
@@ -108,13 +132,17 @@ def _row(entry: Difference) -> tuple[Styled, ...]:
     return row_of(*values, written_p(entry.p), written_p(entry.p_adjusted), counts, str(entry.n or "–"), verdict)
 
 
-def _beside(comparison: Comparison, family: int) -> Section:
-    """Return what must be known beside the table, and how it is read."""
+def _remarks(comparison: Comparison, tested: int) -> Section:
+    """Return remarks on single metrics of the table, then how to read it.
+
+    Args:
+        comparison: The comparison.
+        tested: Number of differences that were tested together.
+    """
     notes = []
     for entry in comparison.differences:
-        before, after, worst = len(entry.only_baseline), len(entry.only_other), ""
-        if entry.worst is not None:
-            worst = f", at worst {signed(entry.metric, entry.worst)}"
+        before, after = len(entry.only_baseline), len(entry.only_other)
+        worst = "" if entry.worst is None else f", at worst {signed(entry.metric, entry.worst)}"
         remarks = (
             declared(FOUND).about if entry.metric == FOUND else "",
             "" if entry.note == WHOLE_RUN else entry.note,
@@ -125,16 +153,17 @@ def _beside(comparison: Comparison, family: int) -> Section:
             notes.append(f"  {entry.metric}: {'; '.join(filter(None, remarks))}")
     legend = (
         "Difference: other − baseline, over the n queries scored in both; without n a statistic of the whole run. "
-        f"Better and worse follow Holm: p adjusted over all {family} tests."
+        f"Better and worse follow Holm: p adjusted over all {tested} tests."
     )
     return Section(lines=[line(Styled(text, "dim")) for text in (*notes, legend)])
 
 
 def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
-    moves, metrics = comparison.moved[:queries], dict.fromkeys(move.metric for move in comparison.moved)
+    moves = comparison.moved[:queries]
     if not comparison.moved:
         yield Section(lines=[line(""), line("No query moved.")])
     elif moves:
+        metrics = dict.fromkeys(move.metric for move in comparison.moved)
         count = f", {len(moves)} of {len(comparison.moved)}, by {', '.join(metrics)}"
         yield Section(lines=[line(""), line(Styled("Queries that moved", "bold"), count)])
     for move in moves:
@@ -153,7 +182,7 @@ def change(move: Moved) -> str:
 
 
 def _hits(row: QueryRow) -> Iterator[str]:
-    """Yield chunks, a line each; scores of two runs may have two scales, and the threshold another one."""
+    """Yield a line for each returned chunk, without its score: the runs may score on different scales."""
     if not row.retrieved:
         yield "  nothing returned"
         yield from (f"  below the threshold {hit.rank}. {hit.source}" for hit in row.best_below_threshold[:1])
@@ -163,7 +192,7 @@ def _hits(row: QueryRow) -> Iterator[str]:
 
 
 def regressions(comparison: Comparison) -> Section:
-    """Return the tolerated drops with their answers; empty without any."""
+    """Return the tolerated drops, each with its answer. Without any, the section is empty."""
     lines = [line(""), line(Styled("Tolerated drops", "bold"))] if comparison.regressions else []
     for regression in comparison.regressions:
         drop = "unknown" if regression.drop is None else signed(regression.metric, regression.drop)
@@ -173,7 +202,7 @@ def regressions(comparison: Comparison) -> Section:
     return Section(lines=lines)
 
 
-def _set(value: Any) -> str:
+def _value(value: Any) -> str:
     return "not set" if value is None else str(value)
 
 

@@ -9,7 +9,8 @@ from evals.collect.observations import Gate
 from evals.comparison.comparing import compare
 from evals.comparison.differences import deepened
 from evals.comparison.mismatches import line, some
-from evals.comparison.records import Comparison, Run, written_p
+from evals.comparison.records import Run, written_p
+from evals.comparison.sections import Comparison
 from evals.errors import ReportError
 from evals.report.head import NO_WORSE, decided, deepest
 from evals.report.model import ComparedSection, DifferenceEntry, Report

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from evals.collect.passes import Progress
-from evals.comparison.records import Comparison
+from evals.comparison.sections import Comparison
 from evals.config.experiment import TrackingConfig
 from evals.errors import TrackingError
 from evals.report.html import render_page

@@ -10,7 +10,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
 
-from evals.comparison.records import Comparison
+from evals.comparison.sections import Comparison
 from evals.config.experiment import ExperimentConfig
 from evals.config.values import CRITERION
 from evals.grid.axes import CELL_AXES

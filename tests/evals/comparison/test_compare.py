@@ -17,8 +17,8 @@ from evals.comparison.comparing import compare as compare_reports
 from evals.comparison.comparing import pair
 from evals.comparison.differences import WHOLE_RUN
 from evals.comparison.mismatches import changes
-from evals.comparison.records import Comparison, Difference, Run
-from evals.comparison.sections import render
+from evals.comparison.records import Difference, Run
+from evals.comparison.sections import Comparison, render
 from evals.errors import ReportError
 from evals.grid.measure import Measured
 from evals.judge.tasks import PRECISION
