@@ -13,7 +13,7 @@ from evals.experiment.inputs import Inputs
 from evals.grid.measure import alone, grid_of, metrics_of, retrieve
 from evals.judge.asking import USUAL_ANSWER
 from evals.judge.budget import cost, money
-from evals.judge.plan import Prompts
+from evals.judge.judge import Prompts
 from evals.metrics import NEED_A_JUDGE, needs
 from evals.metrics.declaration import Collaborators, Metric
 from evals.report.section import Column, Section, Styled, line, terminal

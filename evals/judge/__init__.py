@@ -1,7 +1,6 @@
-"""LLM-graded metrics: any chat model behind ragas, its verdicts kept, its cost bounded, its trust measured.
+"""LLM-graded metrics: ragas asks any chat model. Verdicts are stored, their cost is bounded, and their trust measured.
 
-A question's way, file by file: `judge` takes the results of a run, `tasks` makes of them the questions of ragas'
-metrics, `asking` gets each prompt answered once, out of the `store` or by the model in `chat`, as far as the `budget`
-holds, and reads the `answers`. What comes back are `verdicts`; `trust` says how good they are, and `plan` what they
-would cost.
+A question's way, file by file: `judge` takes the results of a run, and `tasks` makes them into questions of ragas'
+metrics. `asking` answers each prompt once: from the `store`, or by a call of the model in `chat`, if the `budget` holds
+another one. `answers` reads what the model wrote. The results are `verdicts`, and `trust` says how good they are.
 """

@@ -1,4 +1,4 @@
-"""A model's answer to a verdict: find the JSON, check it against its schema and the metric's values. Pure."""
+"""From a model's answer to a verdict: find the JSON, and check its schema and values. Pure."""
 
 import json
 import re
@@ -15,18 +15,20 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
 
 Schema = TypeVar("Schema", bound=BaseModel)
+# Reasons by which providers say that an answer was cut off, or refused.
 CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 REFUSALS = frozenset({"refusal", "content_filter", "error_toxic", "safety", "sensitive"})
+# Most characters of an answer that a message quotes.
 QUOTED = 160
-# Characters of a prompt's beginning that no answer holds by chance.
+# An answer that holds so many characters of the prompt's beginning repeats the prompt.
 ECHO = 100
-# Most characters of an object that may equal an example by chance.
+# An object of more characters that equals an example was copied from it.
 LONG_OBJECT = 60
-# What ragas writes before the inputs and outputs of its prompts.
-SHOWN = re.compile(r"\b(?:input|output): ", re.IGNORECASE)
-# Braces before the rest of a text is given up: each may cost a pass over it.
+# The words that ragas writes before the inputs and outputs of the examples in its prompts.
+EXAMPLE = re.compile(r"\b(?:input|output): ", re.IGNORECASE)
+# Most braces at which an object is looked for: each may cost a pass over the text.
 MOST_BRACES = 2000
-# The values that a metric allows, by field.
+# Field of an answer to the values that a metric allows.
 ALLOWED = {"verdict": (0, 1), "rating": (0, 1, 2), "attributed": (0, 1)}
 
 
@@ -35,21 +37,21 @@ class MalformedError(ValueError):
 
 
 def read_verdict(answer: "AIMessage", schema: type[Schema], prompt: str) -> Schema:
-    """Return the verdict in an answer: its last JSON object that fits the schema, within any text.
+    """Return the verdict in an answer: the last JSON object that fits the schema. Text around it is ignored.
 
     Args:
         answer: Answer of the model, or its refusal, which OpenAI sends in place of a text.
         schema: The response model of ragas' metric.
-        prompt: The prompt, whose examples are no verdicts.
+        prompt: The prompt. An example in it is no verdict.
 
     Raises:
-        MalformedError: There is none, or its values are not those the metric allows; the message says why.
+        MalformedError: There is no such object, or a value is not one that the metric allows. The message says why.
     """
     metadata = {**answer.additional_kwargs, **answer.response_metadata}
     refusal = metadata.get("refusal")
     ends = [metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason")]
     end = "refusal" if refusal else str(next(filter(None, ends), "")).lower()
-    # Without halves of characters, and without keys that it was asked with and quotes.
+    # Halves of characters are replaced, and an API key that the answer quotes is hidden.
     written = without_secrets(str(refusal or answer.text).encode(errors="replace").decode())
     text = " ".join(written.split())
     quoted = repr(text[:QUOTED] + ("…" if len(text) > QUOTED else ""))
@@ -57,7 +59,7 @@ def read_verdict(answer: "AIMessage", schema: type[Schema], prompt: str) -> Sche
         raise MalformedError(f"the model refused to answer ({end}): {quoted}")
     if end in CUT:
         raise MalformedError(f"the answer was cut off at judge.max_output_tokens, it ends: {text[-60:]!r}")
-    objects, examples = list(_objects(written)), _shown(prompt)
+    objects, examples = list(_objects(written)), _examples(prompt)
     copied = any(value in examples and len(json.dumps(value)) > LONG_OBJECT for value in objects)
     if copied or (len(prompt) > ECHO and " ".join(prompt.split())[:ECHO] in text):
         raise MalformedError(f"the answer repeats its prompt, or an example in it: {quoted}")
@@ -76,18 +78,18 @@ def read_verdict(answer: "AIMessage", schema: type[Schema], prompt: str) -> Sche
 
 
 def checked(verdict: Schema, prompt: str) -> Schema:
-    """Return a verdict whose values are all among those that the metric allows, on what its prompt asks about.
+    """Return a verdict after checking that its values are allowed, and that it is about the prompt's own input.
 
     Raises:
-        MalformedError: One is not, or most statements are those of an example in place of the reference answer's.
+        MalformedError: A value is not allowed, or most statements are of an example and not of the reference answer.
     """
     claims = getattr(verdict, "classifications", None)
     if claims == []:
         raise MalformedError("no statement of the reference was classified")
-    *examples, reference = [str(shown.get("answer", "")).casefold() for shown in _shown(prompt)] or [""]
-    said = [claim.statement.strip().casefold() for claim in claims or ()]
-    copied = [statement for statement in said if statement in " ".join(examples) and statement not in reference]
-    if 2 * len(copied) > len(said):
+    *examples, reference = [str(example.get("answer", "")).casefold() for example in _examples(prompt)] or [""]
+    statements = [claim.statement.strip().casefold() for claim in claims or ()]
+    copied = [statement for statement in statements if statement in " ".join(examples) and statement not in reference]
+    if 2 * len(copied) > len(statements):
         raise MalformedError(f"most statements are of an example in the prompt, such as {copied[0][:80]!r}")
     for judged in (verdict, *(claims or ())):
         for name, allowed in ALLOWED.items():
@@ -96,17 +98,17 @@ def checked(verdict: Schema, prompt: str) -> Schema:
     return verdict
 
 
-def _shown(prompt: str) -> list[dict[str, Any]]:
-    """Return inputs and outputs of a prompt's examples, and last its own input."""
-    return [shown for part in SHOWN.split(prompt)[1:] for shown in islice(_objects(part), 1)]
+def _examples(prompt: str) -> list[dict[str, Any]]:
+    """Return the inputs and outputs of the examples in a prompt, and last the input that it asks about."""
+    return [example for text in EXAMPLE.split(prompt)[1:] for example in islice(_objects(text), 1)]
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the outermost JSON objects in a text, in their order."""
+    """Yield the outermost JSON objects of a text, in their order."""
     end = 0
     for brace in islice(re.finditer("{", text), MOST_BRACES):
         if brace.start() >= end:
-            # Also an integer of more digits than Python converts is a ValueError.
+            # An integer of more digits than Python converts is a ValueError as well.
             with suppress(ValueError, RecursionError):
                 value, end = json.JSONDecoder().raw_decode(text, brace.start())
                 yield value

@@ -37,30 +37,30 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage
 
-# Providers and the variable that holds their key; LangChain's `init_chat_model` knows how to build each.
+# Provider to the variable that holds its key. LangChain's `init_chat_model` can build each of them.
 KEYS: Mapping[str, str] = {
     "cohere": "COHERE_API_KEY", "openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "groq": "GROQ_API_KEY",
     "deepseek": "DEEPSEEK_API_KEY", "xai": "XAI_API_KEY", "together": "TOGETHER_API_KEY",
     "fireworks": "FIREWORKS_API_KEY", "openrouter": "OPENROUTER_API_KEY", "nvidia": "NVIDIA_API_KEY",
     "mistralai": "MISTRAL_API_KEY", "google_genai": "GOOGLE_API_KEY", "perplexity": "PPLX_API_KEY", "ollama": "",
 }  # fmt: skip
-# Providers for whose package the project has an extra; LangChain would fall back to an older class without it.
+# Providers whose package is an extra of this project. Without the package, LangChain would take an older class.
 EXTRAS = ("anthropic", "ollama")
 SEED = 0
-# Providers that take a seed by this name: the classes of the others refuse an unknown argument.
+# Providers whose class takes the argument `seed`. The other classes refuse an unknown argument.
 SEEDED = ("openai", "deepseek", "openrouter")
-# Variables with which the clients of providers go elsewhere: their name, and one of these.
+# Ends of the environment variables by which a provider's client takes another address.
 ADDRESSES = ("API_BASE", "API_URL", "BASE_URL", "ENDPOINT", "HOST")
 
-# What a call without a verdict is; see `Fault`.
+# Kinds of calls without a verdict; see `Fault`.
 Kind = Literal["malformed", "plain", "limited", "passing", "late", "refused", "prompt"]
-# Besides those of `retrievers.net`; 529 is Anthropic's.
+# Status codes that may pass, besides those of `retrievers.net`. 529 is Anthropic's.
 OVERLOADED = frozenset({408, 409, 425, 529})
 UNSENT = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
-# What libraries raise for a reply of another shape than they expect: a proxy's page, or a torn one.
+# Errors that libraries raise for a reply that they cannot read, such as a proxy's page.
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-# Words of servers that take no request for JSON, and of those that refuse one prompt alone.
+# Words of a server that takes no request for JSON, and words of a server that refuses one prompt alone.
 OF_STRUCTURE = re.compile(r"response_format|json_schema|json_object|json mode|structured output", re.IGNORECASE)
 OF_PROMPT = re.compile(
     r"context.?(length|window|size)|too (long|large|many tokens)|string_above_max_length|maximum .{0,40}(length|tokens)"
@@ -74,9 +74,11 @@ class Chat:
     """A chat model ready to be asked.
 
     Attributes:
-        provider: Such as `cohere`.
+        provider: Name of the provider, such as `cohere`.
         name: Name of the model, as the provider spells it.
         parameters: Everything besides model, prompt and schema that the answer depends on.
+        model: The model of LangChain.
+        arguments: Arguments of each call of the model.
     """
 
     provider: str
@@ -96,7 +98,7 @@ class Chat:
         Args:
             prompt: The whole prompt.
             schema: Response schema.
-            structured: True to ask for JSON of it by the provider's own option, where it has one.
+            structured: True to request JSON of the schema, if the provider has an option for it.
 
         Raises:
             Exception: Any error of the provider's library; see `read_fault`.
@@ -116,13 +118,13 @@ class Fault:
     """A call without a verdict.
 
     Attributes:
-        kind: An answer that is no verdict (`malformed`); a server that takes no request for JSON (`plain`), has had too
-            many requests (`limited`), did not answer in time (`late`), or has another trouble that may pass
-            (`passing`); a refusal of this prompt (`prompt`), or of any request (`refused`).
+        kind: `malformed`: the answer is no verdict. `plain`: the server refuses to write JSON. `limited`: it had too
+            many requests. `late`: no answer came in time. `passing`: another trouble that may pass. `prompt`: this
+            prompt was refused. `refused`: any request is refused.
         type: Name of the library's error.
         message: One line with status and remedy, without secrets.
-        retry_after_s: Seconds that the server asked to wait, None when it gave none.
-        billed: True if the call may have been paid for: it was sent, and no refusal came.
+        retry_after_s: Seconds that the server asked to wait; None if it named none.
+        billed: True if the call may be billed: it was sent, and was not refused.
     """
 
     kind: Kind
@@ -133,17 +135,17 @@ class Fault:
 
 
 def json_option(provider: str, schema: type[BaseModel]) -> dict[str, Any]:
-    """Return the arguments by which a provider answers in JSON of a schema; none where it has no such option."""
-    described = schema.model_json_schema()
+    """Return the arguments that make a provider answer in JSON of a schema; none if it has no such option."""
+    json_schema = schema.model_json_schema()
     match provider:
         case "cohere":
-            return {"response_format": {"type": "json_object", "schema": described}}
+            return {"response_format": {"type": "json_object", "schema": json_schema}}
         case "openai":
-            form = {"type": "json_schema", "json_schema": {"name": schema.__name__, "schema": described}}
-            # In the body alone: as an argument, the client would parse the answer, and raise where it was cut off.
+            form = {"type": "json_schema", "json_schema": {"name": schema.__name__, "schema": json_schema}}
+            # Given as an argument, the client would parse the answer, and raise an error if it was cut off.
             return {"extra_body": {"response_format": form}}
         case "ollama":
-            return {"format": described}
+            return {"format": json_schema}
     return {}
 
 
@@ -180,15 +182,15 @@ def read_fault(error: Exception) -> Fault:
 
 
 def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
-    """Build the model that the settings name. No request is sent: a wrong key or address shows at the first call.
+    """Build the model that the settings name. No request is sent, so a wrong key or address shows at the first call.
 
     Raises:
-        JudgeError: The provider is unknown or not installed, its key is missing, or the user's function fails or
+        JudgeError: The provider is unknown or not installed, or its key is missing; or the user's function fails, or
             returns a model that hides its parameters.
     """
     # langchain-cohere uses deprecated calls of pydantic, which its users cannot change.
     warnings.filterwarnings("ignore", category=PydanticDeprecationWarning, module=r"(langchain_)?cohere\.")
-    # Of counts that are no integers, which are estimated here.
+    # pydantic warns of token counts that are no integers. `asking` estimates these.
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings")
     try:
         model = _from_python(config) if config.provider == "python" else _of_provider(config, env)
@@ -205,20 +207,15 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
         "base_url": _address(config),
         **({"class": _identity(model, config)} if config.provider == "python" else {}),
     }
-    limits = {"max_retries": 0, "timeout_in_seconds": config.timeout_s}
-    # Its class takes them with each call alone.
-    of_cohere = {"max_tokens": config.max_output_tokens, "seed": SEED, "request_options": limits}
-    return Chat(
-        provider=config.provider,
-        name=config.name,
-        parameters=parameters,
-        model=model,
-        arguments=of_cohere if config.provider == "cohere" else {},
-    )
+    arguments: dict[str, Any] = {}
+    if config.provider == "cohere":  # its class takes these with each call alone
+        limits = {"max_retries": 0, "timeout_in_seconds": config.timeout_s}
+        arguments = {"max_tokens": config.max_output_tokens, "seed": SEED, "request_options": limits}
+    return Chat(provider=config.provider, name=config.name, parameters=parameters, model=model, arguments=arguments)
 
 
 def _address(config: JudgeConfig) -> str | None:
-    """Return where requests go, if not to the provider's own address: by the settings, or by the environment."""
+    """Return the address that settings or environment set in place of the provider's own; None if they set none."""
     prefix = (KEYS.get(config.provider) or f"{config.provider.upper()}_API_KEY").removesuffix("API_KEY")
     elsewhere = (os.environ[prefix + end] for end in ADDRESSES if prefix + end in os.environ)
     return config.base_url or " ".join(elsewhere) or None
@@ -268,10 +265,10 @@ def _from_python(config: JudgeConfig) -> "BaseChatModel":
 
 
 def _identity(model: "BaseChatModel", config: JudgeConfig) -> str:
-    """Return the class of a user's model and a digest of its parameters: verdicts of one are not for another."""
+    """Return the class of a user's model and a digest of its parameters, which tell its verdicts from others."""
     try:
         parameters = json.dumps(model._identifying_params, sort_keys=True)
-    except TypeError:  # an object that has no value of its own
+    except TypeError:  # a parameter that JSON cannot hold
         parameters = "{}"
     if parameters == "{}":
         raise JudgeError(

@@ -1,4 +1,4 @@
-"""The judge of a run: all questions of all queries asked concurrently, each answered once."""
+"""The judge of a run: it asks all questions of all queries concurrently, and counts beforehand what they would cost."""
 
 import asyncio
 import atexit
@@ -8,29 +8,33 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import chain
 from threading import Lock
 from typing import Any, TypeVar
 
 from evals.collect.observations import Failure, Observation
 from evals.config.judge import JudgeConfig
-from evals.judge.asking import Engine
+from evals.judge.asking import Engine, Schema
 from evals.judge.budget import Account, Usage
 from evals.judge.chat import Chat, make_chat
-from evals.judge.plan import Prompts, counted
 from evals.judge.store import VerdictStore
-from evals.judge.tasks import PRECISION, Graded, Task, grade, tasks
+from evals.judge.tasks import JUDGED, PRECISION, Graded, Task, grade, tasks
 from evals.judge.verdicts import Judging
 from evals.sampling.order import among, judging_order, sample_size
 from retrievers.config.files import user_cache
+from retrievers.embedding.tokens import count_tokens
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
-# Called with the number of answered questions, their total, and the spending.
+# Called with the number of answered questions, the number of all, and the spending.
 OnProgress = Callable[[int, int, Usage], None]
-ONE_AT_A_TIME = Lock()
-# Prepared questions for each concurrent call.
+Prompts = Sequence[int | None]
+"""Tokens of the prompt of each distinct question, by the packaged tokenizer; None if its verdict is stored."""
+# Held while the event loop of the process runs.
+LOOP_IN_USE = Lock()
+# Questions that are prepared for each concurrent call.
 AHEAD = 4
+# Blank answers that fit every schema: no question depends on the answer to another one.
+BLANK: dict[str, Any] = {"reason": "", "verdict": 0, "rating": 0, "entities": [], "classifications": []}
 
 
 @dataclass(eq=False, repr=False)
@@ -38,8 +42,8 @@ class Judge:
     """A chat model with its settings, its verdict store and its part of the budget.
 
     Attributes:
-        below: With `judge.second`, the cheaper judge that judges everything, with the same store and budget; else None.
-        engine: What answers single prompts.
+        below: With `judge.second`, the cheaper judge. It judges everything, with the same store and budget. Else None.
+        engine: Answers single prompts.
     """
 
     config: JudgeConfig
@@ -51,15 +55,15 @@ class Judge:
     def __post_init__(self) -> None:
         account = Account(self.config, self.below.engine.account if self.below else None)
         self.engine: Engine = Engine(self.chat, self.config, self.store, account)
-        # LangChain calls a model that has no asynchronous interface in these.
+        # LangChain calls a model without an asynchronous interface in these threads.
         self._threads = ThreadPoolExecutor(self.config.max_concurrency, "judge")
 
     @classmethod
     def open(cls, config: JudgeConfig, env: Mapping[str, str], progress: OnProgress | None = None) -> "Judge":
-        """Build the model, and that of `judge.second`, and open the verdict store. No call is made.
+        """Build the models of `judge` and `judge.second`, and open the verdict store. No call is made.
 
         Returns:
-            The judge whose verdicts count: the second, where there are two.
+            The judge whose verdicts count. This is the second one if there are two.
 
         Raises:
             JudgeError: A model cannot be built, or the store cannot be used.
@@ -74,71 +78,71 @@ class Judge:
 
     @property
     def tiers(self) -> "tuple[Judge, ...]":
-        """The cheaper judge, where there is one, and this one."""
+        """The cheaper judge, if there is one, and this judge."""
         return (self.below, self) if self.below else (self,)
 
     def charged(self, judging: Judging) -> Judging:
-        """Return the verdicts with the usage of this judge, and of the judge below it, up to date."""
+        """Return the verdicts with what this judge, and the judge below it, have cost up to now."""
         below = self.below.charged(judging.below) if self.below and judging.below else None
         return replace(judging, usage=self.engine.account.usage, below=below)
 
     def plan(
         self, metrics: Collection[str], observations: Sequence[Observation], again: Sequence[Observation], seed: int
     ) -> Mapping[str, Prompts]:
-        """Count the calls that judging these selections, or the sample of their queries, would take. None is made.
+        """Count the calls that judging these selections, or a sample of their queries, would take. No call is made.
 
         Args:
-            metrics: Names of metrics; those that need no judge are passed over.
-            observations: The selections; several of one query are as many selections.
-            again: One for each query, of which some are judged a second time, if the settings say so.
-            seed: Seed of that choice, and of the sample.
+            metrics: Names of metrics. Metrics that need no judge are left out.
+            observations: The selections. A query may have several.
+            again: One selection for each query. Of these, `judge.rejudge` queries are judged a second time.
+            seed: Seed of the sample, and of the choice of queries that are judged a second time.
 
         Returns:
-            The prompts of each metric, and those of the second pass; of `auto` those of its first round.
+            The prompts of each metric, and of the second pass. If `judge.sample` is `auto`, those of its first round.
         """
         order = judging_order((o.case for o in observations), seed)
         drawn = order[: sample_size(self.config.sample, len(order))]
-        first = counted(self.chat, self.store, tasks(metrics, among(drawn, observations), seed))
-        repeated = self._repeated(among(drawn, again), seed)
-        second = counted(self._second_pass, self.store, tasks({PRECISION}.intersection(metrics), repeated, seed))
-        return {**first, "judged again": [*chain(*second.values())]} if second else first
+        first = _count(tasks(metrics, among(drawn, observations), seed), self.chat, self.store)
+        repeated = self._draw_repeated(among(drawn, again), seed)
+        second = _count(tasks({PRECISION}.intersection(metrics), repeated, seed), self._second_pass, self.store)
+        return {**first, "judged again": second[PRECISION]} if second else first
 
     def judge(self, metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> Judging:
-        """Ask all questions of the metrics on the selections of observations.
+        """Ask all questions of the metrics about the selections.
 
         Args:
-            metrics: Names of metrics; those that need no judge are passed over.
-            observations: The selections; several of one query are as many selections.
+            metrics: Names of metrics. Metrics that need no judge are left out.
+            observations: The selections. A query may have several.
             seed: Seed of the order of the queries.
 
         Raises:
-            JudgeError: The very first call was refused for a reason that all others would share.
+            JudgeError: The first call was refused for a reason that holds for all calls.
         """
-        return self._judged(tasks(metrics, observations, seed), self.engine)
+        return self._ask(tasks(metrics, observations, seed), self.engine)
 
     def again(
         self, first: Judging, metrics: Collection[str], observations: Sequence[Observation], seed: int
     ) -> Judging:
-        """Ask about the chunks of some judged queries a second time, as many as `judge.rejudge` says.
+        """Ask a second time about the chunks of `judge.rejudge` queries that were judged.
 
         Args:
             first: Verdicts of the first pass.
-            metrics: Names of metrics; all but context precision, whose verdicts can be compared, are passed over.
-            observations: One for each query.
+            metrics: Names of metrics. Only context precision is asked again, since its verdicts can be compared.
+            observations: One selection for each query.
             seed: Seed of the choice of queries.
         """
         judged = [o for o in observations if first.drawn is None or o.case.id in first.drawn]
         engine = Engine(self._second_pass, self.config, self.store, self.engine.account)
-        second = self._judged(tasks({PRECISION}.intersection(metrics), self._repeated(judged, seed), seed), engine)
+        second = self._ask(tasks({PRECISION}.intersection(metrics), self._draw_repeated(judged, seed), seed), engine)
         return replace(first, again=second, usage=second.usage)
 
     def run(self, work: Callable[[], Awaitable[Result]], engine: Engine | None = None) -> Result:
-        """Do work that asks the engine, on the event loop of the process.
+        """Run work that asks an engine (by default that of this judge), on the event loop of the process.
 
         Raises:
             JudgeError: Nothing can be judged.
         """
-        with ONE_AT_A_TIME:
+        with LOOP_IN_USE:
             runner = _runner()
             runner.get_loop().set_default_executor(self._threads)
             return runner.run((engine or self.engine).run(work))
@@ -150,16 +154,17 @@ class Judge:
 
     @property
     def _second_pass(self) -> Chat:
-        """The same model, whose answers are stored apart from those of the first pass."""
+        """The same model under other keys, so that answers of the second pass are stored apart."""
         return replace(self.chat, parameters={**self.chat.parameters, "pass": 2})
 
-    def _repeated(self, observations: Sequence[Observation], seed: int) -> list[Observation]:
-        """Draw the queries to judge a second time out of those that the judge was asked about, in their order."""
+    def _draw_repeated(self, observations: Sequence[Observation], seed: int) -> list[Observation]:
+        """Draw the queries that are judged a second time, out of those that the judge was asked about."""
         case_ids = list(dict.fromkeys(o.case.id for o in observations if o.case.in_scope and o.selection))
         return among(random.Random(seed).sample(case_ids, min(self.config.rejudge, len(case_ids))), observations)
 
-    def _judged(self, questions: Sequence[Task], engine: Engine) -> Judging:
-        graded = self.run(partial(self._graded, questions, engine), engine)
+    def _ask(self, questions: Sequence[Task], engine: Engine) -> Judging:
+        """Ask the questions, and return the answers as verdicts on chunks, scores of selections, and claims."""
+        graded = self.run(partial(self._grade_all, questions, engine), engine)
         values = {(task.metric, task.case_id, task.chunk_ids): value for task, (value, _) in graded}
         verdicts: Any = {(case, ids[0]): value for (name, case, ids), value in values.items() if name == PRECISION}
         scores: Any = {key: value for key, value in values.items() if key[0] != PRECISION}
@@ -167,16 +172,15 @@ class Judge:
         model, usage = self.chat.label, self.engine.account.usage
         return Judging(model=model, verdicts=verdicts, scores=scores, claims=claims, usage=usage)
 
-    async def _graded(self, questions: Sequence[Task], engine: Engine) -> list[tuple[Task, Graded]]:
-        """Ask the questions concurrently."""
-        graded = list[tuple[Task, Graded]]()
+    async def _grade_all(self, questions: Sequence[Task], engine: Engine) -> list[tuple[Task, Graded]]:
+        """Ask the questions concurrently. Each worker takes the next question when it has an answer."""
+        graded: list[tuple[Task, Graded]] = []
         waiting = iter(questions)
 
         async def work() -> None:
             for task in waiting:
                 value, claims = await grade(task, engine)
-                # The error is raised below, and not reported twice.
-                if engine.fatal:
+                if engine.fatal:  # raised below, once for all workers
                     return
                 graded.append((task, (value, claims)))
                 if isinstance(value, Failure):
@@ -193,8 +197,47 @@ class Judge:
 
 @cache
 def _runner() -> asyncio.Runner:
-    """Return the event loop of all judges: LangChain keeps HTTP clients, which belong to the loop they met first."""
+    """Return the event loop of all judges. LangChain keeps HTTP clients, which belong to the loop they first ran on."""
     runner = asyncio.Runner()
-    # Not the runner's own end, which starts a thread: at its exit Python 3.12 refuses that with a traceback.
+    # `runner.close` would start a thread, which Python 3.12 refuses at exit with a traceback.
     atexit.register(runner.get_loop().close)
     return runner
+
+
+# Counting
+
+
+def _count(questions: Sequence[Task], chat: Chat, store: VerdictStore) -> Mapping[str, Prompts]:
+    """Return the prompts that the questions of each metric take. A prompt of two metrics counts with the first one."""
+    counter = _Counter(chat, store)
+    prompts: dict[str, Prompts] = {}
+
+    async def ask_all() -> None:
+        for metric in JUDGED:
+            before = len(counter.prompts)
+            for task in questions:
+                if task.metric == metric:
+                    await grade(task, counter)
+            if new := [*counter.prompts.values()][before:]:
+                prompts[metric] = new
+
+    asyncio.run(ask_all())
+    return prompts
+
+
+class _Counter:
+    """In place of an engine: counts the tokens of each prompt once, and gives blank answers.
+
+    Attributes:
+        prompts: Key of each prompt, in the order of asking, to its tokens; None if its verdict is stored.
+    """
+
+    def __init__(self, chat: Chat, store: VerdictStore) -> None:
+        self._chat, self._store = chat, store
+        self.prompts: dict[bytes, int | None] = {}
+
+    async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
+        key = self._chat.key(prompt, schema)
+        if key not in self.prompts:
+            self.prompts[key] = None if self._store.get(key, schema, prompt) else count_tokens(prompt)
+        return schema.model_validate({name: BLANK[name] for name in schema.model_fields})

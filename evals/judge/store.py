@@ -1,4 +1,4 @@
-"""The verdict store: one SQLite file of JSON texts, so that no verdict is bought twice. Loading it executes nothing."""
+"""The verdict store: one SQLite file of JSON texts, so that no verdict is bought twice. Reading it runs no code."""
 
 import hashlib
 import sqlite3
@@ -25,10 +25,10 @@ COLUMNS = "key, model, kind, answer, tokens_in, tokens_out, created, used"
 
 
 class VerdictStore:
-    """Verdicts by key; each `put` is on disk when it returns. Any number of processes may share a file.
+    """Verdicts by key. Each `put` is on disk when it returns. Any number of processes may share a file.
 
     Raises:
-        JudgeError: In every method, where the file cannot be read or written; the message says what to do.
+        JudgeError: Raised by every method if the file cannot be read or written. The message says what to do.
     """
 
     def __init__(self, file: Path) -> None:
@@ -41,7 +41,7 @@ class VerdictStore:
             raise self._unusable(error) from error
 
     def get(self, key: bytes, schema: type[BaseModel], prompt: str) -> str | None:
-        """Return the verdict of a key as JSON; None without one that its schema, and the prompt, accept."""
+        """Return the verdict of a key as JSON; None if there is none that fits the schema and the prompt."""
         for (answer,) in self._run("SELECT answer FROM verdicts WHERE key = ?", key):
             with suppress(ValueError, TypeError):
                 return checked(schema.model_validate_json(answer), prompt).model_dump_json()
@@ -52,20 +52,20 @@ class VerdictStore:
 
         Args:
             key: Key of the question.
-            model: `provider:name` that gave it.
+            model: `provider:name` of the model.
             kind: Name of the response schema.
             answer: The verdict as JSON.
-            tokens: Tokens that the answer cost.
+            tokens: Tokens that the model has read and written for it.
         """
         statement = f"INSERT OR REPLACE INTO verdicts ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         self._run(statement, key, model, kind, answer, *tokens, time.time(), time.time())
 
     def buying(self, model: str) -> portalocker.Lock | None:
-        """Return the lock of whoever buys verdicts of a model; None while another process holds it.
+        """Lock the purchase of a model's verdicts; return None while another process holds the lock.
 
-        The system releases it at any end of a process.
+        However the process ends, the system releases the lock.
         """
-        # A hash, as the names of models hold characters that file names may not.
+        # A hash, since names of models have characters that names of files may not have.
         name = hashlib.sha256(model.encode()).hexdigest()[:16]
         file = self._file.with_name(f"{self._file.name}.{name}.lock")
         try:

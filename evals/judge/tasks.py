@@ -1,7 +1,7 @@
-"""The judge's tasks: one for each verdict, by ragas' own metric classes.
+"""The tasks of a judge: one for each verdict, asked by ragas' own metric classes.
 
-Context precision is asked chunk by chunk (ragas asks it one chunk at a time as well, but waits for each); the other
-metrics are asked about a whole selection. Source: ragas 0.4.3, `ragas.metrics.collections`.
+Context precision is asked about each chunk, so that its questions can be asked concurrently. ragas would ask them one
+after the other. The other metrics are asked about a whole selection. Source: ragas 0.4.3, `ragas.metrics.collections`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,11 +24,11 @@ ENTITY_RECALL = "ragas/llm_context_entity_recall"
 
 @dataclass(frozen=True)
 class JudgedMetric:
-    """A metric of ragas.
+    """A metric of ragas that a judge grades.
 
     Attributes:
         class_name: Name of its class in `ragas.metrics.collections`.
-        arguments: What its `ascore` takes.
+        arguments: Names of the arguments of its `ascore`.
     """
 
     class_name: str
@@ -36,11 +36,11 @@ class JudgedMetric:
 
     @property
     def needs_reference(self) -> bool:
-        """True if it needs a reference answer."""
+        """True if the metric needs a reference answer."""
         return "reference" in self.arguments
 
     def inputs(self, question: str, reference: str, texts: Sequence[str]) -> dict[str, Any]:
-        """Return the arguments of its `ascore`."""
+        """Return the arguments of the metric's `ascore`."""
         inputs = {"user_input": question, "reference": reference, "retrieved_contexts": list(texts)}
         return {name: inputs[name] for name in self.arguments}
 
@@ -56,7 +56,7 @@ JUDGED: Mapping[str, JudgedMetric] = {
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One question to the judge: a metric on some chunks of a case."""
+    """One question to the judge: a metric of some chunks that a case got."""
 
     metric: str
     case_id: str
@@ -65,18 +65,18 @@ class Task:
 
 
 Graded = tuple[Score | ChunkVerdict, tuple[Claim, ...]]
-"""Of precision the judge's verdict on a chunk, else the value of ragas' metric, and the claims that recall counted."""
+"""The verdict on a chunk (context precision) or the score of a metric; and the claims, of context recall alone."""
 
 
 def tasks(metrics: Collection[str], observations: Sequence[Observation], seed: int = 0) -> list[Task]:
-    """Return what has to be asked, each question once, query by query in random order. Empty selections need no judge.
+    """Return the questions to ask, each once, query by query in random order. An empty selection needs no question.
 
-    All selections of a query are asked about before those of the next one, so that the queries which are judged when a
-    budget ends are a random sample, and the same for every cell of a grid.
+    All selections of a query come before those of the next query. So, wherever a budget ends, the judged queries are a
+    random sample, and the same for every cell of a grid.
 
     Args:
-        metrics: Names out of JUDGED; others are passed over.
-        observations: Results to judge, of in-scope queries; several of one query are as many selections.
+        metrics: Names of metrics. Names that are not in JUDGED are left out.
+        observations: Results to judge. A query may have several; queries out of scope are left out.
         seed: Seed of the order of the queries.
     """
     ranks = {case_id: rank for rank, case_id in enumerate(judging_order((o.case for o in observations), seed))}
@@ -101,7 +101,7 @@ async def grade(task: Task, asker: Asker) -> Graded:
 
     Args:
         task: Question to ask.
-        asker: The judge; asked for the same prompt again, it must answer the same.
+        asker: The judge. It must answer an equal prompt equally.
     """
     try:
         value, answers = await by_ragas(task.metric, task.inputs, asker)
@@ -118,11 +118,11 @@ async def grade(task: Task, asker: Asker) -> Graded:
 
 
 async def by_ragas(metric: str, inputs: Mapping[str, Any], asker: Asker) -> tuple[float, list[Any]]:
-    """Return the value of ragas' metric, and the answers that it is made of.
+    """Return the value of ragas' metric, and the answers that it is computed from.
 
     Raises:
-        UnansweredError: One of them could not be had. Context relevance swallows that and averages the rest.
-        Exception: Whatever ragas raises.
+        UnansweredError: An answer is missing. (ragas' context relevance would ignore that, and average the others.)
+        Exception: Any error of ragas.
     """
     from ragas.metrics import collections
 
@@ -137,11 +137,11 @@ async def by_ragas(metric: str, inputs: Mapping[str, Any], asker: Asker) -> tupl
 
 @cache
 def _model_of_ragas() -> Any:
-    """Return the class that ragas takes for a model; here, as the import of ragas takes seconds."""
+    """Return the class that ragas takes for a model. It is made here, since the import of ragas takes seconds."""
     from ragas.llms.base import InstructorBaseRagasLLM
 
     class Asked(InstructorBaseRagasLLM):  # type: ignore[misc]  # ragas has no types
-        """Hands prompts on and remembers the answers, or that there was none."""
+        """Passes prompts on to the judge, and keeps its answers or the reason why there is none."""
 
         def __init__(self, asker: Asker) -> None:
             self._asker = asker

@@ -1,7 +1,7 @@
-"""Trust in a run's judge: its verdicts against golden labels, another judge, itself and people. Pure.
+"""Trust in a judge: its verdicts are compared with golden labels, another judge, itself and people. Pure.
 
-The verdicts on one query's chunks share its wording and its reference answer: they are no independent trials. So every
-interval leaves out whole queries, one at a time (the jackknife; Davison & Hinkley 1997, sections 2.7.3 and 3.8).
+The verdicts on the chunks of one query are no independent trials, since they share its wording and reference answer. So
+every interval leaves out one query at a time (the jackknife; Davison & Hinkley 1997, sections 2.7.3 and 3.8).
 """
 
 from collections import Counter
@@ -19,10 +19,10 @@ from evals.sampling.corrected import corrected
 from evals.sampling.order import judging_order
 from evals.stats.intervals import FEWEST, LEVEL, SAME, Floats, Interval, Z, wilson
 
-# (case id, chunk id) to 1 or 0, or why there is no verdict: of a judge, of people, or by golden labels.
+# (case id, chunk id) to a verdict of 1 or 0, or to its failure. It may be of a judge, of people, or a golden label.
 Verdicts = Mapping[tuple[str, str], int | Failure]
 Statistic = Callable[[Floats], Floats]
-# Queries with human verdicts that a corrected mean needs.
+# Fewest queries with human verdicts for a corrected mean.
 FEWEST_SEEN = 15
 CORRECTED = f"{PRECISION}_corrected"
 NO_VERDICT = "no verdict on a labelled chunk"
@@ -31,14 +31,14 @@ TOO_FEW = f"not computable: {{}}only {{}} queries, {FEWEST} are needed"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Differing:
-    """A judge's verdict on one chunk that differs from the reference label: its error, or a hole in the labels.
+    """A verdict on a chunk that differs from the reference label: an error of the judge, or a hole in the labels.
 
     Attributes:
-        query_id: The query.
-        chunk_id: The chunk.
-        label: 1 when it is useful by the golden data, another judge, people, or a second pass, and useless to the
-            judge; else 0.
-        reason: The judge's.
+        query_id: Id of the query.
+        chunk_id: Id of the chunk.
+        label: The reference label. It is 1 if golden data, another judge, people or a second pass find the chunk
+            useful and the judge does not; else 0.
+        reason: Reason that the judge gave.
     """
 
     query_id: str
@@ -49,14 +49,13 @@ class Differing:
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """Verdicts against labels.
+    """Verdicts of a judge beside reference labels.
 
     Attributes:
-        accuracy: Share of the verdicts that equal the label; its n is the number that could be compared.
-        kappa: Cohen's: agreement beyond chance, −1 to 1.
-        disagreements: Differences of verdict and label, the most telling first: the queries with the most, as one
-            look may settle those together; within a query chunks labelled 1 first (the quote is there to be read),
-            then in the order given.
+        accuracy: Share of the verdicts that equal the label, 0 to 1. Its n is the number of verdicts with a label.
+        kappa: Cohen's kappa, the agreement beyond chance, −1 to 1.
+        disagreements: Verdicts that differ from the label. Queries with most of them come first, since one look may
+            settle all of a query's. Within a query chunks labelled 1 come first, since they hold a quote to read.
     """
 
     accuracy: Summary
@@ -66,14 +65,14 @@ class Agreement:
 
 @dataclass(frozen=True, kw_only=True)
 class Trust:
-    """Quality of a judge; None for what the run does not tell.
+    """Quality of a judge; None for what a run cannot tell.
 
     Attributes:
         agreement: Agreement with the golden labels.
-        self_agreement: Share of its verdicts that it repeats, where it was asked twice.
-        correction: Mean context precision had people seen all queries, where any query has their verdicts.
-        tiers: With `judge.second`, the agreement of the first judge with the second, and where people's verdicts
-            correct the mean, of the last judge with people; None where no chunk was judged by both.
+        self_agreement: Share of the verdicts that the judge repeats when it is asked twice.
+        correction: Estimate of the mean context precision if people had judged all queries. It needs human verdicts.
+        tiers: With `judge.second`, the agreement of the first judge with the second. Then, if human verdicts correct
+            the mean, the agreement of the last judge with people. None if both judged no common chunk.
     """
 
     agreement: Agreement | None = None
@@ -83,18 +82,18 @@ class Trust:
 
 
 def measure(judging: Judging, observations: Sequence[Observation], seed: int) -> Trust:
-    """Compare the judge with golden labels, with another judge, with itself, and with people, as far as there are any.
+    """Compare the judge with golden labels, with another judge, with itself, and with people, if the run has them.
 
     Args:
         judging: Verdicts of the judge.
-        observations: One for each query of the run.
+        observations: One observation for each query of the run.
         seed: Seed of the order of the queries.
     """
-    inside = [o for o in observations if o.case.in_scope]
-    labelled = [o for o in inside if o.relevance.grades or o.relevance.items]
+    in_scope = [o for o in observations if o.case.in_scope]
+    labelled = [o for o in in_scope if o.relevance.grades or o.relevance.items]
     labels = {(o.case.id, c): int(c in o.relevance.grades) for o in labelled for c in o.ranked_ids}
-    people = {(o.case.id, c): verdict for o in inside for c, verdict in o.case.human_verdicts.items()}
-    correction = by_people(judging, inside, people, seed)
+    people = {(o.case.id, c): verdict for o in in_scope for c, verdict in o.case.human_verdicts.items()}
+    correction = by_people(judging, in_scope, people, seed)
     truths = [_verdicts(tier) for tier in judging.tiers[1:]]
     if correction and correction.value is not None:
         truths.append(people)
@@ -108,26 +107,31 @@ def measure(judging: Judging, observations: Sequence[Observation], seed: int) ->
 
 
 def summaries(trust: Trust) -> list[Summary]:
-    """Return one summary a statistic: `judge/agreement` (accuracy), `judge/kappa` and so on, `<metric>_corrected`."""
+    """Return a summary for each statistic that the run tells: `judge/agreement`, `judge/kappa`, and so on."""
     by_labels = (trust.agreement.accuracy, trust.agreement.kappa) if trust.agreement else ()
     return list(filter(None, (*by_labels, trust.self_agreement, trust.correction)))
 
 
 def agree(judging: Judging, truth: Verdicts) -> Agreement | None:
-    """Compare a judge's verdicts with reference labels of the same chunks; None without a common chunk.
+    """Compare a judge's verdicts with reference labels of the same chunks.
 
-    A failure in either leaves nothing to compare. Differences keep the order of `truth` within a query.
+    Args:
+        judging: Verdicts of the judge.
+        truth: The reference labels. Disagreements on one query keep their order.
+
+    Returns:
+        The agreement; None without a chunk that both judged. A failure on either side cannot be compared.
     """
     common = [key for key in truth if isinstance(judging.verdicts.get(key), ChunkVerdict | Failure)]
     if not common:
         return None
     rows = {query_id: row for row, query_id in enumerate(sorted({query_id for query_id, _ in common}))}
-    # How often each query's verdict is 1, 0 or failed, where the label is 1 or 0.
+    # [queries, verdict, label]: the numbers of chunks by verdict (1, 0, failed) and label (1, 0).
     table = np.zeros((len(rows), 3, 2))
     differing = []
     for query_id, chunk_id in common:
         verdict, label = judging.verdicts[query_id, chunk_id], truth[query_id, chunk_id]
-        answer = 2
+        answer = 2  # failed
         if isinstance(verdict, ChunkVerdict) and isinstance(label, int):
             answer = 1 - verdict.verdict
             if verdict.verdict != label:
@@ -142,20 +146,20 @@ def agree(judging: Judging, truth: Verdicts) -> Agreement | None:
 
 
 def by_people(judging: Judging, observations: Sequence[Observation], people: Verdicts, seed: int) -> Summary | None:
-    """Return context precision by people, who saw a random sample of the queries; None where they saw none.
+    """Estimate the context precision if people had judged all queries, from the sample that they judged.
 
-    That sample is the beginning of the judging order, which nobody can have chosen, up to the first query with a
-    returned chunk that people did not judge; one that returned nothing needs no verdict, and is 0. A judge of all
-    queries corrects their mean (`evals.sampling.corrected`).
+    The sample is the beginning of the judging order, which is random. It ends before the first query with a returned
+    chunk that people did not judge. A query that returned nothing scores 0, and needs no verdict. The verdicts of a
+    judge on all queries correct the mean of the sample (`evals.sampling.corrected`).
 
     Args:
         judging: Verdicts of the judge.
-        observations: One for each in-scope query.
+        observations: One observation for each in-scope query.
         people: Verdicts of people.
         seed: Seed of the order of the queries.
 
     Returns:
-        The mean had people seen all queries, n of which they have; without a value where it cannot be had.
+        The mean with the number n of judged queries, without a value if n is too small. None without human verdicts.
     """
     answered = {o.case.id: o for o in observations if (o.case.reference_answer or "").strip()}
     ordered = [answered[key] for key in judging_order((o.case for o in observations), seed) if key in answered]
@@ -169,32 +173,32 @@ def by_people(judging: Judging, observations: Sequence[Observation], people: Ver
         first = f"people judged all that was returned for the first {n} queries of the judging order"
         return replace(mean, note=f"{first}, {FEWEST_SEEN} are needed (golden label asks in this order)")
     scores[n:] = np.nan
-    sample = corrected(scores, _foretold(judging, ordered))
+    sample = corrected(scores, _by_judge(judging, ordered))
     low, high = (float(end[0]) for end in sample.interval())
     return replace(mean, value=float(np.clip(sample.means[0], 0.0, 1.0)), ci_low=low, ci_high=high)
 
 
-def _foretold(judging: Judging, observations: Sequence[Observation]) -> Floats:
-    """Return the precisions [queries, 1] of the strongest judge that was asked about all; the same of all without."""
-    asked_all = [tier for tier in judging.tiers if tier.drawn is None]
-    by_judge = _precisions(_verdicts(asked_all[-1]) if asked_all else {}, observations)
-    is_judged = np.isfinite(by_judge)
-    # What it failed on is as the others.
-    return np.where(is_judged, by_judge, by_judge[is_judged].mean() if is_judged.any() else 0.0)
+def _by_judge(judging: Judging, observations: Sequence[Observation]) -> Floats:
+    """Return the context precisions [queries, 1] by the strongest judge of all queries; without one, zeros."""
+    judges_of_all = [tier for tier in judging.tiers if tier.drawn is None]
+    precisions = _precisions(_verdicts(judges_of_all[-1]) if judges_of_all else {}, observations)
+    is_judged = np.isfinite(precisions)
+    # A query on which the judge failed gets the mean of the others.
+    return np.where(is_judged, precisions, precisions[is_judged].mean() if is_judged.any() else 0.0)
 
 
 def _precisions(verdicts: Verdicts, observations: Sequence[Observation]) -> Floats:
-    """Return context precision by verdicts [queries, 1], NaN where a chunk has none."""
+    """Return context precisions by verdicts [queries, 1]; NaN if a chunk has no verdict."""
 
     def precision(row: Sequence[int | Failure | None]) -> float:
-        return float(average_precision(np.array([row]))[0]) if all(isinstance(one, int) for one in row) else np.nan
+        return float(average_precision(np.array([row]))[0]) if all(isinstance(cell, int) for cell in row) else np.nan
 
     rows = ([verdicts.get((o.case.id, chunk_id)) for chunk_id in o.selection.chunk_ids] for o in observations)
     return np.array([[precision(row)] for row in rows])
 
 
 def _verdicts(judging: Judging) -> Verdicts:
-    """Return the verdicts of a judge, or a pass, as what another is held against."""
+    """Return the verdicts of a judge, or of its second pass, as reference labels."""
     return {
         key: answer.verdict if isinstance(answer, ChunkVerdict) else answer
         for key, answer in judging.verdicts.items()
@@ -211,7 +215,7 @@ def _accuracy(table: Floats) -> Summary:
 
 
 def _kappa(table: Floats) -> Summary:
-    """Return Cohen's kappa. Where all labels are the same, it is 0 or undefined for any verdicts: it has no value."""
+    """Return Cohen's kappa. It has no value if all labels are the same: it would be 0 or undefined for any verdicts."""
     ones, zeros = (int(number) for number in table[:, :2].any(axis=1).sum(axis=0))
     undefined = few = ""
     if not (ones and zeros):
@@ -223,15 +227,16 @@ def _kappa(table: Floats) -> Summary:
 
 
 def _compared(name: str, statistic: Statistic, lowest: float, table: Floats, undefined: str, few: str) -> Summary:
-    """Return a statistic of verdicts and labels, its interval, and its bounds if all failures had differed or agreed.
+    """Return a statistic of verdicts and labels with its interval, and its bounds: all failures differ, or all agree.
 
     Args:
         name: Name of the metric.
-        statistic: Of numbers of verdicts 1 and 0 (rows) at labels 1 and 0 (columns), shape (…, 2, 2).
-        lowest: Least value of the statistic, whose highest is 1.
-        table: These numbers by query, and in a third row those of failures, shape (queries, 3, 2).
-        undefined: Why it has no value; empty where it has.
-        few: Why it has no interval, likewise.
+        statistic: Function of tables with the numbers of verdicts 1 and 0 (rows) by label 1 and 0 (columns), shape
+            (…, 2, 2).
+        lowest: Lowest value of the statistic. Its highest is 1.
+        table: The numbers by query, shape (queries, 3, 2). The third row has the failures.
+        undefined: Reason why the statistic has no value; empty if it has one.
+        few: Reason why it has no interval; empty if it has one.
     """
     counts = table[table[:, :2].any(axis=(1, 2)), :2]
     totals = counts.sum(axis=0)
@@ -261,18 +266,23 @@ def _share(counts: Floats) -> Floats:
 
 
 def _jackknife(counts: Floats, statistic: Statistic) -> float:
-    """Return the standard error of a statistic of the total of tables, one a query."""
+    """Return the standard error of a statistic of the sum of tables, one for each query."""
     queries = len(counts)
     return float(np.sqrt((queries - 1) * statistic(counts.sum(axis=0) - counts).var())) if queries > 1 else 0.0
 
 
 def _interval(share: float, error: float, verdicts: Floats) -> Interval:
-    """Return Wilson's interval at the number of independent trials that the verdicts on each query are worth.
+    """Return Wilson's interval at the number of independent trials that the verdicts are worth.
 
-    That is p(1−p) over the variance of p, at most their number, times (1.96 / t)², t the 97.5% quantile of Student's t
-    with queries − 1 degrees of freedom (Korn & Graubard 1998, there with Clopper and Pearson's interval; Franco et al.
-    2019 with Wilson's). Where p is 0 or 1 it does not vary: then n² / Σ mᵢ² of the mᵢ verdicts on each query, Kish's
-    number of trials when the verdicts on a query are all one. In simulations (15 to 225 queries) it covers 92% to 99%.
+    This number is p(1−p) over the variance of p, but at most the number of verdicts, times (1.96 / t)². Here t is the
+    97.5% quantile of Student's t with queries − 1 degrees of freedom (Korn & Graubard 1998 with the interval of Clopper
+    and Pearson; Franco et al. 2019 with Wilson's). If p is 0 or 1, its variance is 0. Then the number is Kish's
+    n² / Σ mᵢ², for mᵢ verdicts on query i. In simulations with 15 to 225 queries, the interval covers 92% to 99%.
+
+    Args:
+        share: The share p, 0 to 1.
+        error: Standard error of p.
+        verdicts: Number of verdicts on each query, shape (queries,).
     """
     n = float(verdicts.sum())
     if share in (0.0, 1.0):
@@ -284,13 +294,13 @@ def _interval(share: float, error: float, verdicts: Floats) -> Interval:
 
 
 def cohens_kappa(counts: Floats) -> Floats:
-    """Return Cohen's kappa: (o − c) / (1 − c), o the observed agreement, c that of chance.
+    """Return Cohen's kappa: (o − c) / (1 − c), with the observed agreement o and the agreement by chance c.
 
-    Agreement by chance is that of independent raters with the same margins. The value lies within −1 and 1; it is 0
-    where c is 1, as when a resample holds one class alone, which shows no agreement beyond chance.
+    The agreement by chance is that of independent raters with the same margins. The value lies within −1 and 1. It is 0
+    if c is 1: a table with one class alone shows no agreement beyond chance.
 
     Args:
-        counts: How often the first rater gave the class of the row and the second that of the column,
+        counts: How often the first rater gave the class of the row and the second the class of the column, shape
             (…, classes, classes).
     """
     n = counts.sum(axis=(-2, -1))

@@ -1,4 +1,4 @@
-"""The judge's verdicts as records, and the average precision that follows from them. Pure."""
+"""The verdicts of a judge as records, and the average precision that follows from them. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from evals.stats.intervals import Floats
 # Chunk ids of a selection in rank order.
 Selected = tuple[str, ...]
 NOT_JUDGED = Unscored(reason="not judged")
-# The end of a sentence: a full stop unless a small letter follows; and the end of a line.
+# The end of a sentence: a full stop that no small letter follows, or the end of a line.
 END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[^\W_a-z])|\s*\n\s*")
 
 
@@ -23,7 +23,7 @@ class ChunkVerdict:
     """Verdict on a chunk.
 
     Attributes:
-        verdict: 1 if it was useful for arriving at the reference answer, else 0.
+        verdict: 1 if the chunk was useful for arriving at the reference answer, else 0.
         reason: The judge's reason.
     """
 
@@ -37,7 +37,7 @@ class Claim:
 
     Attributes:
         statement: The statement.
-        attributed: 1 if what was returned supports it, else 0.
+        attributed: 1 if the returned chunks support the statement, else 0.
         reason: The judge's reason.
     """
 
@@ -48,17 +48,17 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Judging:
-    """All that the judge said in a run.
+    """All verdicts of a judge in a run.
 
     Attributes:
         model: `provider:name`.
         verdicts: (case id, chunk id) to the verdict on the chunk, or why there is none.
         scores: (metric, case id, selection) to the score of a metric that is asked about whole selections.
         claims: (case id, selection) to the statements of the reference answer.
-        drawn: Ids of the queries of the sample that was judged; None where all were.
+        drawn: Ids of the queries in the judged sample; None if all queries were judged.
         usage: Cost of this model, with the second pass.
-        again: Verdicts of the second pass on some queries; None without one.
-        below: With `judge.second`, the cheaper judge's verdicts, whose scores correct the means of these; else None.
+        again: Verdicts of the second pass on some queries; None without a second pass.
+        below: With `judge.second`, the verdicts of the cheaper judge, which correct the means of this judge; else None.
     """
 
     model: str
@@ -72,7 +72,7 @@ class Judging:
 
     @property
     def tiers(self) -> "tuple[Judging, ...]":
-        """The cheaper judge, where there is one, and this one."""
+        """The verdicts of the cheaper judge, if there is one, and of this judge."""
         return (self.below, self) if self.below else (self,)
 
     @property
@@ -82,14 +82,14 @@ class Judging:
 
     @property
     def incomplete(self) -> str:
-        """Reason why something was not judged, empty when everything was."""
+        """Reason why not everything was judged; empty if everything was."""
         return self.whole_usage.stopped
 
     def with_more(self, later: "Judging") -> "Judging":
-        """Return these verdicts and those of a later round, whose usage is that of both."""
+        """Return the verdicts of this and a later round. The usage of the later round is that of both."""
         names = ("verdicts", "scores", "claims")
-        both: dict[str, Any] = {name: {**getattr(self, name), **getattr(later, name)} for name in names}
-        return replace(later, **both)
+        merged: dict[str, Any] = {name: {**getattr(self, name), **getattr(later, name)} for name in names}
+        return replace(later, **merged)
 
 
 def average_precision(verdicts: Floats) -> Floats:
