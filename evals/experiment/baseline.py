@@ -1,4 +1,4 @@
-"""The baseline of a run: an earlier report of the same queries, and the criterion that nothing is worse than in it."""
+"""The baseline of a run: an earlier report of the same queries. No headline metric may be proved worse than in it."""
 
 import re
 from collections.abc import Iterator
@@ -18,35 +18,37 @@ from evals.tracking.store import read_report
 
 
 def open_baseline(file: Path, golden: GoldenSet) -> Report:
-    """Read the baseline, restricted to the queries of a run.
+    """Read the baseline, and keep the queries of a run.
 
     Args:
         file: A report.
-        golden: The golden queries of the run, of which each must be in the baseline as it is.
+        golden: The golden queries of the run. The baseline must have each of them, unchanged.
 
     Raises:
-        ReportError: It cannot be read, or lacks queries of the run.
+        ReportError: The report cannot be read, or lacks queries of the run.
     """
     report, _ = read_report(file)
     by_id = {row.id: row for row in report.queries}
-    other = [c.id for c in golden.cases if c.id not in by_id or by_id[c.id].fingerprint != case_fingerprint(c)]
-    if other:
+    lacking = [c.id for c in golden.cases if c.id not in by_id or by_id[c.id].fingerprint != case_fingerprint(c)]
+    if lacking:
         raise ReportError(
             f"baseline {file}: expected a report of the golden data of this run ({golden.name}), got one of "
-            f"{report.facts.dataset} that lacks {len(other)} of the {len(golden.cases)} queries as they are now "
-            f"({some(other)}); make it again from this data, or leave it out (--baseline null)"
+            f"{report.facts.dataset} that lacks {len(lacking)} of the {len(golden.cases)} queries as they are now "
+            f"({some(lacking)}); make it again from this data, or leave it out (--baseline null)"
         )
     facts = report.facts.model_copy(update={"dataset_fingerprint": golden.fingerprint})
     return report.model_copy(update={"queries": [by_id[case.id] for case in golden.cases], "facts": facts})
 
 
 def against_baseline(report: Report, baseline: Report | None, file: Path | None) -> Report:
-    """Return a report beside its baseline, with a criterion for each headline metric of either, `_at_K` at both depths.
+    """Compare a report with its baseline, and add a criterion for each headline metric of either run.
+
+    A headline metric `_at_K` is compared at the depths of both runs.
 
     Args:
         report: The run.
-        baseline: The run against which no headline metric may be proved worse; without one the report stays as it is.
-        file: The baseline's file, whose name it has in the report.
+        baseline: Report of the baseline; None leaves the report as it is.
+        file: File of the baseline. The report shows its name.
 
     Raises:
         ReportError: The runs must not be compared.
@@ -61,31 +63,37 @@ def against_baseline(report: Report, baseline: Report | None, file: Path | None)
     facts = baseline.facts
     section = ComparedSection(
         about=f"{file.name}: {baseline.settings}, measured on {facts.started_at}, commit {facts.commit}.",
-        differences=tuple(DifferenceEntry.of(each) for each in comparison.differences if each.difference is not None),
+        differences=tuple(DifferenceEntry.of(d) for d in comparison.differences if d.difference is not None),
     )
-    gates = _no_worse(comparison, undecided=bool(report.facts.collection_changed))
+    gates = _gates(comparison, undecided=bool(report.facts.collection_changed))
     further = {"criteria": (*report.criteria, *gates), "notes": [*report.notes, *_notes(comparison)]}
     return decided(report.model_copy(update={"baseline": section, **further}))
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:
-    """Yield what figures may differ by besides the retrieval, and the metrics that could not be compared."""
-    yield from (f"not as in the baseline: {line(each)}" for each in comparison.mismatches if each.meaning)
-    reasons = {each.note for each in comparison.differences if each.difference is None}
-    for reason in sorted(reasons):
-        names = [each.metric for each in comparison.differences if each.difference is None and each.note == reason]
+    """Yield the facts besides the retrieval that may change figures, and the metrics that could not be compared."""
+    yield from (f"not as in the baseline: {line(mismatch)}" for mismatch in comparison.mismatches if mismatch.meaning)
+    missing = [entry for entry in comparison.differences if entry.difference is None]
+    for reason in sorted({entry.note for entry in missing}):
+        names = [entry.metric for entry in missing if entry.note == reason]
         yield f"not compared with the baseline: {', '.join(names)} ({reason.replace('the other run', 'this run')})"
 
 
-def _no_worse(comparison: Comparison, *, undecided: bool) -> Iterator[Gate]:
-    """Yield a criterion for each metric compared: it fails where it is proved worse, by Holm's adjustment over all."""
-    for each in comparison.differences:
-        if not each.n or each.better == "neither":
+def _gates(comparison: Comparison, *, undecided: bool) -> Iterator[Gate]:
+    """Yield a criterion for each compared metric. It fails if the metric is proved worse, by Holm over all metrics."""
+    for diff in comparison.differences:
+        if not diff.n or diff.better == "neither":
             continue
-        worse, reason = each.verdict == "worse", "the collection changed during the run" if undecided else ""
-        if worse and each.baseline is not None and each.p_adjusted is not None:
-            reason = f"proved worse than {each.baseline:.3f} of the baseline, p {written_p(each.p_adjusted)} by Holm"
-        passed = not worse and not undecided
+        is_worse = diff.verdict == "worse"
+        reason = "the collection changed during the run" if undecided else ""
+        if is_worse and diff.baseline is not None and diff.p_adjusted is not None:
+            reason = f"proved worse than {diff.baseline:.3f} of the baseline, p {written_p(diff.p_adjusted)} by Holm"
+        passed = not is_worse and not undecided
         yield Gate(
-            metric=each.metric, condition=NO_WORSE, figure=each.other, passed=passed, reason=reason, undecided=undecided
+            metric=diff.metric,
+            condition=NO_WORSE,
+            figure=diff.other,
+            passed=passed,
+            reason=reason,
+            undecided=undecided,
         )

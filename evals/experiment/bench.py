@@ -1,4 +1,4 @@
-"""The bench of an experiment: its open retrievers, judge and source pages, and its own collection kept up to date."""
+"""The bench of an experiment: open retrievers, judge and source pages. Its own collection is brought up to date."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -30,20 +30,20 @@ from retrievers.terminal.command import Progress
 def open_bench(
     inputs: Inputs, env: Mapping[str, str], progress: Progress, given: Retriever | None = None
 ) -> Iterator[tuple[Inputs, Collaborators]]:
-    """Open what the experiment names: its judge, its retriever (of a sweep one for each variant) and its source pages.
+    """Open the judge, the retriever (for a sweep one for each variant) and the source pages of an experiment.
 
     Args:
-        inputs: The experiment; one that starts from a saved retrieval has no retriever.
-        env: The environment that holds API keys.
+        inputs: The experiment. If it starts from a saved retrieval, no retriever is opened.
+        env: The environment, which holds API keys.
         progress: Called as pages are indexed and queries are retrieved, timed and judged.
-        given: An open retriever in place of the one that the experiment names, which is left open.
+        given: An open retriever in place of the one that the experiment names. It is left open.
 
     Yields:
-        The experiment with what its open retriever knows of the collection; and what is open.
+        The experiment, its settings completed by those that the open retriever knows; and the open bench.
 
     Raises:
-        RetrievalError: Something cannot be opened, the collection not be brought up to date, or a setting does not go
-            with its distance.
+        RetrievalError: Something cannot be opened, the collection cannot be brought up to date, or a setting does not
+            fit the distance of the collection.
     """
     config = inputs.config
     retrievers: list[Retriever] = []
@@ -55,34 +55,30 @@ def open_bench(
             )
             stack.callback(judge.close)
         if inputs.saved is None:
-            retriever = given or stack.enter_context(_opened(config, inputs.settings[0], env, progress))
+            retriever = given or stack.enter_context(_open(config, inputs.settings[0], env, progress))
             inputs = inputs.searched_by(completed(config.retriever, retriever))
-            retrievers = [retriever.with_settings(each) for each in inputs.settings] if inputs.sweep else [retriever]
+            retrievers = [retriever.with_settings(s) for s in inputs.settings] if inputs.sweep else [retriever]
         sources = open_sources(config.sources)
         yield inputs, Collaborators(retrievers=retrievers, progress=progress, sources=sources, judge=judge)
 
 
-def _opened(
-    config: ExperimentConfig, settings: RetrieverConfig, env: Mapping[str, str], progress: Progress
-) -> Retriever:
-    """Open the retriever, with the first settings of a sweep; its collection is brought up to date before."""
-    embeddings = None
-    # Before anything is indexed, so that a missing key or factory leaves nothing behind.
-    if settings.python is None:
-        embeddings = make_embeddings(settings.embedding, env)
-    else:
+def _open(config: ExperimentConfig, settings: RetrieverConfig, env: Mapping[str, str], progress: Progress) -> Retriever:
+    """Bring the collection up to date, and open the retriever with the settings."""
+    # The model or the factory is loaded before pages are indexed: if it is missing, nothing is left behind.
+    if settings.python is not None:
         load_factory(settings.python, "python")
+    embeddings = make_embeddings(settings.embedding, env) if settings.python is None else None
     index_if_stale(config, env, progress)
     return open_retriever(settings, env=env, embeddings=embeddings, index=config.index)
 
 
 def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: Callable[[str, int, int], None]) -> bool:
-    """Index `sources.dir` if the experiment owns the collection and it is missing, damaged or of other pages.
+    """Index `sources.dir` if the experiment owns the collection, and this is missing, damaged, or made of other pages.
 
-    Only an embedded collection named by `index.collection` is ever written to.
+    An experiment owns an embedded collection that `index.collection` names. It writes to no other.
 
     Returns:
-        Whether anything had to be indexed.
+        True if pages were indexed.
 
     Raises:
         RetrievalError: Pages are broken, or the store cannot be opened.
@@ -95,18 +91,16 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
     corpus = read_corpus(folder, config.sources.base_url)
     with closing(open_client(retriever.store, env, create=True)) as client:
         with suppress(CollectionNotFoundError):
-            if _is_of(corpus, config, describe(client, retriever).manifest):
+            if _is_current(describe(client, retriever).manifest, corpus, config):
                 return False
-        model, pages, search = make_embeddings(retriever.embedding, env), corpus.readable(), search_settings(retriever)
-        index_corpus(client, retriever, model, pages, config.index, replace=True, search=search, progress=progress)
+        embeddings, search = make_embeddings(retriever.embedding, env), search_settings(retriever)
+        pages = corpus.readable()
+        index_corpus(client, retriever, embeddings, pages, config.index, replace=True, search=search, progress=progress)
         return True
 
 
-def _is_of(corpus: Corpus, config: ExperimentConfig, manifest: Mapping[str, Any]) -> bool:
-    expected = {
-        "state": "complete",
-        "pages_fingerprint": corpus.fingerprint,
-        "chunking": CHUNKING_VERSION,
-    }
-    # Settings that the experiment leaves out are as recorded.
+def _is_current(manifest: Mapping[str, Any], corpus: Corpus, config: ExperimentConfig) -> bool:
+    """Return True if a collection was made completely of the pages, with the settings of the experiment."""
+    expected = {"state": "complete", "pages_fingerprint": corpus.fingerprint, "chunking": CHUNKING_VERSION}
+    # A setting that the experiment leaves out may have any recorded value.
     return expected.items() <= manifest.items() and config.index.named.items() <= recorded_settings(manifest).items()

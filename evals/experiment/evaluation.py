@@ -1,4 +1,4 @@
-"""A finished experiment: its report, and the result that the report was built from."""
+"""A finished experiment: its report, and the result that the report was built from. Notebooks show it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from evals.grid.measure import Measured, Swept
     from evals.report.model import Report
 
-# Columns of a result that is printed.
+# Width of a result that is printed, in columns.
 COLUMNS = 100
+# Fields of a query that `to_pandas` has.
 OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "reasons", "top_score")
 
 
@@ -28,11 +29,11 @@ class Evaluation:
     """A finished run.
 
     Attributes:
-        report: The run, with the fields that `docs/report.md` describes; `report.plain()` gives JSON values.
-        result: The result that the report was built from. It holds what the report leaves out, such as all candidates.
+        report: The run, with the fields that `docs/report.md` describes. `report.plain()` returns JSON values.
+        result: The result that the report was built from. It holds more than the report, such as all candidates.
         outputs: The files that were written.
-        address: Page of the run on its MLflow server; empty where runs are kept in a local database, or not at all.
-        untracked: Reason why MLflow has not the run; empty where it has, or logging is off.
+        address: Page of the run on its MLflow server; empty if runs are kept in a local database, or not at all.
+        untracked: Reason why MLflow does not have the run; empty if it has, or if tracking is off.
     """
 
     report: "Report"
@@ -42,11 +43,11 @@ class Evaluation:
     untracked: str = ""
 
     def __repr__(self) -> str:
-        """Head and table of the run, before them those of its grid, as the command shows them."""
+        """Return the head and table of the grid, then of the run, as the command shows them."""
         return self._shown(color=False)
 
     def _repr_html_(self) -> str:
-        """The same for a notebook, and below it the page with its figures, in a frame of its own."""
+        """Return head and table for a notebook, and below them the page with its figures, in a frame."""
         from evals.report.html import render_page
         from evals.report.section import in_html
 
@@ -61,7 +62,7 @@ class Evaluation:
 
     @property
     def metrics(self) -> "Mapping[str, Summary]":
-        """Metric to value, 95% interval, n, and the numbers of unscored and failed queries."""
+        """Metric to its value, 95% interval, n, and numbers of unscored and failed queries."""
         return {summary.metric: summary for summary in self.result.summaries}
 
     @property
@@ -71,19 +72,19 @@ class Evaluation:
 
     @property
     def incomplete(self) -> str:
-        """Reason why something is missing; empty when nothing is."""
+        """Reason why something is missing; empty if nothing is."""
         return self.untracked or self.report.incomplete
 
     @property
     def recommended(self) -> RetrieverConfig | None:
-        """Settings of the retriever; of a grid those of the recommended cell, None where cells cannot be ranked."""
+        """Settings of the retriever; for a grid those of the recommended cell, None if cells cannot be ranked."""
         swept = self.result.swept
         return None if swept and swept.chosen is None else self.result.config.retriever
 
     def to_pandas(self) -> "DataFrame":
-        """Return a row a query: query, verdict, reasons, ids of the returned chunks, and a column a metric.
+        """Return a row for each query: query, verdict, reasons, ids of returned chunks, and a column for each metric.
 
-        A score that could not be computed is NaN; `report` says why.
+        A score that could not be computed is NaN. `report` says why.
         """
         import pandas as pd
 
@@ -96,7 +97,7 @@ class Evaluation:
         return pd.DataFrame(rows).set_index("id")
 
     def worst(self, n: int = 5) -> "DataFrame":
-        """Return the `n` worst of the queries that failed, as rows of `to_pandas`, the worst first."""
+        """Return the `n` worst of the failed queries as rows of `to_pandas`, the worst first."""
         from evals.report.sections import worst
 
         return self.to_pandas().loc[[row.id for row in worst(self.report.queries, n)]]
@@ -105,14 +106,14 @@ class Evaluation:
         """Write the run.
 
         Args:
-            path: A `.json` file for the report, `.html` for the page, `.xml` for JUnit; or a folder for `report.json`
-                and `report.html`.
+            path: A `.json` file for the report, an `.html` file for the page, an `.xml` file for JUnit; or a folder for
+                `report.json` and `report.html`.
 
         Returns:
             The path.
 
         Raises:
-            ConfigError: It cannot be written.
+            ConfigError: A file cannot be written.
         """
         target = Path(path)
         kind = {".json": "report", ".html": "html", ".xml": "junit"}.get(target.suffix)
@@ -125,17 +126,17 @@ class Evaluation:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Sweep(Evaluation):
-    """A finished grid. As an evaluation it is that of the recommended cell."""
+    """A finished grid. Its report and figures are those of the recommended cell."""
 
     @property
     def swept(self) -> "Swept":
-        """The cells, and what they come down to."""
+        """The cells with all metrics, their ranking, and the choice."""
         assert self.result.swept is not None
         return self.result.swept
 
     @cached_property
     def cells(self) -> "DataFrame":
-        """A row a cell: its settings, the mean of every metric, `recommended`, and `in_set` for the confidence set."""
+        """A row for each cell: settings, the mean of every metric, `recommended`, and `in_set` (it may be the best)."""
         import pandas as pd
 
         from evals.grid.cells import table

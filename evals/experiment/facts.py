@@ -1,4 +1,4 @@
-"""Facts that make two runs comparable: fingerprints, versions, commit; and the collection again at the end."""
+"""Facts that make two runs comparable: fingerprints, versions and commit. The collection is read again at the end."""
 
 import hashlib
 import json
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evals.cases.reading import GoldenSet
-from evals.config.experiment import ExperimentConfig
 from evals.grid.measure import Measured
 from evals.metrics.criteria import undecided
 from evals.metrics.declaration import Collaborators
@@ -35,16 +34,13 @@ LIBRARIES = (
 )  # fmt: skip
 
 
-def gather(
-    config: ExperimentConfig, golden: GoldenSet, bench: Collaborators, saved: "SavedPool | None" = None
-) -> Facts:
-    """Return all facts of a run that are known before it.
+def gather(golden: GoldenSet, bench: Collaborators, saved: "SavedPool | None") -> Facts:
+    """Return all facts of a run that are known at its beginning.
 
     Args:
-        config: The experiment.
-        golden: Its golden queries.
+        golden: The golden queries.
         bench: The retriever that is evaluated, and the judge if there is one.
-        saved: The saved retrieval in place of the retriever.
+        saved: The saved retrieval that the run starts from, in place of the retriever.
 
     Raises:
         StoreError: The collection cannot be read.
@@ -70,19 +66,19 @@ def gather(
 
 
 def checked_at_end(result: Measured, facts: Facts, retriever: Retriever) -> tuple[Measured, Facts]:
-    """Return the facts with the collection as it is now, and the result, undecided where that changed.
+    """Compare the collection with its facts at the beginning. If it changed, say so, and leave every gate undecided.
 
     Args:
         result: A run that was just measured.
-        facts: Its facts, as they were at its beginning.
-        retriever: Its retriever.
+        facts: The facts of the run at its beginning.
+        retriever: The retriever of the run.
     """
     if facts.collection is None:
         return result, facts
     try:
         after = collection_facts(retriever)
         change = differences(facts.collection, after) if after else ""
-    except StoreError as error:  # a run is not lost because its collection cannot be read any more
+    except StoreError as error:  # a collection that cannot be read any more must not lose the run
         change = f"it cannot be read any more ({error})"
     if change:
         when = f"between {facts.started_at} and {_now()}"
@@ -92,21 +88,21 @@ def checked_at_end(result: Measured, facts: Facts, retriever: Retriever) -> tupl
 
 
 def judge_facts(*chats: "Chat") -> JudgeFacts:
-    """Return everything besides the question that a judge's verdicts depend on, with its fingerprint.
+    """Return everything besides the question that the verdicts of a judge depend on, with a fingerprint of it.
 
     Args:
-        chats: Its model; of a cascade the models of all judges, the cheapest first.
+        chats: The model; with `judge.second` the models of both judges, the cheaper one first.
     """
     *cheaper, chat = chats
     parameters = {name: redacted(v) if isinstance(v, str) else v for name, v in chat.parameters.items()}
     if cheaper:
         parameters["tiers"] = [f"{tier.provider}:{tier.name}" for tier in cheaper]
-    asked = {"provider": chat.provider, "model": chat.name, "parameters": parameters, "ragas": version("ragas")}
-    return JudgeFacts.of(asked | {"fingerprint": _fingerprint(asked)})
+    facts = {"provider": chat.provider, "model": chat.name, "parameters": parameters, "ragas": version("ragas")}
+    return JudgeFacts.of(facts | {"fingerprint": _fingerprint(facts)})
 
 
 def collection_facts(retriever: Retriever) -> CollectionFacts | None:
-    """Return the collection as it is now: its size, vectors and recorded model, the content of up to 256 points of it.
+    """Return the collection as it is now: size, vectors, recorded model, and a hash of the content of up to 256 points.
 
     None for a retriever whose chunks cannot be listed.
 
@@ -121,7 +117,7 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
     for point_id, point in sorted(points.items()):
         digest.update(f"{point_id}\0{json.dumps(point.payload or {}, sort_keys=True, default=str)}\0".encode())
         vector = np.asarray(by_name(point.vector).get(info.vector_name, ()), np.float64)
-        # Coarse: qdrant-client's local mode changes the last bits of vectors at every search.
+        # Rounded, since qdrant-client's local mode changes the last bits of vectors at every search.
         digest.update(f"{round(float(vector[::2].sum() - vector[1::2].sum()), 1) + 0.0}\0".encode())
     content = {
         "dimension": info.dimension,
@@ -137,7 +133,7 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
 
 
 def _fingerprint(facts: Mapping[str, Any]) -> str:
-    """Return the SHA-256 over facts as JSON."""
+    """Return the SHA-256 of facts as JSON."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -152,7 +148,7 @@ def versions() -> dict[str, str]:
 
 
 def code_commit() -> str:
-    """Return the commit of the working directory, with `-dirty` when files differ; `unknown` outside a checkout."""
+    """Return the commit of the working directory, with `-dirty` if files differ; `unknown` outside a checkout."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
@@ -165,9 +161,10 @@ def _now() -> str:
 
 
 def differences(before: CollectionFacts, after: CollectionFacts) -> str:
-    """Return the differences of two states of a collection, in words; empty where they are the same."""
-    first, second = ({"points": each.points, **each.content} for each in (before, after))
+    """Return the differences of two states of a collection, in words; empty if they are the same."""
+    first, second = ({"points": facts.points, **facts.content} for facts in (before, after))
     changed = [name for name in first if first[name] != second[name] and not name.startswith("sample")]
-    said = [f"{name.replace('_', ' ')} {first[name]!r} → {second[name]!r}" for name in changed]
-    sampled = [f"content of {first['sampled_points']:,} sampled points"]
-    return ", ".join(said + (sampled if first["sample_hash"] != second["sample_hash"] else []))
+    texts = [f"{name.replace('_', ' ')} {first[name]!r} → {second[name]!r}" for name in changed]
+    if first["sample_hash"] != second["sample_hash"]:
+        texts.append(f"content of {first['sampled_points']:,} sampled points")
+    return ", ".join(texts)

@@ -1,4 +1,4 @@
-"""The flow of one experiment, from its configuration to a report, files and a run in MLflow."""
+"""The flow of an experiment: from its configuration to a report, files and a run in MLflow."""
 
 import logging
 import time
@@ -20,7 +20,7 @@ from evals.experiment.facts import checked_at_end, gather
 from evals.experiment.inputs import Inputs, load_inputs, with_objective
 from evals.experiment.outputs import Outputs, check_outputs, export, run_names, save_data, save_page, with_report
 from evals.experiment.plan import describe_plan
-from evals.experiment.saved import finders, save, started_from
+from evals.experiment.saved import make_finders, save, started_from
 from evals.grid.heldout import with_held_out
 from evals.grid.measure import Measured, measure_pool
 from evals.metrics.declaration import Collaborators
@@ -50,29 +50,31 @@ def run_experiment(
     Args:
         config: The experiment.
         wanted: The files to write.
-        env: The environment that holds API keys.
+        env: The environment, which holds API keys.
         shown: True to draw progress on a terminal.
-        golden: Golden queries in place of those that the experiment names; its split, ids and limit choose from them.
+        golden: Golden queries in place of those that the experiment names. Its split, ids and limit choose among them.
         retriever: An open retriever in place of the one that the experiment names. It is left open.
-        from_retrieval: File of a saved retrieval to start from; no store is then opened, and nothing embedded.
-        measured: Called once everything is measured and the report is saved or cannot be, before page and MLflow.
+        from_retrieval: File of a saved retrieval to start from. No store is then opened, and nothing is embedded.
+        measured: Called when everything is measured, after the report is saved and before page and MLflow are written.
+            It is called as well if the report cannot be saved.
 
     Raises:
-        RetrievalError: A fault of the settings or the golden data, before anything is retrieved; or a search, the
-            judge or a file failed. A failure of MLflow is in the result.
+        RetrievalError: Settings or golden data have a fault, which is found before anything is retrieved; or a search,
+            the judge or a file failed. A failure of MLflow does not raise: the evaluation tells it (`untracked`).
     """
     inputs = load_inputs(config, golden)
     check_outputs(wanted, config.tracking)
     if from_retrieval:
         inputs = started_from(from_retrieval, inputs)
     if (exported := wanted.export or wanted.refit) and inputs.config.retriever.python != config.retriever.python:
-        # It may have been an object; and a file from somebody else is to name no code that is run later.
+        # The retriever may have been an object. And a saved retrieval of somebody else must not name code to run later.
         raise ExperimentError(f"{exported}: only the saved retrieval names the retriever; leave the export out")
-    with ExitStack() as opened:
+    with ExitStack() as stack:
+        # The bench stays open until the run is published; this progress bar ends before the result is shown.
         with progress_bar(shown=shown) as progress:
-            inputs, bench = opened.enter_context(open_bench(inputs, env, progress, retriever))
-            searches = finders(inputs, bench)
-            result, facts = _measured(inputs, bench, searches)
+            inputs, bench = stack.enter_context(open_bench(inputs, env, progress, retriever))
+            finders = make_finders(inputs, bench)
+            result, facts = _measure(inputs, bench, finders)
         run, stem = run_names(result.config, inputs.sweep, datetime.fromisoformat(facts.started_at))
         report = build_report(result, facts, run=run, ragas_check=ragas_check.pending(result))
         report = against_baseline(report, inputs.baseline, config.baseline)
@@ -80,28 +82,28 @@ def run_experiment(
         evaluation = (Sweep if result.swept else Evaluation)(report=report, result=result, outputs=outputs)
         try:
             save_data(report, outputs)
-        finally:  # what was paid for is shown, where it cannot be saved, too
+        finally:  # if the report cannot be saved, its user sees at least what was paid for
             if measured:
                 measured(evaluation)
         if outputs.retrieval:
-            save(outputs.retrieval, result.results.lists.pool, searches[1:], facts, bench.retrievers)
-        return _published(evaluation, bench, shown=shown)
+            save(outputs.retrieval, result.results.lists.pool, finders[1:], facts, bench.retrievers)
+        return _publish(evaluation, bench, shown=shown)
 
 
 def plan_experiment(
     config: ExperimentConfig, env: Mapping[str, str], *, shown: bool, width: int, from_retrieval: Path | None
 ) -> str:
-    """Return what an experiment would call and cost, as text.
+    """Return as text what an experiment would call, and what that would cost.
 
     Args:
         config: The experiment.
-        env: The environment that holds API keys.
+        env: The environment, which holds API keys.
         shown: True to draw progress on a terminal.
         width: Width of the terminal, in columns.
         from_retrieval: File of a saved retrieval to start from.
 
     Raises:
-        RetrievalError: A fault of the settings or the golden data, or a search failed.
+        RetrievalError: Settings or golden data have a fault, or a search failed.
     """
     inputs = load_inputs(config)
     if from_retrieval:
@@ -110,13 +112,15 @@ def plan_experiment(
         return describe_plan(settled, bench, width=width)
 
 
-def _measured(inputs: Inputs, bench: Collaborators, searches: Sequence[Find]) -> tuple[Measured, Facts]:
+def _measure(inputs: Inputs, bench: Collaborators, finders: Sequence[Find]) -> tuple[Measured, Facts]:
     """Measure the experiment, and gather the facts that make it comparable."""
-    saved, started = inputs.saved, time.time()
+    started = time.time()
+    saved = inputs.saved
     inputs = with_objective(inputs, listed=bool(saved.origin.collection if saved else bench.retriever.info))
-    config, sweep, (search, *held_out) = inputs.config, inputs.sweep, searches
-    facts = gather(config, inputs.golden, bench, saved)
-    result = measure_pool(config, search(range(len(inputs.settings))), bench, sweep)
+    config, sweep = inputs.config, inputs.sweep
+    facts = gather(inputs.golden, bench, saved)
+    find, *held_out = finders
+    result = measure_pool(config, find(range(len(inputs.settings))), bench, sweep)
     if sweep and held_out:
         result = with_held_out(config, result, held_out[0], bench)
     if saved is None:
@@ -125,8 +129,8 @@ def _measured(inputs: Inputs, bench: Collaborators, searches: Sequence[Find]) ->
     return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})
 
 
-def _published(evaluation: Evaluation, bench: Collaborators, *, shown: bool) -> Evaluation:
-    """Let ragas check the figures, then write settings, page and MLflow, each if it is wanted."""
+def _publish(evaluation: Evaluation, bench: Collaborators, *, shown: bool) -> Evaluation:
+    """Let ragas check the figures. Then write the settings, the page and the run in MLflow, each if it is wanted."""
     report, result, outputs = evaluation.report, evaluation.result, evaluation.outputs
     with progress_bar(shown=shown) as progress:
         if report.ragas_check:
@@ -134,13 +138,14 @@ def _published(evaluation: Evaluation, bench: Collaborators, *, shown: bool) -> 
             report = decided(report.model_copy(update={"ragas_check": check}))
         if (file := outputs.export or (outputs.refit if report.passed else None)) and evaluation.recommended:
             export(evaluation.recommended, report, file)
-        text, config = save_data(report, outputs), result.config.tracking
+        text = save_data(report, outputs)
         if outputs.html:
             save_page(report, outputs.html)
         evaluation = replace(evaluation, report=report)
+        config = result.config.tracking
         if not config.enabled or outputs.report is None:
             return evaluation
-        # MLflow costs seconds to import.
+        # The import of MLflow takes seconds.
         from evals.tracking.runs import late_command, write_run
 
         progress("MLflow", 0, 1)

@@ -1,4 +1,4 @@
-"""The inputs of an experiment: settings checked in full, golden queries that something can score, the baseline."""
+"""The inputs of an experiment: checked settings, golden queries that some metric can score, and the baseline."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from retrievers.config import RetrieverConfig
 if TYPE_CHECKING:
     from evals.collect.saved import SavedPool
 
-# What compares the cells of a grid that names no objective: the first that can; where there is a judge, what it says.
+# Objectives of a grid that names none: the first that can score the queries. If none can, a judge's precision is taken.
 OBJECTIVES = ("ranking/ndcg_at_10", "ranking/mrr_at_10")
 EXAMPLE = "cohere:command-a-03-2025"
 TO_LABEL = "label them (python -m evals.golden label) or write labelled ones (python -m evals.golden synthesize)"
@@ -35,10 +35,12 @@ class Inputs:
     """A checked experiment with its golden queries.
 
     Attributes:
-        sweep: The grid that it asks for, None for a single run.
-        held_out: The golden queries on which the chosen cell of the grid is measured again, None without any.
-        baseline: The report of the run against which nothing may be worse, None without one.
-        saved: The saved retrieval that it starts from, None where it searches.
+        config: The experiment.
+        golden: The golden queries.
+        sweep: The plan of the grid; None for a single run.
+        held_out: Golden queries on which the chosen cell of the grid is measured again; None without them.
+        baseline: Report of the run that no metric may be worse than; None without a baseline.
+        saved: The saved retrieval that the experiment starts from; None if it searches.
     """
 
     config: ExperimentConfig
@@ -50,31 +52,31 @@ class Inputs:
 
     @property
     def settings(self) -> Sequence[RetrieverConfig]:
-        """The settings of the retriever, of a sweep those of each variant."""
+        """The settings of the retriever; for a sweep, those of each variant."""
         return [variant.settings for variant in self.sweep.variants] if self.sweep else [self.config.retriever]
 
     @property
     def splits(self) -> Sequence[GoldenSet]:
-        """The golden queries, and those that are held out where there are any."""
+        """The golden queries, and the held-out ones if there are any."""
         return [self.golden, *filter(None, [self.held_out])]
 
     def searched_by(self, retriever: RetrieverConfig) -> "Inputs":
-        """Return the experiment with other settings of its retriever, and with the sweep that follows from them."""
+        """Return the experiment with other settings of its retriever, and with the sweep planned anew for them."""
         config = self.config.model_copy(update={"retriever": retriever})
         return replace(self, config=config, sweep=plan(retriever, config.sweep) if self.sweep else None)
 
 
 def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> Inputs:
-    """Check the names of metrics and the sweep, and read the golden queries.
+    """Check the metrics and the sweep, and read the golden queries and the baseline.
 
     Args:
         config: The experiment.
-        golden: Golden queries in place of those that the experiment names; its split, ids and limit choose from them.
+        golden: Golden queries in place of those that the experiment names. Its split, ids and limit choose among them.
 
     Raises:
         ExperimentError: A metric, a criterion, a sweep or its objective cannot be computed.
-        DatasetError: The golden data have faults; every one is listed.
-        ReportError: The baseline cannot be read, or is of other golden data.
+        DatasetError: The golden data have faults, or queries that nothing can score. Every fault is listed.
+        ReportError: The baseline cannot be read, or has other golden data.
     """
     sweep = plan(config.retriever, config.sweep) if config.sweep.axes else None
     metrics = metrics_of(config, sweep)
@@ -95,7 +97,7 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
 
 
 def _check_scored(golden: GoldenSet, graded: Sequence[str], *, judged: bool) -> None:
-    """Make sure that labels, or a judge by the metrics that it is to grade, can score every query in scope."""
+    """Make sure that every query in scope can be scored: by its labels, or by a judge that grades some metric."""
     unscored = [case for case in golden.cases if case.is_unlabelled and not any(can_be_judged(g, case) for g in graded)]
     if not unscored:
         return
@@ -110,37 +112,37 @@ def _check_scored(golden: GoldenSet, graded: Sequence[str], *, judged: bool) -> 
 
 
 def with_objective(inputs: Inputs, *, listed: bool) -> Inputs:
-    """Return the inputs with an objective that can score these queries.
+    """Return the inputs with an objective that can score the golden queries.
 
-    Of an experiment that names none it is the first usable default.
-    Where it sweeps thresholds and its data can tell, the objective weighs wrong answers, too.
+    An experiment that names no objective gets the first default that can. If it sweeps thresholds, and the data have
+    queries of both kinds, the objective weighs wrong answers as well.
 
     Args:
         inputs: The experiment.
         listed: True if the chunks of the retriever can be listed.
 
     Raises:
-        ExperimentError: The objective scores no query; one that does is named.
+        ExperimentError: The objective can score no query. The message names one that can.
     """
     config, sweep, golden = inputs.config, inputs.sweep, inputs.golden
     if sweep is None:
         return inputs
     objective = config.objective
-    idle = [(name, why) for name in objective.metrics if (why := _idle(name, golden, listed))]
-    for name, why in idle[:1]:
+    unusable = [(name, lacking) for name in objective.metrics if (lacking := _lacking(name, golden, listed))]
+    for name, lacking in unusable[:1]:
         judged = [PRECISION] if config.judge.model else []
-        able = next((each for each in (*OBJECTIVES, *judged) if not _idle(each, golden, listed)), "")
-        said = f"objective: {name} compares cells by {why}"
-        if not able or "metrics" in objective.model_fields_set:
-            raise ExperimentError(f"{said}; name one that can, such as --objective.metrics {able or PRECISION}")
-        objective = objective.model_copy(update={"metrics": {able: 1.0}})
-        sweep = replace(sweep, notes=(*sweep.notes, f"{said}: they are compared by {able}"))
+        usable = next((other for other in (*OBJECTIVES, *judged) if not _lacking(other, golden, listed)), "")
+        fault = f"objective: {name} compares cells by {lacking}"
+        if not usable or "metrics" in objective.model_fields_set:
+            raise ExperimentError(f"{fault}; name one that can, such as --objective.metrics {usable or PRECISION}")
+        objective = objective.model_copy(update={"metrics": {usable: 1.0}})
+        sweep = replace(sweep, notes=(*sweep.notes, f"{fault}: they are compared by {usable}"))
     objective = with_utility(objective, sweep.variants[0].thresholds, golden.cases)
     return replace(inputs, config=config.model_copy(update={"objective": objective}), sweep=sweep)
 
 
-def _idle(metric: str, golden: GoldenSet, listed: bool) -> str:
-    """Return why a metric can score no query, as the end of a sentence; empty where it can."""
+def _lacking(metric: str, golden: GoldenSet, listed: bool) -> str:
+    """Return what a metric needs and no query has, as the end of a sentence; empty if it can score a query."""
     if "labels" not in declared(metric).needs or not any(case.in_scope for case in golden.cases):
         return ""
     labelled = [case for case in golden.cases if case.is_labelled]

@@ -1,4 +1,4 @@
-"""The files that a run writes: checked before it begins, written after, and its names."""
+"""The files of a run, which are checked before the run and written after it, and the names of the run."""
 
 import itertools
 import json
@@ -27,22 +27,23 @@ if TYPE_CHECKING:
 
 # Most bytes of a report's name, before its number: file systems accept names of 255, some of 143.
 LONGEST_STEM = 120
-# The line of an exported retriever that says on what its threshold was fitted.
+# Beginning of the line in an exported retriever that says on which data its threshold was fitted.
 FITTED = "# fitted: "
+# Largest file of an exported retriever.
 MOST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """The files that a run writes: None for one that is not wanted; a text becomes a path.
+    """The files that a run writes; None for a file that is not wanted. A text becomes a path.
 
     Attributes:
         report: The report as JSON.
         junit: The criteria as JUnit XML.
-        html: The report as a page.
+        html: The report as an HTML page.
         export: The retriever's settings for an application.
-        refit: Likewise, but written only where the run passes: an application has them already.
-        retrieval: What was retrieved as Parquet, from which other runs can start.
+        refit: New settings of a retriever that an application uses already. They are written only if the run passes.
+        retrieval: The retrieved candidates as Parquet, from which other runs can start.
     """
 
     report: Path | None = None
@@ -54,12 +55,13 @@ class Outputs:
 
 
 def check_outputs(wanted: Outputs, config: TrackingConfig) -> None:
-    """Make sure that every file of a run can be written, and its run in a local store of MLflow; none is made here.
+    """Make sure that every file can be written, and the run in a local store of MLflow. No file is left behind.
+
+    This comes before all work, since a fault that is found at the end would cost the whole run.
 
     Raises:
-        ConfigError: A file, or the folder in which runs are kept, cannot be written, or was moved; or two are one file.
+        ConfigError: A file or the folder of runs cannot be written, the folder was moved, or two outputs are one file.
     """
-    # All checks come before the work: a fault found at the end would cost the whole run.
     if config.enabled:
         check_store(config)
         check_writable(wanted.report or FOLDER / "reports" / "report.json")
@@ -71,10 +73,10 @@ def check_outputs(wanted: Outputs, config: TrackingConfig) -> None:
 
 
 def with_report(wanted: Outputs, config: TrackingConfig, name: str) -> Outputs:
-    """Return the outputs with a report: a run that is tracked has one in any case, as MLflow is written from it.
+    """Return the outputs with a file for the report if the run is tracked, since MLflow is written from the report.
 
     Raises:
-        ConfigError: Its folder cannot be written.
+        ConfigError: The folder of reports cannot be written.
     """
     if wanted.report or not config.enabled:
         return wanted
@@ -82,12 +84,12 @@ def with_report(wanted: Outputs, config: TrackingConfig, name: str) -> Outputs:
 
 
 def new_file(folder: Path, name: str) -> Path:
-    """Return an empty file for the report of a run of that name: no other run has it, or gets it.
+    """Make an empty file for the report of a run of that name. No other run has this file, or gets it.
 
     Raises:
         ConfigError: The folder cannot be made or written to.
     """
-    # A name of any length and with any character fits.
+    # The name of a run may have any length, and any character.
     plain = re.sub(r"[^\w.-]+", "-", name).strip(".-").encode()[:LONGEST_STEM].decode(errors="ignore")
     stem = plain.rstrip(".-") or "run"
     try:
@@ -95,7 +97,7 @@ def new_file(folder: Path, name: str) -> Path:
         for number in itertools.count(1):
             file = folder / f"{stem}{f'-{number}' if number > 1 else ''}.json"
             with suppress(FileExistsError):
-                file.touch(exist_ok=False)  # atomic: of two runs at once only one makes it
+                file.touch(exist_ok=False)  # atomic: if two runs try at once, only one makes the file
                 break
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written: {error.strerror}") from error
@@ -103,37 +105,39 @@ def new_file(folder: Path, name: str) -> Path:
 
 
 def run_names(config: ExperimentConfig, sweep: Plan | None, started: datetime) -> tuple[str, str]:
-    """Return the name of a run, and that of its report's file without a folder.
+    """Return the name of a run, and the name of its report's file without folder and suffix.
 
-    The name is such as `hybrid+mmr k5 t0.3 default 20260102-030405`, or `grid 96 cells hybrid ...` of a sweep. Its
-    first dozen letters are what MLflow's tables show.
+    The name of a run is like `hybrid+mmr k5 t0.3 default 20260102-030405`, that of a sweep like
+    `grid 96 cells hybrid ...`. MLflow's tables show its first dozen letters.
 
     Args:
-        config: The experiment, with the threshold that was fitted where a rate is promised.
-        sweep: The grid that it asks for, None for a single run.
-        started: When it began.
+        config: The experiment. If a rate is promised, it has the threshold that was fitted.
+        sweep: Plan of the grid; None for a single run.
+        started: Start of the run.
     """
+    if given := config.tracking.run_name:
+        return given, given
     # UTC, so that names of runs sort alike on every machine.
-    stamp, own = f"{started.astimezone(UTC):%Y%m%d-%H%M%S}", config.tracking.run_name
+    stamp = f"{started.astimezone(UTC):%Y%m%d-%H%M%S}"
     if sweep:
         cells = sum(len(variant.thresholds) for variant in sweep.variants) * len(sweep.top_ks)
         ways = ",".join(dict.fromkeys(_way(variant.settings) for variant in sweep.variants))
-        named = f"grid {cells} cells {ways}"
+        about = f"grid {cells} cells {ways}"
     else:
         settings, threshold = config.retriever, config.retriever.threshold
         reranked = "" if settings.rerank == "none" or settings.python else f"+{settings.rerank}"
         cut = f"k{settings.top_k}" + ("" if threshold is None else f" t{threshold:.3g}")
-        named = f"{_way(settings)}{reranked} {cut}"
-    return own or f"{named} {config.name} {stamp}", own or f"{config.name}-{stamp}"
+        about = f"{_way(settings)}{reranked} {cut}"
+    return f"{about} {config.name} {stamp}", f"{config.name}-{stamp}"
 
 
 def _way(settings: RetrieverConfig) -> str:
-    """Return the mode, or the factory of a retriever of the user's own."""
+    """Return the mode of a retriever, or the name of the factory that makes it."""
     return settings.python.rpartition(":")[2] if settings.python else settings.mode
 
 
 def save_data(report: "Report", outputs: Outputs) -> str:
-    """Write the report and the JUnit file, as far as they are wanted, and return the report's text.
+    """Write the report and the JUnit file, each if it is wanted, and return the text of the report.
 
     Raises:
         ConfigError: A file cannot be written.
@@ -149,7 +153,7 @@ def save_data(report: "Report", outputs: Outputs) -> str:
 
 
 def save_page(report: "Report", file: Path) -> None:
-    """Write the page.
+    """Write the HTML page of a report.
 
     Raises:
         ConfigError: The file cannot be written.
@@ -162,7 +166,7 @@ def save_page(report: "Report", file: Path) -> None:
 def export(settings: RetrieverConfig, report: "Report", file: Path) -> None:
     """Write the settings of the retriever that was evaluated or chosen.
 
-    A threshold that was fitted has a line that says on what, which `--refit` reads.
+    If its threshold was fitted, a line says on which data. `--refit` reads this line.
 
     Raises:
         ConfigError: The file cannot be written.
@@ -171,28 +175,28 @@ def export(settings: RetrieverConfig, report: "Report", file: Path) -> None:
 
     from retrievers.store.opening import portable_settings
 
-    config, told = report.config, ""
+    config, fitted = report.config, ""
     if rate := config.get("threshold", {}).get("false_answer"):
         data = {name: value for name, value in config["dataset"].items() if value}
         fit = {"false_answer": rate, "threshold": config["retriever"]["threshold"], "dataset": data}
         facts = report.facts.model_dump(include={"embedding", "dataset_fingerprint"})
         facts |= {"in_scope": report.in_scope, "out_of_scope": len(report.queries) - report.in_scope}
-        told = f"{FITTED}{json_text(fit | facts, indent=None)}\n"
-    write(file, told + yaml.safe_dump(portable_settings(settings, file), sort_keys=False))
+        fitted = f"{FITTED}{json_text(fit | facts, indent=None)}\n"
+    write(file, fitted + yaml.safe_dump(portable_settings(settings, file), sort_keys=False))
 
 
 def read_fit(file: Path) -> dict[str, Any]:
-    """Return what the threshold of an exported retriever was fitted on, and all settings of the retriever.
+    """Return the data that the threshold of an exported retriever was fitted on, and the settings of the retriever.
 
     Raises:
         ConfigError: The file cannot be read, or its threshold was not fitted.
     """
     from retrievers.store.opening import portable_settings
 
-    _, _, told = read_text(file, "a retriever that --export wrote", MOST_BYTES).partition(FITTED)
+    _, _, fitted = read_text(file, "a retriever that --export wrote", MOST_BYTES).partition(FITTED)
     with suppress(ValueError, TypeError):
         settings = portable_settings(build(RetrieverConfig, [file_layer(file, RetrieverConfig)]))
-        return dict(json.loads(told.partition("\n")[0]), retriever=settings)
+        return dict(json.loads(fitted.partition("\n")[0]), retriever=settings)
     raise ConfigError(
         f"{file}: expected a retriever that --export wrote in a run with threshold.false_answer, whose line "
         f"{FITTED.strip()!r} says on what; found none"
@@ -200,23 +204,23 @@ def read_fit(file: Path) -> dict[str, Any]:
 
 
 def fit_layer(file: Path) -> Layer:
-    """Return the settings that fit the threshold of an exported retriever again: the same rate, on the same data.
+    """Return the settings that fit the threshold of an exported retriever again, for the same rate on the same data.
 
     Raises:
         ConfigError: The file cannot be read, or its threshold was not fitted.
     """
-    own, fit = file_layer(file, RetrieverConfig), read_fit(file)
+    retriever, fit = file_layer(file, RetrieverConfig), read_fit(file)
     promise = {"false_answer": fit.get("false_answer")}
-    values = {"retriever": own.values, "threshold": promise, "dataset": fit.get("dataset", {})}
-    return Layer(label=own.label, values=values)
+    values = {"retriever": retriever.values, "threshold": promise, "dataset": fit.get("dataset", {})}
+    return Layer(label=retriever.label, values=values)
 
 
 def refitted(file: Path, before: Mapping[str, Any]) -> str:
-    """Return in a sentence what a new fit of a threshold changed.
+    """Return as a line what a new fit of a threshold changed.
 
     Args:
         file: The file that was written.
-        before: What `read_fit` returned of the old fit.
+        before: The old fit, as `read_fit` returned it.
     """
     old, new = (dict(flatten(fit)) for fit in (before, read_fit(file)))
     moved = [

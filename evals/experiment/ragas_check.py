@@ -1,8 +1,8 @@
-"""ragas' own classes on the results that are shown: the figures computed here are theirs, and the report says so.
+"""A check by ragas: its own classes score the results that are shown, and the report says where scores differ.
 
-The metrics of a run are arrays over all results, and equal ragas' one result at a time. After the first screen is out,
-ragas is imported and scores the run, or the recommended cell of a grid, by itself. Its judged metrics get their
-verdicts from the store of the run: nothing is asked a second time.
+The metrics of a run are computed as arrays over all results, where ragas scores one result at a time. After the first
+screen is printed, ragas is imported and scores the run, or the recommended cell of a grid. Its judged metrics take
+their verdicts from the store of the run, so that no question is asked a second time.
 """
 
 import asyncio
@@ -29,67 +29,69 @@ from retrievers.text.shown import redacted
 Schema = TypeVar("Schema", bound=BaseModel)
 Scorer = Callable[[Observation], Awaitable[float]]
 
-# Classes of ragas.metrics, by the metric that equals them.
+# Metric to the class of ragas.metrics that computes the same.
 CLASSES: Mapping[str, str] = {
     "ragas/id_context_precision": "IDBasedContextPrecision",
     "ragas/id_context_recall": "IDBasedContextRecall",
     "ragas/nonllm_context_precision": "NonLLMContextPrecisionWithReference",
     "ragas/nonllm_context_recall": "NonLLMContextRecall",
 }
+# Largest difference of equal scores.
 CLOSE = 1e-9
-# Queries that ragas scores, which takes it 3 ms each; differences that the report names.
+# Most queries that ragas scores (it takes 3 ms for each), and most differences that the report names.
 MOST, NAMED = 1_000, 3
 
 
 def pending(result: Measured) -> RagasCheck | None:
-    """Return the mark of a report whose scores ragas has not seen yet; None where no metric is one of ragas'."""
+    """Return the mark of a report that ragas has not checked yet; None if no metric is one of ragas'."""
     metrics = [name for name in (*CLASSES, *JUDGED) if name in result.scores]
     return RagasCheck(status="pending") if metrics else None
 
 
 def checked(result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
-    """Score the shown results by ragas' own classes, and return the scores that differ from the run's.
+    """Score the shown results by ragas' own classes, and compare these scores with those of the run.
 
-    Results without a chunk, which ragas refuses or scores NaN and which are 0 here, are left out, and so are scores
-    that failed here.
+    Empty results are left out: they score 0 here, and ragas refuses them or returns NaN. Scores that failed here are
+    left out, too.
 
     Args:
         result: The run, or the recommended cell of a grid.
-        judge: The judge of the run with its store, where there is one.
+        judge: The judge of the run, with its store; None without a judge.
         progress: Called as queries are scored.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of the classes by ids and strings
-            return asyncio.run(_compared(result, judge, progress))
-    except Exception as error:  # whatever ragas or one of its dependencies raises, the run is measured and saved
-        said = redacted(f"{type(error).__name__}: {error}").partition("\n")[0]
-        return RagasCheck(status="unchecked", line=f"ragas {version('ragas')} compared nothing: {said}")
+            warnings.simplefilter("ignore", DeprecationWarning)  # given for the classes by ids and strings
+            return asyncio.run(_compare(result, judge, progress))
+    except Exception as error:  # an error of ragas, or of a library that it uses, must not lose the run
+        fault = redacted(f"{type(error).__name__}: {error}").partition("\n")[0]
+        return RagasCheck(status="unchecked", line=f"ragas {version('ragas')} compared nothing: {fault}")
 
 
-async def _compared(result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
-    shown = [one for one in result.results.observations() if one.case.in_scope and one.selection][:MOST]
+async def _compare(result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
+    observations = [o for o in result.results.observations() if o.case.in_scope and o.selection][:MOST]
     texts = result.context.relevant_texts or {}
-    scorers = {name: _of_class(CLASSES[name], texts) for name in CLASSES if name in result.scores}
+    scorers = {name: _text_scorer(CLASSES[name], texts) for name in CLASSES if name in result.scores}
     if judge:
-        kept = _Kept(judge.chat, judge.store)
-        scorers |= {name: _of_verdicts(name, kept) for name in JUDGED if name in result.scores}
+        stored = _Stored(judge.chat, judge.store)
+        scorers |= {name: _verdict_scorer(name, stored) for name in JUDGED if name in result.scores}
+    # By metric the number of compared scores; the differences as texts; and each reason for a missing score once.
     compared, differing, unscored = Counter[str](), list[str](), dict[str, None]()
-    for done, one in enumerate(shown, 1):
+    for done, observation in enumerate(observations, 1):
         for name, score in scorers.items():
-            here = result.scores[name].get(one.case.id)
+            here = result.scores[name].get(observation.case.id)
             if not isinstance(here, float | int):
                 continue
             try:
-                theirs = await score(one)
+                theirs = await score(observation)
             except UnansweredError as error:
                 unscored[f"{name}: {error}"] = None
                 continue
             if not isnan(theirs):
                 compared[name] += 1
                 if not isclose(here, theirs, rel_tol=0, abs_tol=CLOSE):
-                    differing.append(f"{name} of {one.case.id} is {here:.6g} here, {theirs:.6g} by ragas")
-        progress("checking by ragas", done, len(shown))
+                    differing.append(f"{name} of {observation.case.id} is {here:.6g} here, {theirs:.6g} by ragas")
+        progress("checking by ragas", done, len(observations))
     total = compared.total()
     status: Literal["equal", "differs", "unchecked"] = "equal"
     line = f": equal ({total:,} scores by its {len(compared)} classes)"
@@ -100,8 +102,13 @@ async def _compared(result: Measured, judge: Judge | None, progress: Progress) -
     return RagasCheck(status=status, line="; ".join([f"ragas {version('ragas')}{line}", *unscored]))
 
 
-def _of_class(class_name: str, texts: Mapping[str, str]) -> Scorer:
-    """Return what scores a result by a class of ragas that needs no model."""
+def _text_scorer(class_name: str, texts: Mapping[str, str]) -> Scorer:
+    """Return a function that scores a result by a class of ragas that needs no model.
+
+    Args:
+        class_name: Name of the class in `ragas.metrics`.
+        texts: Chunk id to the text of every relevant chunk.
+    """
     from ragas import metrics
     from ragas.dataset_schema import SingleTurnSample
 
@@ -113,42 +120,41 @@ def _of_class(class_name: str, texts: Mapping[str, str]) -> Scorer:
     for measure in {"distance_measure", "_distance_measure"} & vars(metric).keys():
         setattr(metric, measure, Similarity())
 
-    async def score(one: Observation) -> float:
-        relevant = list(one.relevance.grades)
+    async def score(observation: Observation) -> float:
+        relevant = list(observation.relevance.grades)
         sample = SingleTurnSample(
-            retrieved_context_ids=list(one.selection.chunk_ids),
-            retrieved_contexts=[chunk.text for chunk in one.selection.chunks],
+            retrieved_context_ids=list(observation.selection.chunk_ids),
+            retrieved_contexts=[chunk.text for chunk in observation.selection.chunks],
             reference_context_ids=relevant,
-            # A relevant chunk that the collection lacks is like nothing that was returned.
+            # The text of a relevant chunk that the collection lacks is empty, and so like no returned text.
             reference_contexts=[texts.get(key, "") for key in relevant],
         )
-        # Their public twins compute the same, and write an id of the user into his home for telemetry.
+        # The public method computes the same, and writes a telemetry id into the user's home.
         return float(await metric._single_turn_ascore(sample, callbacks=[]))
 
     return score
 
 
-def _of_verdicts(name: str, kept: "_Kept") -> Scorer:
-    """Return what scores a result by a class of ragas with the verdicts that are kept for its model's."""
+def _verdict_scorer(name: str, stored: "_Stored") -> Scorer:
+    """Return a function that scores a result by a judged metric of ragas, with stored verdicts."""
 
-    async def score(one: Observation) -> float:
-        texts = [chunk.text for chunk in one.selection.chunks]
-        value, _ = await by_ragas(
-            name, JUDGED[name].inputs(one.case.query, one.case.reference_answer or "", texts), kept
-        )
+    async def score(observation: Observation) -> float:
+        case, texts = observation.case, [chunk.text for chunk in observation.selection.chunks]
+        inputs = JUDGED[name].inputs(case.query, case.reference_answer or "", texts)
+        value, _ = await by_ragas(name, inputs, stored)
         return value
 
     return score
 
 
-class _Kept:
-    """Answers the prompts of ragas with the verdicts that are in the store, and nothing else."""
+class _Stored:
+    """In place of an engine: answers prompts by the verdicts in the store alone."""
 
     def __init__(self, chat: Chat, store: VerdictStore) -> None:
         self._chat, self._store = chat, store
 
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
-        kept = self._store.get(self._chat.key(prompt, schema), schema, prompt)
-        if kept is None:
+        verdict = self._store.get(self._chat.key(prompt, schema), schema, prompt)
+        if verdict is None:
             raise UnansweredError(Unscored(reason="a verdict is not in the store"))
-        return schema.model_validate_json(kept)
+        return schema.model_validate_json(verdict)

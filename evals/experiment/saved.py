@@ -1,4 +1,4 @@
-"""A saved retrieval in place of searches: does it fit, and how is it saved."""
+"""A saved retrieval in place of searches: check that it fits the experiment, and save that of a run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,39 +27,39 @@ from retrievers.store.checks import check_index
 if TYPE_CHECKING:
     from evals.collect.saved import SavedPool
 
-# Parts of the names of settings that do not decide which candidates are found; the axes of a sweep are told apart.
+# Parts of the names of settings that do not decide which candidates are found. `effective` has the axes of a sweep.
 FREE = frozenset(
     "store top_k threshold threshold_on threshold_signal group_by trust_embedding required base_url".split()
 ) | {*VARIANT_AXES}
 
 
-def finders(inputs: Inputs, bench: Collaborators) -> list[Find]:
-    """Return what finds the golden queries, and the held-out ones where there are any.
+def make_finders(inputs: Inputs, bench: Collaborators) -> list[Find]:
+    """Return a function that finds the golden queries, and a second one for the held-out queries if there are any.
 
-    What is relevant to all of them is looked up now, so that a fault in the golden data costs no search.
+    The relevant chunks of all queries are looked up now, so that a fault in the golden data costs no search.
 
     Args:
         inputs: The experiment.
-        bench: Retrievers and source pages; none of them is asked where it starts from a saved retrieval.
+        bench: Retrievers and source pages. They are not used if the experiment starts from a saved retrieval.
 
     Raises:
-        DatasetError: Evidence does not resolve; every fault is listed.
+        DatasetError: Evidence does not resolve. Every fault is listed.
         StoreError: The collection cannot be read.
     """
     if inputs.saved:
         return [partial(inputs.saved.pool, golden.cases) for golden in inputs.splits]
-    every = [(golden, ground(golden, bench.retriever)) for golden in inputs.splits]
-    return [partial(retrieve, inputs.sweep or alone(inputs.config), *each, bench) for each in every]
+    grounds = [(golden, ground(golden, bench.retriever)) for golden in inputs.splits]
+    return [partial(retrieve, inputs.sweep or alone(inputs.config), *pair, bench) for pair in grounds]
 
 
 def started_from(file: Path, inputs: Inputs) -> Inputs:
-    """Return an experiment that starts from a saved retrieval: it has its own variants of that.
+    """Return an experiment that starts from a saved retrieval, of which it takes the variants that it names.
 
-    One that names no retriever has the saved one, by the settings that all its variants share.
+    If the experiment names no retriever, it gets the settings that all saved variants share.
 
     Raises:
         ConfigError: The file cannot be read.
-        ExperimentError: It was retrieved otherwise, or for other golden data, or the experiment needs searches.
+        ExperimentError: The retrieval was made with other settings or for other golden data, or lacks what is needed.
     """
     from evals.collect.saved import read
 
@@ -74,7 +74,7 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
     shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     settings = inputs.config.retriever
     try:
-        # A store of the user's own settled the others when it was opened. Cuts and axes alone name no retriever.
+        # An object of the user settled the other settings when it was opened. Cuts and axes alone name no retriever.
         if settings.python is not None or settings.model_fields_set <= FREE:
             given = dict(flatten(settings.model_dump(exclude_unset=True), unopened=tables(RetrieverConfig)))
             settings = RetrieverConfig.model_validate(nest({**shared, **given}))
@@ -87,19 +87,19 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
             raise refused(f"case {case.id!r} as it was saved", got)
     if origin.collection:
         check_index(inputs.config.index, origin.collection["name"], recorded_settings(origin.indexed))
-    return replace(inputs, saved=saved.only([_matching(saved, wanted, refused) for wanted in inputs.settings]))
+    return replace(inputs, saved=saved.only([_variant(saved, settings, refused) for settings in inputs.settings]))
 
 
-def _matching(saved: "SavedPool", wanted: RetrieverConfig, refused: Callable[[str, object], ExperimentError]) -> int:
-    """Return the number of the saved variant that has the wanted settings."""
-    asked = _deciding(wanted)
+def _variant(saved: "SavedPool", settings: RetrieverConfig, refused: Callable[[str, object], ExperimentError]) -> int:
+    """Return the number of the saved variant that was retrieved with the settings."""
+    asked = _deciding(settings)
     differences = [{name for name in asked | was if asked.get(name) != was.get(name)} for was in saved.origin.variants]
     number = min(range(len(differences)), key=lambda n: len(differences[n]))
     for name in differences[number]:
         was = saved.origin.variants[number].get(name)
         raise refused(f"retriever.{name} {was!r}, with which it was saved", repr(asked.get(name)))
-    if wanted.threshold is not None and saved.lists[number].facts[0].no_cosine:
-        raise refused(f"scores to hold threshold {wanted.threshold:g} against", "a retrieval without any")
+    if settings.threshold is not None and saved.lists[number].facts[0].no_cosine:
+        raise refused(f"scores to hold threshold {settings.threshold:g} against", "a retrieval without any")
     return number
 
 
@@ -107,10 +107,10 @@ def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
     """Return the settings on which the candidates depend, by dotted name, as JSON values."""
     plain = dict(flatten(settings.model_dump(mode="json"), unopened=tables(RetrieverConfig)))
     others = {name: value for name, value in plain.items() if FREE.isdisjoint(name.split("."))}
-    found = {name: value for name, value in effective(settings).items() if name != "threshold_on"}
-    # The words that a corpus knows are looked up where a threshold reads them; the other signals are always held.
+    axes = {name: value for name, value in effective(settings).items() if name != "threshold_on"}
+    # Known words are looked up only if a threshold reads them. The other signals are always saved.
     looked_up = {"threshold_signal": "known_words"} if settings.threshold_signal == "known_words" else {}
-    return {**others, **found, **looked_up, "candidates": settings.candidates}
+    return {**others, **axes, **looked_up, "candidates": settings.candidates}
 
 
 def save(file: Path, pool: Pool, held_out: Sequence[Find], facts: Facts, retrievers: Sequence[Retriever]) -> None:
@@ -118,13 +118,13 @@ def save(file: Path, pool: Pool, held_out: Sequence[Find], facts: Facts, retriev
 
     Args:
         file: The file.
-        pool: What it found for the golden queries.
-        held_out: What finds the held-out ones; empty without any.
+        pool: The candidates of the golden queries.
+        held_out: Functions that find the held-out queries; empty without such queries.
         facts: The facts of the run.
         retrievers: The retrievers, still open.
 
     Raises:
-        ConfigError: It cannot be written.
+        ConfigError: The file cannot be written.
         RetrievalError: The store failed, or the collection changed during the run.
     """
     if facts.collection_changed:
