@@ -146,7 +146,7 @@ def save_data(report: "Report", outputs: Outputs) -> str:
     if outputs.report:
         write(outputs.report, text)
     if outputs.junit:
-        from evals.report.junit import junit
+        from evals.report.terminal import junit
 
         write(outputs.junit, junit(report))
     return text

@@ -1,4 +1,4 @@
-"""A run's result to its report: the one place that computes the fields of `evals.report.model`. Pure."""
+"""From the result of a run to its report. Only this file and `grid` compute the fields of `model`. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from evals.judge.verdicts import Judging
 from evals.metrics import OWN, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
 from evals.metrics.outcomes import FIRST, is_cut_by_threshold
-from evals.report.grid import grid_report
+from evals.report.grid import grid_section, results_by_cell
 from evals.report.head import FAILURES, conclusion, decided, leading, next_flags
 from evals.report.model import (
     SCHEMA_VERSION,
@@ -37,10 +37,11 @@ from evals.stats.intervals import wilson
 from retrievers.config import RetrieverConfig, dump
 from retrievers.records import RetrievedChunk, StageTimings
 
-# A tag of fewer queries says nothing that their rows do not.
+# Fewest queries of a tag that has a slice.
 LEAST = 3
-# Number of candidates to show for a query without results.
+# Number of candidates that are shown for a query without results.
 BEST_BELOW = 3
+# Fields of a case that its row takes as they are.
 OF_A_CASE = ("id", "query", "in_scope", "query_type", "tags", "reference_answer")
 
 
@@ -49,17 +50,17 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
 
     Args:
         result: The run.
-        facts: Facts that make it comparable, as they are at its end.
-        run: Its name.
-        ragas_check: The mark of scores that ragas has yet to see; None where there are none.
+        facts: Facts that make the run comparable, as they are at its end.
+        run: Name of the run.
+        ragas_check: Mark of a report that ragas has not checked yet; None if no metric is one of ragas'.
     """
     rows = list(_query_rows(result))
     metrics = {summary.metric: summary for summary in result.summaries}
     gated = {gate.metric for gate in result.gates}
-    told = [name for name, one in metrics.items() if name in gated or one.value is not None or one.n_failed]
+    shown = [name for name, m in metrics.items() if name in gated or m.value is not None or m.n_failed]
     causes = Counter(row.cause for row in rows if row.cause and row.cause in FAILURES)
-    sparse = facts.collection.content.get("sparse_vectors", ()) if facts.collection else None
-    sparse = () if facts.saved_retrieval else sparse  # one mode alone was saved
+    recorded = facts.collection.content.get("sparse_vectors", ()) if facts.collection else None
+    sparse_vectors = () if facts.saved_retrieval else recorded  # a saved retrieval has its own modes alone
     report = Report(
         schema_version=SCHEMA_VERSION,
         name=result.config.name,
@@ -71,16 +72,14 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
         metrics=metrics,
         ragas_check=ragas_check,
         own_metrics=[OwnMetric.of(OWN[name]) for name in result.scores if name in OWN],
-        headline=leading(told, {*result.config.metrics, *gated}),
+        headline=leading(shown, {*result.config.metrics, *gated}),
         verdict=conclusion(result, causes),
-        next_flags=next_flags(result, next((cause for cause, _ in causes.most_common(1)), None), sparse),
+        next_flags=next_flags(result, next((cause for cause, _ in causes.most_common(1)), None), sparse_vectors),
         criteria=tuple(result.gates),
         slices=slices(result),
         notes=list(result.notes),
-        judge=_judge(result.judging, result.context.trust, sum(row.in_scope for row in rows))
-        if result.judging
-        else None,
-        grid=grid_report(result),
+        judge=_judge(result.judging, result.context.trust, sum(r.in_scope for r in rows)) if result.judging else None,
+        grid=grid_section(result.swept, results_by_cell(result)) if result.swept else None,
         chunks=_chunks(result),
         scores=_columns(result, result.scores),
         proxies={
@@ -93,21 +92,22 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
 
 
 def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
-    """Return the settings that matter most, in a line; of fusion and reranking those that are in force."""
+    """Return the most important settings in a line. Fusion and reranking are left out if they are not in force."""
     threshold, signal = retriever.threshold, retriever.threshold_signal
-    chunk = "" if signal == "cosine" else f" on the {signal} score"
-    read = {"each": chunk, "best": f" on the best {signal}", "final": " on the final score"}[retriever.threshold_on]
+    on_each = "" if signal == "cosine" else f" on the {signal} score"
+    on = {"each": on_each, "best": f" on the best {signal}", "final": " on the final score"}[retriever.threshold_on]
     search = [retriever.mode, f"fusion {retriever.fusion}" if retriever.mode == "hybrid" else ""]
     search += [f"rerank {retriever.rerank}"] if retriever.rerank != "none" else []
-    cuts = f"top_k {retriever.top_k}", "no threshold" if threshold is None else f"threshold {threshold:g}{read}"
-    python = [f"python {retriever.python} ({facts.retriever})"] if retriever.python else search
+    cuts = f"top_k {retriever.top_k}", "no threshold" if threshold is None else f"threshold {threshold:g}{on}"
+    if retriever.python:
+        search = [f"python {retriever.python} ({facts.retriever})"]
     limits = {"where": retriever.filters, "one for each": retriever.group_by}
     limited = [f"{name} {value}" for name, value in limits.items() if value]
-    return " · ".join(filter(None, (*python, *cuts, f"candidates {retriever.candidates}", facts.embedding, *limited)))
+    return " · ".join(filter(None, (*search, *cuts, f"candidates {retriever.candidates}", facts.embedding, *limited)))
 
 
 def slices(result: Measured) -> list[SliceEntry]:
-    """Return the metrics of the queries of each type, then of each tag that three or more queries have, by name."""
+    """Return the metrics of the queries of each type, and of each tag of at least three queries, ordered by name."""
     cases = [observation.case for observation in result.observed.observations]
     types = {c.query_type: [case.id for case in cases if case.query_type == c.query_type] for c in cases}
     tags = {tag: [case.id for case in cases if tag in case.tags] for c in cases for tag in c.tags}
@@ -122,28 +122,35 @@ def slices(result: Measured) -> list[SliceEntry]:
 
 
 def _of_slice(result: Measured, ids: Sequence[str], passed: Mapping[str, bool]) -> Iterator[tuple[str, Summary]]:
-    """Yield the metrics that score a slice, corrected with the weight of the whole run where that is, and its rate."""
+    """Yield the metrics of a slice, and last its pass rate. Judged samples are corrected as for the whole run.
+
+    Args:
+        result: The run.
+        ids: Ids of the queries of the slice.
+        passed: Case id to True if the query passed; without unlabelled queries.
+    """
     samples = {summary.metric: summary.sampled for summary in result.summaries}
     for name, scores in result.scores.items():
-        metric, by_case, inside = metric_named(name), result.proxies.get(name, {}), [i for i in ids if i in scores]
-        column = [scores[query_id] for query_id in inside]
-        if not isinstance(metric, QueryMetric) or not column:
+        metric, proxies = metric_named(name), result.proxies.get(name)
+        scored = [query_id for query_id in ids if query_id in scores]
+        if not isinstance(metric, QueryMetric) or not scored:
             continue
-        if (sampled := samples.get(name)) and NOT_DRAWN in column and by_case:
-            proxy = [by_case[query_id] for query_id in inside]
+        column = [scores[query_id] for query_id in scored]
+        if (sampled := samples.get(name)) and NOT_DRAWN in column and proxies:
+            proxy = [proxies[query_id] for query_id in scored]
             summary = sampled_summary(metric, column, proxy, sampled.proxy, sampled.weight)
         else:
             summary = summarise(metric, column)
         if summary.value is not None:
             yield name, summary
-    if decided := [passed[query_id] for query_id in ids if query_id in passed]:
-        rate, ends = sum(decided) / len(decided), wilson(sum(decided), len(decided))
-        summary = Summary(metric=VERDICT_METRIC, value=rate, ci_low=ends.low, ci_high=ends.high, n=len(decided))
-        yield VERDICT_METRIC, summary
+    if n := len(verdicts := [passed[query_id] for query_id in ids if query_id in passed]):
+        ends = wilson(sum(verdicts), n)
+        rate = Summary(metric=VERDICT_METRIC, value=sum(verdicts) / n, ci_low=ends.low, ci_high=ends.high, n=n)
+        yield VERDICT_METRIC, rate
 
 
 def _judge(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:
-    """Return the judge of a run: cost, why it is incomplete, where labels disagree with it."""
+    """Return the judge of a run: its cost, why it is incomplete, and on which chunks it disagrees with labels."""
     return JudgeSection(
         usage=judging.whole_usage,
         incomplete=judging.incomplete,
@@ -154,22 +161,25 @@ def _judge(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:
 
 
 def _judge_lines(judging: Judging, trust: Trust | None, queries: int) -> Iterator[str]:
-    """Yield a line for each judge: queries, cost, agreement with the next judge; then what was not judged."""
+    """Yield a line for each judge: its queries, cost, and agreement with the next judge or people.
+
+    The last line says why not everything was judged.
+    """
     agreements = [*(trust.tiers if trust else ()), *(None for _ in judging.tiers)]
     for place, (tier, agreement) in enumerate(zip(judging.tiers, agreements, strict=False), 1):
         drawn = "" if tier.drawn is None else f"{len(tier.drawn):,} of {queries:,} in-scope queries, drawn at random, "
-        same = ""
+        agreed = ""
         if agreement and agreement.accuracy.value is not None:
             kappa = "" if agreement.kappa.value is None else f" (kappa {agreement.kappa.value:.2f})"
             verdicts = f"{agreement.accuracy.value:.0%} of {agreement.accuracy.n:,} chunks{kappa}"
-            same = f"; says the same as {'people' if place == len(judging.tiers) else 'the next'} on {verdicts}"
-        yield f"{tier.model}: {drawn}{spent(tier.usage)}{same}"
+            agreed = f"; says the same as {'people' if place == len(judging.tiers) else 'the next'} on {verdicts}"
+        yield f"{tier.model}: {drawn}{spent(tier.usage)}{agreed}"
     if judging.incomplete:
         yield f"Not everything was judged: {judging.incomplete}"
 
 
 def _query_rows(result: Measured) -> Iterator[QueryRow]:
-    """Yield a row a query, in the order of the golden data."""
+    """Yield a row for each query, in the order of the golden data."""
     serial = next((timed for timed in result.observed.latency if timed.concurrency == 1), None)
     timed = dict(reversed(list(zip(serial.query_ids, serial.timings, strict=True)))) if serial else {}
     for number, observation in enumerate(result.observed.observations):
@@ -177,7 +187,7 @@ def _query_rows(result: Measured) -> Iterator[QueryRow]:
 
 
 def _chunks(result: Measured) -> dict[str, ChunkEntry]:
-    """Return every chunk that a row names, by its id."""
+    """Return every chunk that a row names, by id."""
     return {
         hit.chunk.chunk_id: ChunkEntry(source=hit.source, breadcrumb=hit.breadcrumb, text=hit.chunk.text)
         for observation in result.observed.observations
@@ -186,7 +196,7 @@ def _chunks(result: Measured) -> dict[str, ChunkEntry]:
 
 
 def _columns(result: Measured, scores: Mapping[str, Mapping[str, Score]]) -> dict[str, list[ScoreValue | None]]:
-    """Return the scores by metric in the order of the queries; None where a metric is not over a query."""
+    """Return the scores by metric in the order of the queries; None if a metric does not score a query."""
     ids = [observation.case.id for observation in result.observed.observations]
     return {name: [_score(by_case.get(query_id)) for query_id in ids] for name, by_case in scores.items()}
 
@@ -196,8 +206,8 @@ def cause_of(observation: Observation, outcome: Outcome, top_k: int) -> Cause:
 
     Args:
         observation: The query.
-        outcome: Whether it passed.
-        top_k: Number of chunks asked for.
+        outcome: Outcome of the query.
+        top_k: Number of chunks that were asked for.
     """
     in_scope, grades = observation.case.in_scope, observation.relevance.grades
     first_relevant = observation.first_relevant
@@ -223,7 +233,7 @@ def _row(observation: Observation, number: int, timings: StageTimings, result: M
         {name: getattr(case, name) for name in OF_A_CASE}
         | {
             "fingerprint": case_fingerprint(case),
-            "expected": list(dict.fromkeys(each.place for each in evidence)),
+            "expected": list(dict.fromkeys(item.place for item in evidence)),
             "relevant": dict(relevance.grades),
             "irrelevant": sorted(relevance.irrelevant),
             "first_relevant": observation.first_relevant,
@@ -244,7 +254,7 @@ def _row(observation: Observation, number: int, timings: StageTimings, result: M
 
 
 def _score(score: Any) -> Any:
-    """Return a score, or a verdict, as the report has it: a failure is one text, with the type before the message."""
+    """Return a score or a verdict as the report holds it. A failure becomes one text: its type, then its message."""
     return FailedValue(failed=f"{score.type}: {score.message}") if isinstance(score, Failure) else score
 
 

@@ -1,7 +1,7 @@
-"""A grid to its part of the report: cells by columns, the choice, and what every cell returns of every query. Pure.
+"""From a grid to its section of the report: cells by columns, the choice, and the result of each cell and query. Pure.
 
-Under one threshold a larger `top_k` only adds to a result, so that the results of all cells are the beginnings of a few
-lists a query: which list a threshold leaves, and what each beginning of it is worth.
+Under one threshold a larger `top_k` only adds chunks to a result. So the results of all cells are beginnings of a few
+lists for each query. The section has the list that each threshold leaves, and the score of each beginning of a list.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,19 +35,14 @@ from evals.report.parsing import FOUND
 from evals.stats.abstention import Promise
 from evals.stats.bands import mean_bands, share_bands
 
-# Weights at which the choice changes that are named.
+# Most weights that are shown of those at which the choice changes.
 MOST_WEIGHTS = 6
-# Thresholds × queries × variants, beyond which the page has no room.
+# Most results (thresholds of all variants × queries) for which the page has room.
 MOST_PLACES = 250_000
 
 
-def grid_report(result: Measured) -> GridSection | None:
-    """Return the grid that a run is of; None of a single run."""
-    return grid_section(result.swept, results_by_cell(result)) if result.swept else None
-
-
 def grid_section(result: Swept, results: ResultsByCell | None) -> GridSection:
-    """Return the grid: axes, configurations, cells, every metric by cell, and the recommendation."""
+    """Return the section of a grid: axes, configurations, cells, every metric by cell, and the recommendation."""
     grid, ranking, choice, decision = result.grid, result.ranking, result.choice, result.decision
     cells = [grid.cell(index) for index in range(len(grid))]
     ranked = {"values": _numbers(ranking.values), "excluded": int((~ranking.allowed).sum())}
@@ -58,7 +53,7 @@ def grid_section(result: Swept, results: ResultsByCell | None) -> GridSection:
         decision=_decision(grid, decision, result.promised) if choice and decision else None,
         results=results,
         held_out=result.held_out if choice else None,
-        proof=_proved(result, result.proof) if result.proof else "",
+        proof=_proof(result, result.proof) if result.proof else "",
         explanation=list(_explanation(result)),
         signals=result.signals,
         configurations=[
@@ -78,11 +73,7 @@ def grid_section(result: Swept, results: ResultsByCell | None) -> GridSection:
 
 
 def results_by_cell(result: Measured) -> ResultsByCell | None:
-    """Return the results of all cells; None of a run, of cells that are not ranked, and of a grid without room.
-
-    Args:
-        result: The measurement.
-    """
+    """Return the results of all cells; None for a single run, if cells are not ranked, and if the grid is too large."""
     if result.swept is None or result.swept.choice is None:
         return None
     grid, shares = result.swept.grid, _shares(result.swept.ranking.weights)
@@ -94,14 +85,14 @@ def results_by_cell(result: Measured) -> ResultsByCell | None:
         row_of.reshape(thresholds, len(grid.top_ks), -1), results.lengths, grid.top_ks
     )
     lengths = results.lengths[longest]
-    # The last is that of no result, which no cell returns.
+    # NaN is appended for row −1, which stands for a beginning that no cell returns.
     gains = [share * metric.values(results, result.context).values for metric, share in shares]
     gain = np.append(np.add.reduce(gains), np.nan)
     passes = np.append(PASS_RATE.values(results, result.context).values, np.nan)
     scores, score_of = np.unique(gain, return_inverse=True)
     score_of, passes = np.where(np.isnan(gain), -1, score_of), np.where(np.isnan(passes), -1, passes).astype(int)
-    of_id = grid.pool.identity[results.codes]  # the page knows a chunk by its id
-    lists = [of_id[row, :length] for row, length in zip(longest.tolist(), lengths.tolist(), strict=True)]
+    ids = grid.pool.identity[results.codes]  # one code for all chunks of an id, since the page knows chunks by id
+    lists = [ids[row, :length] for row, length in zip(longest.tolist(), lengths.tolist(), strict=True)]
     codes = np.unique(np.concatenate(lists))
     chunks = [grid.pool.chunks[code] for code in codes.tolist()]
     return ResultsByCell(
@@ -113,7 +104,7 @@ def results_by_cell(result: Measured) -> ResultsByCell | None:
             for chunk in chunks
         },
         lists=[np.searchsorted(codes, row).tolist() for row in lists],
-        list_of=[part.tolist() for part in np.split(list_of, len(grid.variants))],
+        list_of=[of_variant.tolist() for of_variant in np.split(list_of, len(grid.variants))],
         scores=scores[~np.isnan(scores)].tolist(),
         found=[score_of[rows].tolist() for rows in beginnings],
         passes=[passes[rows].tolist() for rows in beginnings],
@@ -121,15 +112,14 @@ def results_by_cell(result: Measured) -> ResultsByCell | None:
 
 
 def _shares(weights: Mapping[str, float]) -> list[tuple[QueryMetric, float]]:
-    """Return the in-scope metrics of the objective, each with its share; equal shares where all weights are 0."""
-    metrics = [metric for metric in map(metric_named, weights) if isinstance(metric, QueryMetric)]
-    inside = [metric for metric in metrics if metric.scope == "in_scope"]
-    whole = sum(abs(weights[metric.name]) for metric in inside)
-    return [(metric, weights[metric.name] / whole if whole else 1 / len(inside)) for metric in inside]
+    """Return the in-scope metrics of the objective with their shares; equal shares if all weights are 0."""
+    metrics = [m for m in map(metric_named, weights) if isinstance(m, QueryMetric) and m.scope == "in_scope"]
+    total = sum(abs(weights[metric.name]) for metric in metrics)
+    return [(metric, weights[metric.name] / total if total else 1 / len(metrics)) for metric in metrics]
 
 
 def _lists(row_of: Integers, lengths: Integers, top_ks: Sequence[int]) -> tuple[Integers, Integers, list[Integers]]:
-    """Return the longest results of all thresholds and queries, each once: cells return beginnings of them.
+    """Return the longest result for each threshold and query, each once. Cells return beginnings of these lists.
 
     Args:
         row_of: [thresholds of all configurations, top_ks, queries], the row of each cell's result.
@@ -137,8 +127,8 @@ def _lists(row_of: Integers, lengths: Integers, top_ks: Sequence[int]) -> tuple[
         top_ks: The cuts.
 
     Returns:
-        The rows of these lists; the list of each threshold and query; and by list, then by the number of chunks of a
-        beginning, the row that is this beginning, or −1 where no cell returns so many.
+        The rows of the lists; the list of each threshold and query; and for each list, by number of chunks, the row of
+        the beginning with so many chunks, or −1 if no cell returns it.
     """
     longest, list_of = np.unique(row_of[:, int(np.argmax(top_ks))], return_inverse=True)
     list_of = list_of.reshape(row_of[:, 0].shape)
@@ -154,22 +144,23 @@ def _numbers(values: Floats) -> list[float | None]:
 
 
 def _counts(values: Integers) -> int | list[int]:
-    """Return one number where all cells have the same."""
+    """Return the numbers by cell; one number if it is the same for all cells."""
     counts: list[int] = values.tolist()
     return counts[0] if len(set(counts)) == 1 else counts
 
 
 def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> DecisionSection:
     first = decision.by_weight[:MOST_WEIGHTS]
-    # At weight 0 itself, cells that find the same are equal however many wrong answers they give.
+    # At weight 0 itself, wrong answers do not count, so that several cells may be best.
     starts = ["above 0", *(f"from {turn.weight:.3f}" for turn in first[1:])]
     cells = [grid.cell(turn.cell) for turn in first]
     several = len({cell.variant for cell in cells}) > 1
     cuts = [f"{grid.variants[c.variant].name} " * several + cut(c.top_k, c.threshold) for c in cells]
-    turns = [f"{start} {taken}" for start, taken in zip(starts, cuts, strict=True)]
+    turns = [f"{start} {cell}" for start, cell in zip(starts, cuts, strict=True)]
     if further := len(decision.by_weight) - len(first):
         turns.append(f"and {further} more")
-    promise = " · ".join(_promised(each, sum(not case.in_scope for case in grid.pool.cases)) for each in promised)
+    out_of_scope = sum(not case.in_scope for case in grid.pool.cases)
+    promise = " · ".join(_promise_text(promise, out_of_scope) for promise in promised)
     return DecisionSection.of(vars(decision) | {"turns": " · ".join(turns), "promise": promise})
 
 
@@ -178,7 +169,13 @@ def cut(top_k: int, threshold: float | None) -> str:
     return f"k{top_k}" + ("" if threshold is None else f" t{threshold:g}")
 
 
-def _promised(promise: Promise, queries: int) -> str:
+def _promise_text(promise: Promise, queries: int) -> str:
+    """Return a promise in words.
+
+    Args:
+        promise: Largest rate of wrong answers, and the threshold that keeps to it, if there is one.
+        queries: Number of out-of-scope queries.
+    """
     rate = f"at most {100 * promise.rate:.3g}%"
     if promise.threshold is None:
         return f"{rate} takes {promise.queries} out-of-scope queries" if queries < promise.queries else f"{rate} none"
@@ -187,7 +184,7 @@ def _promised(promise: Promise, queries: int) -> str:
 
 
 def _explanation(result: Swept) -> Iterator[str]:
-    """Yield the choice in sentences, and the unbiased figure; or why nothing was chosen."""
+    """Yield the choice and the held-out figure in sentences; or why no cell was chosen."""
     if result.choice is None:
         yield f"The cells are not ranked: {result.ranking.reason}"
         return
@@ -202,45 +199,45 @@ def _explanation(result: Swept) -> Iterator[str]:
         )
 
 
-def _proved(result: Swept, proof: CellProof) -> str:
-    """Return what the verdicts that were bought prove, of what all verdicts on these queries would say."""
-    # Cells that scored the same on every query are one.
+def _proof(result: Swept, proof: CellProof) -> str:
+    """Return in a sentence what the bought verdicts prove about all verdicts on these queries."""
+    # A bound on any cell that scored the same on every query holds for the chosen one.
     members = list(result.choice.recommended.members) if result.choice else []
     bound = min((bound for bound in proof.within[members].tolist() if isfinite(bound)), default=None)
     if bound is None or result.chosen is None:
         failed = f"{proof.failed:,} verdicts failed" if proof.failed else ""
         reason = proof.stopped or failed or "too few queries were judged"
-        outcome, filled = f"Not proved: the {len(result.grid):,} cells cannot be compared, as {reason}", ""
+        outcome, failures = f"Not proved: the {len(result.grid):,} cells cannot be compared, as {reason}", ""
     else:
         proved = "Proved" if bound <= proof.margin else f"Not proved within {proof.margin:g}"
         cells = f"{len(result.grid):,} cells by all verdicts of {proof.judge}, asked once, on these queries (95%)"
-        far = f" at most {bound:.3f} below" if bound else ""
-        outcome = f"{proved}: {range_of(result.grid, [result.chosen])} is{far} the best of {cells}"
-        filled = f"; {proof.failed:,} that failed count as what the proxy lets expect" if proof.failed else ""
+        below = f" at most {bound:.3f} below" if bound else ""
+        outcome = f"{proved}: {range_of(result.grid, [result.chosen])} is{below} the best of {cells}"
+        failures = f"; {proof.failed:,} that failed count as what the proxy lets expect" if proof.failed else ""
     share = proof.verdicts / max(1, proof.all_questions)
-    return f"{outcome}, with {proof.verdicts:,} of {proof.all_questions:,} verdicts ({share:.0%}){filled}"
+    return f"{outcome}, with {proof.verdicts:,} of {proof.all_questions:,} verdicts ({share:.0%}){failures}"
 
 
 def _bands(
     grid: Grid, gain: Floats, is_silent: NDArray[np.bool_], seed: int
 ) -> Iterator[tuple[str, tuple[list[float], list[float]]]]:
-    """Yield the bands of found answers, false abstention and false answers, each by cell.
+    """Yield the name and the band by cell of found answers, false abstention and false answers.
 
     Args:
         grid: The cells.
-        gain: [cells, queries], what is found.
+        gain: [cells, queries], the share of the answer that is found, NaN if it is not scored.
         is_silent: [cells, queries], True where nothing is returned.
         seed: Seed of the bands.
     """
-    inside = np.array([case.in_scope for case in grid.pool.cases], dtype=np.bool_)
-    values = gain[:, inside].T
+    in_scope = np.array([case.in_scope for case in grid.pool.cases], dtype=np.bool_)
+    values = gain[:, in_scope].T
     values = values[np.isfinite(values).all(axis=1)]
     if len(values) and values.min() >= 0 and values.max() <= 1:
         of_variants = np.split(values, len(grid.variants), axis=1)
         low, high = np.concatenate([mean_bands(cells, seed) for cells in of_variants], axis=1)
         yield FOUND, (low.tolist(), high.tolist())
-    for name, side in ((FALSE_ABSTENTION, is_silent[:, inside]), (FALSE_ANSWER, is_silent[:, ~inside])):
-        if side.shape[1]:
-            low, high = share_bands(side.sum(axis=1), side.shape[1])
+    for name, silent in ((FALSE_ABSTENTION, is_silent[:, in_scope]), (FALSE_ANSWER, is_silent[:, ~in_scope])):
+        if silent.shape[1]:
+            low, high = share_bands(silent.sum(axis=1), silent.shape[1])
             ends = (low, high) if name == FALSE_ABSTENTION else (1 - high, 1 - low)
             yield name, (ends[0].tolist(), ends[1].tolist())

@@ -10,9 +10,9 @@ from evals.report.grid import cut
 from evals.report.model import ChoiceSection, DecisionSection, GridSection, Report
 from evals.report.section import Column, Section, Styled, filled, line, row_of
 from evals.report.sections import figure, numbers
-from evals.stats.abstention import FINAL, Signal
+from evals.stats.abstention import FINAL
 
-# Metrics that are shown beside the optimised and constrained ones, where the grid has them.
+# Metrics that are shown of a cell besides those of the objective and the constraints, if the grid has them.
 BESIDE = (
     "ragas/id_context_precision",
     "ragas/id_context_recall",
@@ -30,8 +30,8 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
 
     Args:
         report: The run.
-        grid: Its grid.
-        most: Number of standings, besides the recommended one.
+        grid: The grid of the run.
+        most: Most standings that are shown, besides the recommended one.
     """
     if warnings := list(_not_chosen(report, grid)):
         yield Section(name="warning", lines=[line(Styled(text, "fair")) for text in warnings])
@@ -47,21 +47,17 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
     if grid.signals:
         cell = grid.chosen or 0
         where = f"{grid.configuration_of(cell).name}, top_k {cells.top_k[cell]}"
-        own = _named(grid.signals[0])
-        told = [line(f"  how far the best score of a query tells in scope from out of scope: {own}")]
-        if others := list(map(_named, grid.signals[1:])):
+        first, *others = (f"{signal.name} {signal}" for signal in grid.signals)
+        lines = [line(f"  how far the best score of a query tells in scope from out of scope: {first}")]
+        if others:
             read_by = "retriever.threshold_signal" + (", threshold_on: best" if grid.signals[0].name == FINAL else "")
-            told.append(line(f"  other scores of the same search ({read_by}): {'; '.join(others)}"))
+            lines.append(line(f"  other scores of the same search ({read_by}): {'; '.join(others)}"))
         title = line(Styled(f"When to return nothing ({where})", "bold"))
-        yield Section(name="signals", lines=[line(""), title, *told])
-
-
-def _named(signal: Signal) -> str:
-    return f"{signal.name} {signal}"
+        yield Section(name="signals", lines=[line(""), title, *lines])
 
 
 def _not_chosen(report: Report, grid: GridSection) -> Iterator[str]:
-    """Yield why no threshold can be chosen."""
+    """Yield each reason why no threshold can be chosen."""
     if NO_OUT_OF_SCOPE in report.notes:
         yield NO_OUT_OF_SCOPE[0].upper() + NO_OUT_OF_SCOPE[1:]
     if not _sweeps_thresholds(grid) and any(note.startswith(UNSCORED) for note in report.notes):
@@ -73,15 +69,15 @@ def _sweeps_thresholds(grid: GridSection) -> bool:
 
 
 def decision_section(report: Report, grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> Section:
-    """Return the table of which cell to take for what one can bear, with what it rests on below."""
-    limited = [("any" if one.limit == ANY else f"at most {100 * one.limit:.3g}%", one) for one in decision.levels]
-    levels = [*limited, (RECOMMENDED, decision.recommended)]
-    rows = [_level(label, level, report, grid) for label, level in levels]
+    """Return the table of cells to take: one for each limit of wrong answers, and the recommended one. Notes follow."""
+    labels = ["any" if level.limit == ANY else f"at most {100 * level.limit:.3g}%" for level in decision.levels]
+    levels = list(zip([*labels, RECOMMENDED], [*decision.levels, decision.recommended], strict=True))
+    rows = [_level_row(label, level, report, grid) for label, level in levels]
     retrievals: dict[str, list[str]] = {}
     for label, level in levels:
         if level.cell is not None:
             retrievals.setdefault(grid.configuration_of(level.cell).name, []).append(label)
-    served = [f"{name} ({', '.join(labels)})" for name, labels in retrievals.items()]
+    retrieved_by = [f"{name} ({', '.join(labels)})" for name, labels in retrievals.items()]
     out_of_scope = len(report.queries) - report.in_scope
     about = f"  {report.in_scope} in scope, {out_of_scope} out of scope · {len(grid.cells):,} cells"
     if len(retrievals) == 1:
@@ -90,8 +86,8 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
     lines.append(line(Styled("Which threshold and top_k?", "bold"), about))
     notes = [
         _out_of_reach(levels),
-        f"Retrieved by {' · '.join(served)}" if len(served) > 1 else "",
-        f"★ {_taken(grid, decision, choice)}; {_as_good(grid, decision, choice)}",
+        f"Retrieved by {' · '.join(retrieved_by)}" if len(retrieved_by) > 1 else "",
+        f"★ {_reason(grid, decision, choice)}; {_rivals(grid, decision, choice)}",
         f"Best by weight: {decision.turns}" if decision.turns and _sweeps_thresholds(grid) else "",
         f"Promised for questions like these (95%): {decision.promise}" if decision.promise else "",
     ]
@@ -100,18 +96,18 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
         *(Column("wrong answers"), Column("take"), *numbers(metric, "wrongly answered", "wrongly silent")),
         *numbers("tokens", "p95 ms", "passes", "held out", is_needed=False),
     )
-    useful = filled(columns, rows)
+    places = filled(columns, rows)
     return Section(
         name="decision",
         lines=lines,
-        columns=[columns[n] for n in useful],
-        rows=[[row[n] for n in useful] for row in rows],
+        columns=[columns[n] for n in places],
+        rows=[[row[n] for n in places] for row in rows],
         below=[*(line(Styled(note, "dim")) for note in notes if note), line("")],
     )
 
 
-def _level(label: str, level: Level, report: Report, grid: GridSection) -> Sequence[Styled]:
-    """Return the row of a level: its cell, what that finds and costs, and what passes."""
+def _level_row(label: str, level: Level, report: Report, grid: GridSection) -> Sequence[Styled]:
+    """Return the row of a level: its cell, the figures and costs of the cell, and how many queries pass."""
     cell, figures = level.cell, level.figures
     if cell is None or not figures:
         return row_of(label, "none", *["–"] * 7)
@@ -134,14 +130,14 @@ def _level(label: str, level: Level, report: Report, grid: GridSection) -> Seque
 
 
 def _out_of_reach(levels: Sequence[tuple[str, Level]]) -> str:
-    """Return which levels no cell meets, and how near the nearest comes."""
+    """Return which levels no cell meets, and the fewest wrong answers of a cell; empty if each level has a cell."""
     empty = ", ".join(label for label, level in levels if level.cell is None)
     nearest = f"every cell that may be chosen wrongly answers {levels[0][1].nearest:.0%} or more"
     return f"{empty}: none, as {nearest}" if empty else ""
 
 
-def _taken(grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
-    """Return at which weight of out-of-scope queries the recommended cell is taken, and whether it is the cheaper."""
+def _reason(grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
+    """Return for which weight of out-of-scope queries the cell is recommended, and whether because it is cheaper."""
     weighed = f"at weight {decision.weight:.3g} of out-of-scope queries (objective.out_of_scope)"
     if not decision.weight and not _sweeps_thresholds(grid):
         weighed = "without a weight of out-of-scope queries, as the threshold is not swept"
@@ -149,7 +145,7 @@ def _taken(grid: GridSection, decision: DecisionSection, choice: ChoiceSection) 
     return f"taken {weighed}" + ("" if is_best else f": it is cheaper, and at most {choice.margin:g} below the best")
 
 
-def _as_good(grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
+def _rivals(grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
     """Return which cells may be as good as the recommended one."""
     if choice.note:
         return f"which may be as good is {choice.note}"
@@ -159,12 +155,12 @@ def _as_good(grid: GridSection, decision: DecisionSection, choice: ChoiceSection
 
 
 def _not_separated(grid: GridSection) -> str:
-    """Return that the threshold's score is not shown to be higher in scope, and what is; else nothing."""
+    """Return a warning if the threshold's score is not shown to be higher in scope, with a score that is; else empty."""
     if not grid.signals or grid.signals[0].separates:
         return ""
     signal, *others = grid.signals
-    what = f"The score that the threshold reads ({signal.name})"
-    text = f"{what} is not shown to be higher in scope than out of scope: {signal}."
+    score = f"The score that the threshold reads ({signal.name})"
+    text = f"{score} is not shown to be higher in scope than out of scope: {signal}."
     for other in others:
         if other.separates and other.auroc > signal.auroc:
             best = "--retriever.threshold-on best " if signal.name == FINAL else ""
@@ -173,7 +169,13 @@ def _not_separated(grid: GridSection) -> str:
 
 
 def _with_ends(figure: Summary, scale: int, digits: int) -> str:
-    """Return a value with its interval, as a number or as percent."""
+    """Return a value with its interval, as a number (scale 1) or as percent (scale 100).
+
+    Args:
+        figure: The value, 0 to 1.
+        scale: 1 or 100.
+        digits: Decimal places of the ends.
+    """
     if figure.value is None:
         return "–"
     text = f"{figure.value:.3f}" if scale == 1 else f"{figure.value:.0%}"
@@ -183,7 +185,7 @@ def _with_ends(figure: Summary, scale: int, digits: int) -> str:
 
 
 def columns(grid: GridSection) -> list[str]:
-    """Return the metrics that are shown of a cell: the optimised and constrained ones, and some beside them."""
+    """Return the metrics that are shown of a cell: those of objective and constraints, and a few more."""
     constraints = grid.ranking.constraints
     names = dict.fromkeys((*grid.ranking.metrics, *constraints, *BESIDE))
     return [name for name in names if name in grid.metrics or name in constraints]
@@ -199,7 +201,7 @@ def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> Section:
         if number > most and not is_chosen:
             continue
         cell, same = standing.cell, len(standing.members) - 1
-        threshold, low, high = cells.threshold[cell], standing.low, standing.high
+        threshold = cells.threshold[cell]
         is_rival = standing.in_set and not choice.note
         mark = ("★" if is_chosen else "✓" if is_rival else "") + (f" +{same}" if same else "")
         rows.append(row_of(
@@ -208,7 +210,7 @@ def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> Section:
             Styled(mark, "good bold" if is_chosen else ""),
             *([f"{standing.value:.3f}"] if weighted else []),
             *(_figure(grid, name, cell) for name in names),
-            "–" if low is None or high is None else f"{low:.3f} … {high:.3f}",
+            "–" if standing.low is None or standing.high is None else f"{standing.low:.3f} … {standing.high:.3f}",
         ))  # fmt: skip
     return Section(
         name="cells",
@@ -225,7 +227,7 @@ def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> Section:
 
 
 def _figure(grid: GridSection, name: str, cell: int) -> str:
-    """Return a metric of a cell: its mean, or where scores failed the bound with these as 0."""
+    """Return a metric of a cell: its mean, in which failed scores count as 0."""
     metric = grid.metrics.get(name)
     if metric is None:
         of_configuration = grid.configuration_of(cell).metrics.get(name)
@@ -238,7 +240,7 @@ def _figure(grid: GridSection, name: str, cell: int) -> str:
 
 
 def _by(report: Report, grid: GridSection) -> str:
-    """Return what the cells are ranked by, on how many queries, and what they must meet."""
+    """Return what the cells are ranked by, on how many queries, and which constraints they must meet."""
     ranking, is_sample = grid.ranking, report.judge is not None and report.judge.drawn is not None
     judged = {name: "judged " for name in ranking.metrics if is_sample and declared(name).is_judged}
     on = " and ".join(dict.fromkeys(f"{ranking.n[name]} {judged.get(name, '')}queries" for name in ranking.metrics))

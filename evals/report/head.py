@@ -1,4 +1,4 @@
-"""The run in a sentence, whether it passed, the next command, and the metrics that are shown unasked. Pure."""
+"""The head of a report: the run in a sentence, whether it passed, the next command, and the main metrics. Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -12,20 +12,22 @@ from evals.metrics import DEPTH, declared
 from evals.report.model import Cause, Report
 from retrievers.records import UNBOUNDED
 
-# The metrics that say most about a run, the first ones first; `_at_K` at the deepest that the run has.
+# The metrics that say most about a run, in order of importance. `_at_K` is read at the deepest K of the run.
 LEADING = tuple(files("evals.report").joinpath("leading.txt").read_text(encoding="utf-8").split())
+# Rows of the first screen.
 MOST = 12
-# Condition on a metric that a baseline sets.
+# Condition that a baseline sets for a metric.
 NO_WORSE = "no worse"
 FAILURES = frozenset(get_args(Cause)) - {"right", "rightly nothing", "not labelled"}
-# Share of the queries that must pass before a run is called good.
+# Share of queries that must pass for a run to be called good.
 PASSING = 0.5
+# Metrics in the sentence about a run, with the words for them.
 NAMED = {
     "ranking/hit_rate_at_K": "hit rate",
     "ranking/recall_at_K": "recall",
     "scope/false_answer": "false answers",
 }
-# Besides, where queries have no labels.
+# Further ones, if queries have no labels.
 JUDGED = {
     "ragas/llm_context_precision": "context precision",
     "ragas/llm_context_recall": "context recall",
@@ -45,21 +47,21 @@ FLAGS: Mapping[Cause, str] = {
 
 
 def decided(report: Report) -> Report:
-    """Set `passed` and `incomplete`; no other place decides whether a run passed."""
+    """Return the report with `passed` and `incomplete` set. Only this function decides whether a run passed."""
     incomplete = "; ".join(_incomplete(report))
     passed = not incomplete and all(criterion.passed for criterion in report.criteria)
     return report.model_copy(update={"passed": passed, "incomplete": incomplete})
 
 
 def tone(report: Report) -> str:
-    """Return the tone of a run: met criteria alone are no praise where most queries fail."""
+    """Return the tone of a run. It is no better than `fair` if most queries fail, even if all criteria are met."""
     if not report.passed:
         return "bad"
     return "good" if (report.validation.pass_rate or 0) >= PASSING else "fair"
 
 
 def _incomplete(report: Report) -> list[str]:
-    """Return why figures are not those of all queries: what happened to the run, or else to its metrics."""
+    """Return why figures are not those of all queries: what happened to the run, or else to single metrics."""
     changed, grid, ragas = report.facts.collection_changed, report.grid, report.ragas_check
     reasons = (
         f"the collection changed during the run: {changed}" if changed else "",
@@ -76,19 +78,19 @@ def _incomplete(report: Report) -> list[str]:
 
 
 def conclusion(result: Measured, causes: Counter[Cause]) -> str:
-    """Return the run in a sentence: how many queries pass, the figures that say most, the main cause of failure."""
+    """Return the run in a sentence: how many queries pass, the main figures, and the main cause of failure."""
     main = "".join(f"; main cause of failure: {cause} ({n} of {causes.total()})" for cause, n in causes.most_common(1))
     return f"{': '.join(_figures(result))}{main}."
 
 
 def criteria_line(report: Report) -> str:
-    """Return the criteria in a sentence; that all are met is not said of a run that is incomplete."""
+    """Return the criteria in sentences. For an incomplete run, they do not say that all criteria are met."""
     criteria, incomplete = report.criteria, report.incomplete
     if not criteria and not incomplete:
         return "No criteria to meet."
     worse = [criterion.answer == "FAIL" for criterion in criteria if criterion.condition == NO_WORSE]
-    own = [criterion for criterion in criteria if criterion.condition != NO_WORSE]
-    counts = Counter(criterion.answer for criterion in own if not criterion.passed)
+    others = [criterion for criterion in criteria if criterion.condition != NO_WORSE]
+    counts = Counter(criterion.answer for criterion in others if not criterion.passed)
     parts = [f"Incomplete: {incomplete}."] if incomplete else []
     if any(worse):
         parts.append(f"Worse than the baseline in {sum(worse)} of {len(worse)} metrics.")
@@ -96,14 +98,14 @@ def criteria_line(report: Report) -> str:
         parts.append(f"No worse than the baseline in {len(worse)} metrics.")
     for answer, count in counts.items():
         state = {"FAIL": "not met"}.get(answer, answer)
-        parts.append(f"{count} of {len(own)} criteria {'is' if count == 1 else 'are'} {state}.")
-    if own and not counts and not incomplete:
-        parts.append("The criterion is met." if len(own) == 1 else f"All {len(own)} criteria are met.")
+        parts.append(f"{count} of {len(others)} criteria {'is' if count == 1 else 'are'} {state}.")
+    if others and not counts and not incomplete:
+        parts.append("The criterion is met." if len(others) == 1 else f"All {len(others)} criteria are met.")
     return " ".join(parts)
 
 
 def _figures(result: Measured) -> Iterator[str]:
-    """Yield how many queries pass, then the figures that say most."""
+    """Yield how many queries pass, then the main figures."""
     totals = Validation.of(result.validation.outcomes)
     values = {summary.metric: summary.value for summary in result.summaries}
     decided, unlabelled = totals.passed + totals.failed, totals.unlabelled
@@ -121,74 +123,78 @@ def _figures(result: Measured) -> Iterator[str]:
 
 
 def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection[str] | None = None) -> str:
-    """Return flags of the next run: of a grid its recommended cell, else a grid against the main cause of failure.
+    """Return flags of a useful next run: after a grid its recommended cell, else a grid against the main failure.
 
-    A cell is measured again on queries that had no part in the choice, where there are any, and exported. A grid
-    against failures on `test` is over `dev`, where there is one, so that `test` has no part in the choice.
+    The recommended cell is exported, and measured again on held-out queries if there are any. A grid against failures
+    on the split `test` is measured on `dev` if there is such a split, so that `test` has no part in the choice.
 
     Args:
         result: The run.
-        cause: Main cause of failure; None where nothing failed.
-        sparse_vectors: Names of those of the collection; None where they are not known.
+        cause: Main cause of failure; None if no query failed.
+        sparse_vectors: Names of the sparse vectors of the collection; None if they are not known.
     """
-    retriever, data, flags = result.config.retriever, result.config.dataset, FLAGS.get(cause, PAGE) if cause else PAGE
+    retriever, data = result.config.retriever, result.config.dataset
+    flags = FLAGS.get(cause, PAGE) if cause else PAGE
     if result.swept:
         if result.swept.chosen is None:
-            return ""  # what keeps the cells from being ranked comes first
+            return ""  # the user must first mend what keeps the cells from being ranked
         cell = result.swept.grid.cell(result.swept.chosen).parameters.items()
-        # The command names the user's own retriever already; named anew it would replace the file's other settings.
+        # The command names a retriever by `python` already. Naming it anew would replace its other settings.
         settings = {name.replace("_", "-"): value for name, value in cell if value is not None and name != "python"}
         further = [f"--retriever.{name} {value}" for name, value in settings.items()]
-        # Rounds are refused without a grid, and a second judge of all queries without rounds.
+        # Judging in rounds needs a grid, and a second judge of all queries needs rounds.
         further += ["--judge.stop.margin null"] * ((judge := result.config.judge).stop.margin is not None)
         further += ["--judge.second.sample auto"] * (judge.second.model is not None and judge.second.sample == "all")
-        if result.swept.held_out and data.split and not data.ids:  # the queries of the choice flatter
+        if result.swept.held_out and data.split and not data.ids:  # scores of queries that chose the cell are too high
             further.insert(0, f"--dataset.split {result.config.objective.held_out or HELD_OUT}")
         return " ".join([*further, *([] if retriever.python else ["--export retriever.yaml"])])
     if result.judging and result.judging.incomplete:
         return ""  # the same command judges the rest
-    # The settings of a user's own retriever are not known; which scores without bounds there are is on the page alone.
-    # A promise settles the threshold, and without queries in scope no cell is ranked.
-    settled = retriever.threshold_scale in UNBOUNDED or result.config.threshold.false_answer is not None
-    answerable = any(each.case.in_scope for each in result.observed.observations)
-    if retriever.python or (THRESHOLDS in flags and (settled or not answerable)):
+    # No axis is known for a retriever by `python`. Thresholds are not swept if scores have no bounds, which the page
+    # shows, or if a promise fits the threshold, or if no query is in scope, so that no cell can be ranked.
+    is_settled = retriever.threshold_scale in UNBOUNDED or result.config.threshold.false_answer is not None
+    has_in_scope = any(observation.case.in_scope for observation in result.observed.observations)
+    if retriever.python or (THRESHOLDS in flags and (is_settled or not has_in_scope)):
         return PAGE
     if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors and "--sweep.mode" in flags:
         flags = "--sweep.top-k 3,5,10" if "--sweep.top-k" in flags else PAGE  # there are no keywords to search
     if retriever.mode == "keyword":
         flags = flags.replace("semantic,hybrid", "keyword,hybrid")
-    of_test = "--sweep." in flags and data.split == HELD_OUT and CHOSEN_ON in result.splits and not data.ids
-    return f"--dataset.split {CHOSEN_ON} {flags}" if of_test else flags
+    is_on_test = "--sweep." in flags and data.split == HELD_OUT and CHOSEN_ON in result.splits and not data.ids
+    return f"--dataset.split {CHOSEN_ON} {flags}" if is_on_test else flags
 
 
 def leading(measured: Collection[str], wanted: Collection[str], most: int = MOST) -> list[str]:
-    """Return the metrics of the first screen in their order: the wanted ones, filled up with the leading ones.
+    """Return the metrics of the first screen, in the order of `measured`: all wanted ones, then the leading ones.
 
     Args:
         measured: The metrics of the run.
-        wanted: Those that have a criterion, or that the experiment names; all are shown.
-        most: Number of rows that are filled up.
+        wanted: Metrics that have a criterion, or that the experiment names.
+        most: Number of rows that the leading metrics fill up.
     """
-    demanded = [name for name in measured if name in wanted]
-    shown = [*dict.fromkeys((*demanded, *ranked(headline(measured))))][: max(most, len(demanded))]
+    always = [name for name in measured if name in wanted]
+    shown = [*dict.fromkeys((*always, *ranked(headline(measured))))][: max(most, len(always))]
     return [name for name in measured if name in shown]
 
 
 def most_telling(report: Report) -> list[str]:
-    """Return all metrics of a run that have a value, those that say most about it first."""
+    """Return all metrics of a run that have a value, the most important ones first."""
     measured = [name for name, metric in report.metrics.items() if metric.value is not None]
     return ranked(measured, (*(gate.metric for gate in report.criteria), *report.headline))
 
 
 def ranked(names: Collection[str], further: Collection[str] = ()) -> list[str]:
-    """Return names of metrics in the one order of how much they say: `LEADING`, at any K, and `further` come first."""
+    """Return names of metrics by importance.
+
+    First come those of `LEADING` at the deepest K, then `further`, then those of `LEADING` at another K, then the rest.
+    """
     at_other_depths = (name for name in names if DEPTH.sub("_at_K", name) in LEADING)
     order = dict.fromkeys((*(deepest(pattern, names) for pattern in LEADING), *further, *at_other_depths, *names))
     return [name for name in order if name in names]
 
 
 def headline(*measured: Collection[str]) -> list[str]:
-    """Return the metrics that a comparison of runs shows, in their order; `_at_K` at the deepest that all runs have.
+    """Return the metrics that a comparison of runs shows, in their order. `_at_K` is at the deepest K of all runs.
 
     Args:
         measured: The metrics of each run.
@@ -202,7 +208,14 @@ def headline(*measured: Collection[str]) -> list[str]:
 
 
 def deepest(pattern: str, *measured: Collection[str]) -> str:
-    """Return the deepest name for a pattern that ends in `_at_K`, of those that all runs have; others as they are."""
+    """Return the name for a pattern `…_at_K` with the deepest K that all runs have, or else that any run has.
+
+    Any other pattern is returned as it is, and so is one that no run has.
+
+    Args:
+        pattern: Name of a metric, or such a pattern.
+        measured: The metrics of each run.
+    """
     stem = pattern.removesuffix("K")
     if stem == pattern:
         return pattern

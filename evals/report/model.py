@@ -1,7 +1,8 @@
-"""The report of a run: one model, from which JSON, schema, field tables, terminal, page and MLflow follow.
+"""The model of a report. JSON, its schema, the tables of its fields, terminal, page and MLflow follow from it.
 
-Records of the evaluation are its sections as they are; what is defined here is what only a report has. Scores stand by
-metric in the order of the queries, and each chunk once: a row finds its own among them when the report is made or read.
+Records of the evaluation are sections of the report as they are. This file defines all other sections. A report stores
+scores by metric in the order of the queries, and each chunk once. When it is made or read, each row gets its scores,
+and each hit its chunk.
 """
 
 import re
@@ -34,12 +35,12 @@ from retrievers.config.settings import Settings
 
 SCHEMA_VERSION: Final = 2
 Count = Annotated[int, Field(ge=0)]
-# An end of a range; an infinite one, which JSON lacks, is null.
+# An end of a range. JSON lacks infinity, so that an infinite end is null.
 End = Annotated[float | None, BeforeValidator(lambda end: None if end is None or isinf(end) else end)]
 Setting = str | bool | int | float | None
-# Characters of a chunk's text that a line or a card shows.
+# Most characters of a chunk's text that a line or a card shows.
 PREVIEW = 200
-# From the best to the worst, in scope first.
+# Causes of an outcome in scope, then the causes out of scope that differ.
 Cause = Literal[
     "right",
     "rightly nothing",
@@ -55,13 +56,13 @@ Cause = Literal[
 
 
 class Part(BaseModel):
-    """A part of the report. An unknown field is ignored, so that a later version may add some."""
+    """A part of the report. Unknown fields are ignored, so that a later version may add fields."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 
     @classmethod
     def of(cls, record: object) -> Self:
-        """Return the section of a record that has its fields, and perhaps more, as attributes."""
+        """Return the part whose fields a record has, as attributes or keys. Further ones are ignored."""
         return cls.model_validate(record, strict=False, from_attributes=True)
 
 
@@ -72,8 +73,8 @@ class CollectionFacts(Part):
         name: Name of the collection.
         points: Number of points.
         fingerprint: SHA-256 over points and content.
-        content: Dimension, distance, vectors and sparse_vectors by name, the embedding model that it records;
-            sampled_points, at most 256, whose content sample_hash is the SHA-256 of.
+        content: Dimension, distance, vectors and sparse_vectors by name, and the recorded embedding model. sample_hash
+            is the SHA-256 over the content of sampled_points points, at most 256.
     """
 
     name: str
@@ -83,13 +84,13 @@ class CollectionFacts(Part):
 
 
 class JudgeFacts(Part):
-    """All that the verdicts of the judge depend on besides the question.
+    """Everything besides the question that the verdicts of the judge depend on.
 
     Attributes:
         provider: Provider of the model.
         model: Name of the model, as the provider knows it.
         parameters: Temperature, seed and the like.
-        fingerprint: SHA-256 over all of these, and the version of ragas, whose prompts it is asked with.
+        fingerprint: SHA-256 over these fields and the version of ragas, which has the prompts.
     """
 
     provider: str
@@ -107,14 +108,14 @@ class Facts(Part):
         dataset: Source of the golden queries: a path or a hub id.
         dataset_fingerprint: SHA-256 over the content of the chosen cases.
         retriever: Class of the retriever.
-        collection: The collection that was searched; null where the retriever's chunks cannot be listed, and relevant
-            ones were looked for among those returned.
-        collection_changed: What changed in the collection during the run, which leaves every criterion undecided.
+        collection: The searched collection; null if the chunks of the retriever cannot be listed. Relevant chunks were
+            then looked for among the returned ones.
+        collection_changed: What changed in the collection during the run. A change leaves every criterion undecided.
         saved_retrieval: File of the saved retrieval that the run started from, and when it was saved.
         embedding: Provider:model of the embedding, or its class; null if not known.
         judge: The LLM judge; absent without one.
         versions: Versions of Python and of the libraries that scores depend on.
-        commit: Commit of the working directory, with -dirty where files differ; or unknown.
+        commit: Commit of the working directory, with -dirty if files differ; or unknown.
     """
 
     started_at: str
@@ -146,12 +147,12 @@ ScoreValue = float | Unscored | FailedValue
 
 
 class ChunkEntry(Part):
-    """A chunk that some query returned, or came near to.
+    """A chunk that some query returned, or that was among its best candidates.
 
     Attributes:
         source: Path:start-end of the chunk in its source.
         breadcrumb: Module, chapter and heading.
-        text: Its whole text.
+        text: Whole text of the chunk.
     """
 
     source: str
@@ -170,12 +171,12 @@ class Hit(Part):
 
     Attributes:
         rank: Place in the result, from 1.
-        chunk_id: Id of the chunk, which stands in chunks.
-        score: The score that it was ranked by; null for a retriever without scores.
+        chunk_id: Id of the chunk. The chunk itself is in chunks.
+        score: Score that the chunk was ranked by; null for a retriever without scores.
         scale: Scale of the score, such as cosine or weighted.
-        scores: Scores that it is made of, such as semantic and keyword.
+        scores: Scores that the score is made of, such as semantic and keyword.
         grade: Relevance of the chunk to the query; 0: not relevant.
-        judge: The judge's verdict on it with its reason, or why there is none; null when it was not asked.
+        judge: Verdict of the judge with its reason, or why there is none; null if the judge was not asked.
     """
 
     rank: int = Field(ge=1)
@@ -189,12 +190,12 @@ class Hit(Part):
 
     @property
     def verdict(self) -> int | None:
-        """1 where the judge finds it useful, 0 where not, None without a verdict."""
+        """1 if the judge finds the chunk useful, 0 if not, None without a verdict."""
         return self.judge.verdict if isinstance(self.judge, ChunkVerdict) else None
 
     @property
     def said(self) -> str:
-        """Reason of the judge, or why it said nothing; empty where it was not asked."""
+        """Reason of the judge, or why there is no verdict; empty if the judge was not asked."""
         return getattr(self.judge, "failed", "") or getattr(self.judge, "reason", "")
 
     @property
@@ -209,38 +210,38 @@ class Hit(Part):
 
     @property
     def preview(self) -> str:
-        """The beginning of its text."""
+        """Beginning of the chunk's text in one line."""
         return preview(self._chunk.text)
 
 
 class QueryRow(Part):
-    """A golden query: what was asked, expected and returned, and whether it passed.
+    """A golden query with its labels and its result, and whether it passed.
 
     Attributes:
         id: Id of the case.
         query: The query.
-        fingerprint: SHA-256 over all of the case that a score can depend on (not tags, type and split).
+        fingerprint: SHA-256 over everything in the case that a score can depend on (not tags, type and split).
         in_scope: True if the documents answer it.
         query_type: Kind of the query.
         tags: Tags of the case.
         reference_answer: The right answer.
-        expected: Places that its evidence names, the most relevant first.
-        relevant: Chunk id to grade of every relevant chunk; one that the collection lacks counts as not retrieved.
+        expected: Places that the evidence names, the most relevant first.
+        relevant: Chunk id to grade of every relevant chunk. A chunk that the collection lacks counts as not retrieved.
         irrelevant: Chunks that were judged and found not relevant.
-        first_relevant: Rank of the first relevant candidate, before threshold and cut; null where none is relevant.
-        top_score: Best cosine before the threshold, 0 where nothing was found; null for a retriever without cosines.
+        first_relevant: Rank of the first relevant candidate, before threshold and cut; null if none is relevant.
+        top_score: Best cosine before the threshold, 0 if nothing was found; null for a retriever without cosines.
         retrieved: Returned chunks, in rank order.
-        best_below_threshold: Where nothing was returned, the three best candidates.
-        claims: Statements of the reference answer as the judge sees them; empty where it was not asked.
-        outcome: Whether the query passed; a partial success did not, and without labels it cannot be told.
-        reasons: Why it is not SUCCESS.
-        cause: The reason in two words.
-        metadata_accuracy: Share of metadata fields that are right; null: not checked.
-        content_relevance: Share of the first five that is relevant; out of scope 1 or 0; null: the query has no labels.
-        accuracy_score: Mean of the two before that are known; null: none is.
+        best_below_threshold: The three best candidates, if nothing was returned.
+        claims: Statements of the reference answer as the judge sees them; empty if the judge was not asked.
+        outcome: Whether the query passed. A partial success did not pass; without labels, it is not known.
+        reasons: Why the outcome is not SUCCESS.
+        cause: Cause of the outcome in a few words.
+        metadata_accuracy: Share of metadata fields that are right; null if none was checked.
+        content_relevance: Share of the first five chunks that is relevant; out of scope 1 or 0; null without labels.
+        accuracy_score: Mean of metadata_accuracy and content_relevance, or the one that is known; null if none is.
         time_ms: Mean wall time of the query's serial calls.
-        stages_ms: Embed, search, rerank, total: milliseconds of the query's first serial call, or of its share of the
-            batch where no calls were timed.
+        stages_ms: Embed, search, rerank, total: milliseconds of the query's first serial call. If no calls were timed,
+            the query's share of its batch.
     """
 
     id: str
@@ -271,16 +272,16 @@ class QueryRow(Part):
 
     @property
     def scores(self) -> Mapping[str, ScoreValue]:
-        """Metric to number, or why there is none."""
+        """Metric to the score of the query, or why there is none."""
         return self._scores
 
     @property
     def proxies(self) -> Mapping[str, float]:
-        """Judged metric to the score that foretells it."""
+        """Judged metric to its proxy, the score that foretells it."""
         return self._proxies
 
     def with_scores(self, further: Mapping[str, ScoreValue | None]) -> Self:
-        """Return the row with further scores; None where a metric is not over it."""
+        """Return the row with further scores. A score of None is left out: the metric does not score the query."""
         row = self.model_copy()
         row._scores = {**self._scores, **{name: score for name, score in further.items() if score is not None}}
         return row
@@ -291,14 +292,14 @@ class DifferenceEntry(Part):
 
     Attributes:
         metric: Name of the metric.
-        baseline: Mean over the queries scored in both, or a statistic of the whole run.
-        other: The same of the other run.
-        low: Lower end of the 95% interval of other − baseline; null without one.
-        high: Upper end.
-        wins: Queries on which the other run is better; all three are 0 for a statistic of the whole run.
-        ties: Queries on which both are equal.
-        losses: Queries on which the other run is worse.
-        verdict: How the other run is, where that is proved by Holm's adjustment over all metrics.
+        baseline: Mean of the baseline over the queries scored in both runs, or a statistic of the whole run.
+        other: The same for the other run.
+        low: Lower end of the 95% interval of other − baseline; null without an interval.
+        high: Upper end of the interval; null without an interval.
+        wins: Number of queries on which the other run is better; 0 for a statistic of the whole run.
+        ties: Number of queries on which both runs are equal; 0 for a statistic of the whole run.
+        losses: Number of queries on which the other run is worse; 0 for a statistic of the whole run.
+        verdict: Whether the other run is proved better or worse, by Holm's adjustment over all metrics.
     """
 
     metric: str
@@ -318,11 +319,11 @@ class DifferenceEntry(Part):
 
 
 class ComparedSection(Part):
-    """This run beside another one of the same queries, which is the baseline of each difference.
+    """This run beside a baseline: an earlier run of the same queries.
 
     Attributes:
-        about: The other run in a sentence: its name, settings, time and commit.
-        differences: Every metric that both have.
+        about: The baseline in a sentence: its file, settings, time and commit.
+        differences: Every metric that both runs have.
     """
 
     about: str = ""
@@ -334,9 +335,9 @@ class SliceEntry(Part):
 
     Attributes:
         by: What the queries have in common.
-        name: The type or the tag.
+        name: Name of the type or the tag.
         n: Number of queries.
-        metrics: Every metric that scores any of them, by name.
+        metrics: Every metric that scores any of the queries, by name.
     """
 
     by: Literal["query_type", "tag"]
@@ -346,14 +347,14 @@ class SliceEntry(Part):
 
 
 class OwnMetric(Part):
-    """A metric of the user's own.
+    """A metric that the user declared.
 
     Attributes:
-        name: Its name.
-        about: One line about it.
+        name: Name of the metric.
+        about: One line about the metric.
         unit: Unit of its values.
         direction: Which values are better.
-        range: Lowest and highest possible value; null where there is none.
+        range: Lowest and highest possible value; null for an end without limit.
     """
 
     name: str
@@ -364,7 +365,7 @@ class OwnMetric(Part):
 
     @property
     def declaration(self) -> Declaration:
-        """The metric, without its computation."""
+        """The declaration of the metric, without its computation."""
         low, high = self.range
         ends = (-inf if low is None else low, inf if high is None else high)
         return Declaration(name=self.name, about=self.about, unit=self.unit, direction=self.direction, range=ends)
@@ -374,7 +375,7 @@ class RagasCheck(Part):
     """Comparison with the scores of ragas' own classes.
 
     Attributes:
-        status: Pending: ragas has not scored them yet; unchecked: it could not.
+        status: Pending: ragas has not scored the results yet. Unchecked: it could not score them.
         line: The outcome in a sentence, with the first scores that differ by more than 1e-9; empty while it is pending.
     """
 
@@ -383,19 +384,19 @@ class RagasCheck(Part):
 
     @property
     def problem(self) -> str:
-        """The outcome where a figure is not that of ragas; else empty."""
+        """The outcome if a score differs from that of ragas; else empty."""
         return self.line if self.status == "differs" else ""
 
 
 class JudgeSection(Part):
-    """The judge of a run. The metrics judge/* and those that end in _corrected tell how far to trust it.
+    """The judge of a run. The metrics judge/* and the metrics that end in _corrected tell how far to trust it.
 
     Attributes:
         usage: Cost of judging, by all judges.
-        incomplete: Reason why not everything was judged; empty when it was.
-        drawn: Number of in-scope queries in the sample that was judged; null where all were.
-        lines: What judging took, and what corrects its means, in a few lines: of a cascade a line a judge.
-        disagreements: Verdicts that differ from the label, the most telling first.
+        incomplete: Reason why not everything was judged; empty if everything was.
+        drawn: Number of in-scope queries in the judged sample; null if all queries were judged.
+        lines: A line for each judge: its queries, its cost, and how far the next judge or people agree with it.
+        disagreements: Verdicts that differ from the label. Queries with most of them come first.
     """
 
     usage: Usage
@@ -406,15 +407,15 @@ class JudgeSection(Part):
 
 
 class RankingSection(Part):
-    """The cells by the objective.
+    """The ranking of the cells by the objective.
 
     Attributes:
-        metrics: The metrics of the objective with their weights.
-        n: Metric to the number of queries that cells are compared on.
+        metrics: Metrics of the objective to their weights.
+        n: Metric to the number of queries on which cells are compared.
         dropped: Metric to the number of queries that are scored in some cells and not in all.
         constraints: Metric to the condition that a cell must meet.
-        excluded: Cells that do not meet them.
-        reason: Reason why cells are not ranked; empty when they are.
+        excluded: Number of cells that do not meet the constraints.
+        reason: Reason why cells are not ranked; empty if they are.
         order: Numbers of the cells that meet the constraints, from the best.
         values: Value of the objective, by cell.
     """
@@ -444,8 +445,8 @@ class ConfigurationEntry(Part):
 
     Attributes:
         name: Settings in a few words.
-        parameters: The settings that tell it from the others.
-        metrics: Metrics that belong to it and not to a cell: latency, determinism, separation.
+        parameters: Settings in which the configurations differ.
+        metrics: Metrics of the configuration that do not depend on the cell: latency, determinism, separation.
     """
 
     name: str
@@ -454,12 +455,12 @@ class ConfigurationEntry(Part):
 
 
 class CellColumns(Part):
-    """The cells, by columns; a cell's number is its place in them.
+    """The cells, by columns. The number of a cell is its place in the columns.
 
     Attributes:
-        configuration: Place of its configuration in configurations, from 0.
+        configuration: Place of the cell's configuration in configurations, from 0.
         top_k: Cut of the cell.
-        threshold: Threshold of the cell; null where none is in force.
+        threshold: Threshold of the cell; null if it has none.
     """
 
     configuration: list[int]
@@ -475,9 +476,9 @@ class GridMetric(Part):
     """A metric of every cell.
 
     Attributes:
-        mean: Mean over the scored queries, by cell; null where there is none.
-        n: Scored queries, by cell; one number where all cells have the same.
-        n_failed: Queries whose score failed, likewise.
+        mean: Mean over the scored queries, by cell; null if no query is scored.
+        n: Number of scored queries, by cell; a single number if it is the same for all cells.
+        n_failed: Number of queries whose score failed, by cell; a single number if it is the same for all cells.
     """
 
     mean: list[float | None]
@@ -486,20 +487,20 @@ class GridMetric(Part):
 
 
 class ResultsByCell(Part):
-    """The result of each cell for each query, as beginnings of lists: one list for each threshold with another result.
+    """The result of each cell for each query. Results are beginnings of lists, which thresholds leave.
 
     Attributes:
-        metrics: The objective's metrics in scope, whose weighted mean says what is found.
-        gain: That mean, by cell.
-        bands: Lower and upper ends by cell of found, scope/false_abstention and scope/false_answer, which hold for all
-            cells of a configuration and all three at once with 95%.
+        metrics: Metrics of the objective that score queries in scope. Their weighted mean is the gain.
+        gain: Mean gain, by cell.
+        bands: Lower and upper ends by cell of found (the gain), scope/false_abstention and scope/false_answer. They
+            hold with 95% for all cells of a configuration and all three metrics at once.
         chunks: Chunk id to every chunk of a list, with the beginning of its text.
         lists: Each list as places in chunks, in rank order.
-        list_of: By configuration, then threshold, then query, the list that the threshold leaves; a cell returns the
-            first top_k of it.
-        scores: The scores that found names.
-        found: By list, then by number of chunks returned, the place in scores of what is found; -1: not scored.
-        passes: Likewise, 1 where the query passes, 0 where it fails, -1 where that is not known.
+        list_of: By configuration, then threshold, then query: the number of the list that the threshold leaves. A cell
+            returns the first top_k chunks of the list.
+        scores: Distinct gains of results.
+        found: By list, then by number of returned chunks: the place of the gain in scores; -1: not scored.
+        passes: By list, then by number of returned chunks: 1 if the query passes, 0 if it fails, -1 if it is not known.
     """
 
     metrics: list[str]
@@ -514,15 +515,15 @@ class ResultsByCell(Part):
 
 
 class StandingEntry(Part):
-    """A cell, or cells that scored the same on every query, in the ranking.
+    """A place in the ranking: a cell, or several cells that scored the same on every query.
 
     Attributes:
-        cell: Number of the cell, of several that of the one to take.
-        members: Numbers of all of them.
+        cell: Number of the cell; of several cells, of the one to take.
+        members: Numbers of all cells of the standing.
         value: Value of the objective.
-        low: Lower end of its 95% interval; null where it cannot be computed.
-        high: Upper end.
-        in_set: True if it may be the best (95%, for all cells at once).
+        low: Lower end of the 95% interval of the value; null if it cannot be computed.
+        high: Upper end of the interval; null if it cannot be computed.
+        in_set: True if the cell may be the best (95%, for all cells at once).
     """
 
     cell: int
@@ -537,9 +538,9 @@ class ChoiceSection(Part):
     """The recommended cell, and the evidence for it.
 
     Attributes:
-        margin: How far below the best a cheaper cell may be.
-        standings: Cells from the best.
-        recommended: The standing of the recommended cell.
+        margin: How far below the best value a cheaper cell may be to be recommended.
+        standings: Standings from the best.
+        recommended: Standing of the recommended cell.
         note: Why it could not be computed which cells may be the best; else empty.
     """
 
@@ -554,11 +555,11 @@ class DecisionSection(Part):
 
     Attributes:
         weight: Weight of out-of-scope queries in the utility.
-        levels: A cell for each share of wrong answers.
+        levels: The cell to take for each limit of wrong answers.
         recommended: The recommended cell.
         may_be_best: The cells that may be as good, as ranges of their settings.
-        turns: The best cell from each weight on at which it changes.
-        promise: What thresholds promise for questions like these; empty where nothing.
+        turns: The weights at which the best cell changes, each with the cell that is best from there on.
+        promise: The rates of wrong answers that thresholds promise for questions like these; empty without a promise.
     """
 
     weight: float
@@ -575,14 +576,14 @@ class GridSection(Part):
     Attributes:
         axes: Every axis of the sweep, with its values.
         ranking: The cells by the objective.
-        choice: The recommended cell, and the evidence for it; null where cells could not be ranked.
-        decision: Cells to take for what one can bear; null without both kinds of query.
-        results: What every cell returns of every query; absent where that is more than a page can hold.
-        held_out: The unbiased figure; null without held-out queries.
-        proof: What the verdicts that were bought prove; empty unless judge.stop has a margin.
-        explanation: The choice in sentences, and the unbiased figure; or why there is none.
-        signals: How far the score that the threshold reads tells queries in scope from others under the configuration
-            of the recommended cell, then the other scores that the search holds; empty without both kinds of query.
+        choice: The recommended cell, and the evidence for it; null if cells could not be ranked.
+        decision: Cells to take for several limits of wrong answers; null without both kinds of query.
+        results: The result of every cell for every query; absent if a page has no room for it.
+        held_out: Figure of the recommended cell on held-out queries, which is unbiased; null without such queries.
+        proof: What the bought verdicts prove; empty unless judge.stop has a margin.
+        explanation: The choice and the held-out figure in sentences; or why no cell was chosen.
+        signals: How far the score that the threshold reads tells queries in scope from others, under the configuration
+            of the recommended cell; then the same for other scores of the search. Empty without both kinds of query.
         configurations: Each way to retrieve.
         cells: The cells, by columns.
         metrics: Every metric over queries, by name.
@@ -603,7 +604,7 @@ class GridSection(Part):
 
     @property
     def chosen(self) -> int | None:
-        """Number of the cell that the report is of; None where cells are not ranked."""
+        """Number of the recommended cell, which the report is of; None if cells are not ranked."""
         return self.choice.recommended.cell if self.choice else None
 
     def configuration_of(self, cell: int) -> ConfigurationEntry:
@@ -612,8 +613,8 @@ class GridSection(Part):
 
     @property
     def addresses(self) -> list[str]:
-        """The name of each cell in an address, such as `hybrid-weighted-k8-t0.3`."""
-        ways = [re.sub(r"[^a-z0-9.]+", "-", each.name.lower()).strip("-") for each in self.configurations]
+        """Name of each cell in an address, such as `hybrid-weighted-k8-t0.3`."""
+        ways = [re.sub(r"[^a-z0-9.]+", "-", entry.name.lower()).strip("-") for entry in self.configurations]
         columns = zip(self.cells.configuration, self.cells.top_k, self.cells.threshold, strict=True)
         cuts = ((ways[way], f"k{top_k}", "" if t is None else f"t{t:.12g}") for way, top_k, t in columns)
         return ["-".join(filter(None, parts)) for parts in cuts]
@@ -623,31 +624,31 @@ class Report(Part):
     """A run of evals.run. Fields may be added without a new schema_version: readers must ignore unknown ones.
 
     Attributes:
-        schema_version: Rises when a report that was made before can no longer be read.
+        schema_version: Version of the schema. It rises when older reports can no longer be read.
         name: Name of the experiment.
         run: Name of the run.
         passed: True if every criterion is met and nothing is missing.
-        incomplete: Why it cannot pass: what is missing or failed too often; else empty.
+        incomplete: What is missing or failed too often, so that the run cannot pass; else empty.
         settings: The retriever's most important settings, in a line.
         facts: Facts that make runs comparable.
         config: The resolved configuration.
         metrics: Every metric of the run, by name.
-        ragas_check: The same scores by ragas itself; null where no metric is one of ragas'.
-        own_metrics: Those of the user's own.
+        ragas_check: Comparison with the scores of ragas itself; null if no metric is one of ragas'.
+        own_metrics: Metrics that the user declared.
         headline: The metrics that the terminal shows without --verbose.
         verdict: Pass rate, hit rate, recall, false answers, main cause of failure, in a sentence.
-        next_flags: Flags of evals.run for the run that may say how to mend the main cause.
-        criteria: What the experiment demands, and the run's answers.
+        next_flags: Flags of evals.run for a run that may show how to mend the main cause of failure.
+        criteria: Criteria of the experiment with the answers of the run.
         baseline: This run beside the baseline, against which nothing may be worse; null without one.
         slices: The metrics by query type and by tag.
         notes: What a reader must know beside the figures.
         judge: The LLM judge; null without one.
-        grid: The grid whose recommended cell this is; null of a single run.
+        grid: The grid whose recommended cell this is; null for a single run.
         chunks: Chunk id to every chunk that a query names in retrieved.
-        scores: Metric to the score of each query, in the order of queries: a number, why there is none, or null where
-            the metric is not over it.
+        scores: Metric to the score of each query, in the order of queries: a number, or why there is none; null if the
+            metric does not score the query.
         proxies: Judged metric to its proxy (labels, or words of the reference answer), which corrects a mean.
-        queries: One entry a query, in the order of the golden data.
+        queries: An entry for each query, in the order of the golden data.
     """
 
     schema_version: Literal[2]
@@ -676,7 +677,7 @@ class Report(Part):
     queries: list[QueryRow]
 
     def model_post_init(self, _: object) -> None:
-        """Let each row find its scores, and each hit its chunk."""
+        """Give each row its scores, and each hit its chunk."""
         for place, row in enumerate(self.queries):
             row._scores = _of_row(self.scores, place)
             row._proxies = _of_row(self.proxies, place)
@@ -704,7 +705,7 @@ class Report(Part):
         return config
 
     def plain(self) -> dict[str, Any]:
-        """Return the report as plain JSON values, as its file holds them: without the fields that were not set."""
+        """Return the report as plain JSON values, without fields that were not set. Its file holds the same."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 

@@ -1,4 +1,4 @@
-"""Reading a report back, by its schema, or a cell of its grid as a run of its own."""
+"""Reading a saved report, or a cell of its grid as the report of a run."""
 
 import re
 from collections.abc import Sequence
@@ -14,24 +14,25 @@ from retrievers.config.files import load_json
 from retrievers.errors import nearest
 from retrievers.text.shown import quoted
 
+# Most faults that a message lists.
 MOST_FAULTS = 5
 # A cell's name in an address, such as `hybrid-weighted-k8-t0.3`.
 CUT = re.compile(r"(?:(.*)-)?k(\d{1,9})(?:-t(-?\d*\.?\d+(?:e[-+]?\d+)?))?")
-# What several metrics of an objective find, as one number.
+# Name of the weighted mean of an objective's in-scope metrics, if it has several.
 FOUND = "found"
-# Largest report: tens of thousands of queries.
+# Largest file of a report. It has room for tens of thousands of queries.
 MOST_BYTES = 500_000_000
 
 
 def parse(text: str, origin: str) -> Report:
-    """Read a report; its schema version is looked at before anything else.
+    """Read a report. Its schema version is checked first.
 
     Args:
         text: The JSON document.
-        origin: Origin, for messages.
+        origin: Source of the document, for messages.
 
     Raises:
-        ReportError: It is no JSON, no report, one of another schema version, or breaks the schema.
+        ReportError: The text is no JSON, no report, of another schema version, or does not follow the schema.
     """
     try:
         document = load_json(text)
@@ -55,17 +56,17 @@ def parse(text: str, origin: str) -> Report:
 
 
 def cell_report(report: Report, name: str) -> Report:
-    """Return the report of one cell of a grid, with the scores that the grid holds by query.
+    """Return the report of a cell of a grid, with the scores that the grid holds by query.
 
     Args:
         report: The report of the grid.
-        name: Its name in an address; the retrieval may be left out where one cell alone has these cuts.
+        name: Name of the cell in an address. The retrieval may be left out if only one cell has these cuts.
 
     Raises:
         ReportError: The report holds no results by cell, or has no such cell, or several.
     """
-    grid, kept = report.grid, report.grid.results if report.grid else None
-    if grid is None or kept is None:
+    grid, by_cell = report.grid, report.grid.results if report.grid else None
+    if grid is None or by_cell is None:
         raise ReportError(f"#{name}: the report holds no results by cell; expected one of a grid (--sweep.*)")
     names, cells = grid.addresses, _cells_named(grid, name)
     if len(cells) != 1:
@@ -76,15 +77,15 @@ def cell_report(report: Report, name: str) -> Report:
     [cell], columns = cells, grid.cells
     way, top_k, threshold = columns.configuration[cell], columns.top_k[cell], columns.threshold[cell]
     thresholds = dict.fromkeys(t for n, t in zip(columns.configuration, columns.threshold, strict=True) if n == way)
-    lists = kept.list_of[way][[*thresholds].index(threshold)]
-    results = [_result(row, kept, which, top_k) for row, which in zip(report.queries, lists, strict=True)]
+    lists = by_cell.list_of[way][[*thresholds].index(threshold)]
+    results = [_result(row, by_cell, number, top_k) for row, number in zip(report.queries, lists, strict=True)]
     silent = [(row.in_scope, float(not row.retrieved)) for row, _ in results]
-    if len(kept.metrics) > 1:
-        remember(Declaration(name=FOUND, about=f"weighted mean of {', '.join(kept.metrics)}"))
+    if len(by_cell.metrics) > 1:
+        remember(Declaration(name=FOUND, about=f"weighted mean of {', '.join(by_cell.metrics)}"))
     scores: dict[str, list[ScoreValue | None]] = {
-        (kept.metrics[0] if len(kept.metrics) == 1 else FOUND): [score for _, score in results],
-        "scope/abstention": [None if in_scope else share for in_scope, share in silent],
-        "scope/false_abstention": [share if in_scope else None for in_scope, share in silent],
+        (by_cell.metrics[0] if len(by_cell.metrics) == 1 else FOUND): [score for _, score in results],
+        "scope/abstention": [None if in_scope else is_silent for in_scope, is_silent in silent],
+        "scope/false_abstention": [is_silent if in_scope else None for in_scope, is_silent in silent],
     }
     passed: list[ScoreValue | None] = [
         None if row.outcome == "UNLABELLED" else float(row.outcome == "SUCCESS") for row, _ in results
@@ -103,14 +104,14 @@ def cell_report(report: Report, name: str) -> Report:
         headline=list(scores),
         criteria=(),
         notes=[],
-        chunks=kept.chunks,
+        chunks=by_cell.chunks,
         scores=scores,
         queries=[row for row, _ in results],
     )
 
 
 def _cells_named(grid: GridSection, name: str) -> list[int]:
-    """Return the cells of a name; of a retrieval the beginning is enough, and numbers may be written otherwise."""
+    """Return the cells of a name. It may have only the beginning of the retrieval, and numbers written otherwise."""
     if name in grid.addresses:
         return [grid.addresses.index(name)]
     cut = CUT.fullmatch(name.lower())
@@ -123,10 +124,17 @@ def _cells_named(grid: GridSection, name: str) -> list[int]:
     return whole or [cell for cell, text in retrievals.items() if text.startswith(retrieval)]
 
 
-def _result(row: QueryRow, kept: ResultsByCell, which: int, top_k: int) -> tuple[QueryRow, float | None]:
-    """Return what a cell returns of a query, and its score, None where it has none."""
-    ids, chunks = [*kept.chunks], kept.lists[which][:top_k]
-    score, passes = kept.found[which][len(chunks)], kept.passes[which][len(chunks)]
+def _result(row: QueryRow, by_cell: ResultsByCell, number: int, top_k: int) -> tuple[QueryRow, float | None]:
+    """Return the row of a query with the result of a cell, and the score of the result; None if it is not scored.
+
+    Args:
+        row: The query, with the result of the recommended cell.
+        by_cell: Results of all cells.
+        number: Number of the list that the cell's threshold leaves.
+        top_k: Cut of the cell.
+    """
+    ids, chunks = [*by_cell.chunks], by_cell.lists[number][:top_k]
+    score, passes = by_cell.found[number][len(chunks)], by_cell.passes[number][len(chunks)]
     hits = [
         Hit(rank=rank, chunk_id=ids[code], score=None, grade=row.relevant.get(ids[code], 0))
         for rank, code in enumerate(chunks, 1)
@@ -134,11 +142,11 @@ def _result(row: QueryRow, kept: ResultsByCell, which: int, top_k: int) -> tuple
     fields = {"retrieved": hits, "best_below_threshold": [], "claims": [], "reasons": [], "cause": None}
     fields |= dict.fromkeys(("metadata_accuracy", "content_relevance", "accuracy_score"))
     outcome = "UNLABELLED" if passes < 0 else "SUCCESS" if passes else "FAILURE"
-    return row.model_copy(update={**fields, "outcome": outcome}), None if score < 0 else kept.scores[score]
+    return row.model_copy(update={**fields, "outcome": outcome}), None if score < 0 else by_cell.scores[score]
 
 
 def mean_of(name: str, column: Sequence[ScoreValue | None]) -> Summary:
-    """Return the mean of the scores of a metric."""
+    """Return the mean of the scores of a metric; without a value if there are none."""
     scores = [float(score) for score in column if isinstance(score, float | int)]
     if not scores:
         return Summary(metric=name, value=None, n=0, note="it scores no query")

@@ -1,6 +1,6 @@
-"""What is shown, as sections of texts, and the renderers of a terminal, Markdown and notebooks; the page has its own.
+"""Sections of texts, and their renderers for a terminal, for Markdown and for notebooks. The page has its own renderer.
 
-A text is made harmless once, here: nothing that comes from outside steers a terminal or is taken for markup.
+Every text is made harmless here, once: it can neither steer a terminal nor be taken for markup.
 """
 
 import re
@@ -16,14 +16,15 @@ from rich.text import Text
 
 from retrievers.text.shown import printable
 
-# Words of a tone, and how a terminal shows them.
+# Words of a tone to the style on a terminal.
 STYLES = {"good": "green", "fair": "yellow", "bad": "red", "bold": "bold", "dim": "dim"}
-# Most characters of a line of a column's heading, which is broken into several.
+# Most characters of a line in the heading of a column. A longer heading is broken into lines.
 HEADING = 13
 # Characters between two columns.
 BETWEEN = 2
-# Width of what no terminal shows.
+# Width at which no table is cut.
 UNCUT = 10_000
+# Texts of a cell without a value.
 NOTHING = {"", "–"}
 # It writes to its file alone: in a notebook rich would show the text beside, on old Windows call the system.
 _console = partial(Console, force_jupyter=False, legacy_windows=False)
@@ -31,11 +32,11 @@ _console = partial(Console, force_jupyter=False, legacy_windows=False)
 
 @dataclass(frozen=True)
 class Styled:
-    """A text, and how it is shown.
+    """A text with its style.
 
     Attributes:
         text: The text.
-        tone: Words of `STYLES`.
+        tone: Words of `STYLES`, separated by blanks.
     """
 
     text: str
@@ -48,7 +49,7 @@ class Styled:
 
 @dataclass(frozen=True)
 class Line:
-    """Texts side by side: one line, cut where the terminal ends, or else wrapped; a command is never broken."""
+    """Texts side by side. Where they do not fit, they are wrapped, cut (`is_cut`), or left as they are (a command)."""
 
     parts: tuple[Styled, ...]
     is_cut: bool = False
@@ -62,7 +63,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table; one that is not needed goes where a terminal has no room for it."""
+    """A column of a table. A column that is not needed is left out if a terminal has no room for it."""
 
     name: str
     is_number: bool = False
@@ -74,12 +75,13 @@ class Section:
     """A section of the output: lines, then a table with lines below it.
 
     Attributes:
-        name: Its name on a page.
-        title: Its heading; empty for none.
-        columns: Columns of the table; all without names where it has no head.
-        rows: Its rows, a text a column.
+        name: Name of the section on a page.
+        title: Heading; empty for none.
+        lines: Lines above the table.
+        columns: Columns of the table. If no column has a name, the table has no head.
+        rows: Rows of the table, with a text for each column.
         below: Lines below the table.
-        spills: True if columns without room stand in a second table.
+        spills: True if a second table takes the columns for which the first one has no room.
     """
 
     name: str = ""
@@ -102,7 +104,7 @@ def line(*parts: Styled | str, is_cut: bool = False, is_command: bool = False) -
 
 
 def filled(columns: Sequence[Column], rows: Sequence[Sequence[Styled]]) -> list[int]:
-    """Return the places of the columns that are needed, or hold something."""
+    """Return the places of the columns that are needed, or have a value in some row."""
     return [n for n, column in enumerate(columns) if column.is_needed or {row[n].text for row in rows} - NOTHING]
 
 
@@ -113,27 +115,27 @@ def terminal(sections: Iterable[Section], *, width: int, color: bool, whole: boo
         sections: The sections.
         width: Width of the terminal, in columns.
         color: Use colors.
-        whole: Shorten nothing, as no terminal shows it; only sentences are wrapped.
+        whole: Shorten no line, since no terminal shows the text. Only sentences are wrapped.
     """
     file = StringIO()
     console = _console(file=file, width=width, force_terminal=color, no_color=not color, highlight=False)
     for section in sections:
         if section.title:
             console.print(Text(printable(section.title), style="bold"))
-        for each in section.lines:
-            _print_line(console, each, whole=whole)
+        for above in section.lines:
+            _print_line(console, above, whole=whole)
         console.width = UNCUT if whole else width
         for table in _tables(section, console.width) if section.rows else ():
             console.print(table)
         console.width = width
-        for each in section.below:
-            _print_line(console, each, whole=whole)
+        for below in section.below:
+            _print_line(console, below, whole=whole)
     return file.getvalue()
 
 
 def markdown(section: Section) -> Iterator[str]:
-    """Yield the lines of a section, then its table, as Markdown; bad values are bold."""
-    yield from (escaped(each.text) for each in section.lines)
+    """Yield the lines of a section, then its table, as Markdown. Bad values are bold."""
+    yield from (escaped(above.text) for above in section.lines)
     if section.rows:
         yield f"|{''.join(f' {escaped(column.name)} |' if column.name else ' |' for column in section.columns)}"
         yield f"|{'---|' * len(section.columns)}"
@@ -143,15 +145,15 @@ def markdown(section: Section) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    """Return a text that Markdown shows as it is, in one line; on GitHub it mentions nobody and is no formula."""
-    # An underscore within a word is one.
+    """Return a text that Markdown shows literally, in one line. On GitHub it mentions nobody and is no formula."""
+    # An underscore within a word needs no backslash.
     plain = re.sub(r"([\\`*{}\[\]<>|~]|#(?!\d)|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", " ".join(printable(text).split()))
-    # GitHub looks for these in what Markdown has made, where a backslash is gone.
+    # GitHub looks for these characters after Markdown has removed the backslashes.
     return re.sub(r"[@$]|#(?=\d)", r"<span>\g<0></span>", plain)
 
 
 def in_html(colored: str) -> str:
-    """Return a text in a terminal's colours as HTML for a notebook, without script or style sheet."""
+    """Return a text with the colours of a terminal as HTML for a notebook, without script or style sheet."""
     console = _console(width=1_000, record=True, file=StringIO())
     console.print(Text.from_ansi(colored), soft_wrap=True)
     return console.export_html(inline_styles=True, code_format='<pre style="overflow-x: auto">{code}</pre>')
@@ -162,13 +164,14 @@ def _style(part: Styled) -> str:
 
 
 def _print_line(console: Console, printed: Line, *, whole: bool) -> None:
-    is_cut, text = printed.is_cut and not whole, Text.assemble(*((part.text, _style(part)) for part in printed.parts))
+    is_cut = printed.is_cut and not whole
     is_long = printed.is_command or (whole and printed.is_cut)
+    text = Text.assemble(*((part.text, _style(part)) for part in printed.parts))
     console.print(text, no_wrap=is_cut, overflow="ellipsis" if is_cut else None, soft_wrap=is_long)
 
 
 def _tables(section: Section, width: int) -> Iterator[Table]:
-    """Yield the columns that fit; those without room once more, beside the first, where they spill."""
+    """Yield a table of the columns that fit, and if the section spills, one of the first column and the others."""
     useful = filled(section.columns, section.rows)
     fitting = list(useful)
     for number in [number for number in reversed(useful) if not section.columns[number].is_needed]:
@@ -182,7 +185,7 @@ def _tables(section: Section, width: int) -> Iterator[Table]:
 
 
 def _heading(name: str) -> str:
-    """Return the name of a metric in lines of few characters, broken after `/` and `_`; another name as it is."""
+    """Return the name of a metric broken after `/` and `_` into short lines. Any other name stays as it is."""
     group, slash, rest = name.partition("/")
     if not slash or "/" in rest:
         return name
@@ -197,7 +200,7 @@ def _width(section: Section, number: int) -> int:
 def _table(section: Section, numbers: Sequence[int], width: int, *, is_rest: bool) -> Table:
     columns = [section.columns[number] for number in numbers]
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(column.name for column in columns))
-    # A text is broken rather than cut where not even the needed columns have room.
+    # If not even the needed columns have room, texts are broken and not cut.
     is_broken = sum(_width(section, number) + BETWEEN for number in numbers) - BETWEEN > width
     for column in columns:
         heading = _heading(column.name)

@@ -1,6 +1,6 @@
-"""A report to the text of the page, with the columns that its figures are drawn from.
+"""From a report to its HTML page, with the data that figures are drawn from.
 
-Everything that comes from outside is escaped by the template.
+The templates escape every text.
 """
 
 import base64
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 Columns = Mapping[str, Any]
-# Metrics of a cell that are drawn beside those of the table of cells.
+# Metrics of a cell that are drawn besides those in the table of cells.
 JUDGED = ("ragas/llm_context_precision", "ragas/llm_context_recall")
 SIDES = ("scope/false_answer", "scope/false_abstention", TOKENS, VERDICT_METRIC)
 HERE = "evals.report.html"
 SCRIPTS = ("page.js", "figures.js", "grid.js", "explore.js")
-# Rows of the table of cells, besides the recommended one.
+# Rows of the table of cells, besides the recommended cell.
 TOP_CELLS = 20
 # Most rows of the table of queries.
 MOST_QUERIES = 2_000
-# Columns of the table of queries, where the run has them; `_at_K` at the deepest.
+# Columns of the table of queries, if the run has them. `_at_K` is at the deepest K.
 QUERY_SCORES = (
     "ranking/ndcg_at_K",
     "ranking/recall_at_K",
@@ -66,7 +66,7 @@ QUERY_SCORES = (
 def render_page(report: Report) -> str:
     """Return the page of a run, or of a grid and the cell that it recommends.
 
-    It loads nothing: a policy in its head forbids it, and lets no script run but its own.
+    The page loads nothing, and runs no script but its own: a policy in its head forbids everything else.
 
     Args:
         report: The run.
@@ -76,17 +76,17 @@ def render_page(report: Report) -> str:
     grid, drawn = report.grid, figure_data(report)
     decision = grid.decision if grid else None
     script = "".join(map(asset, SCRIPTS))
-    # By this digest the policy in the head lets the script run.
+    # The policy in the head lets the script with this digest run.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # Those with a value, or a query that could have one.
-    told = [name for name, one in report.metrics.items() if one.value is not None or one.n_unscored or one.n_failed]
+    # The metrics with a value, or with a query that could have one.
+    measured = [name for name, m in report.metrics.items() if m.value is not None or m.n_unscored or m.n_failed]
     shown: dict[str, Section | None] = {"warning": None, "decision": None, "cells": None}
     shown |= {part.name: part for part in (grid_sections(report, grid, TOP_CELLS) if grid else ())}
     shown |= {
         "criteria": criteria(report) if report.criteria else None,
         "baseline": compared(report.baseline, "baseline") if report.baseline else None,
         "slices": slices(report, report.headline),
-        "metrics": metrics(report, told, remarks=True),
+        "metrics": metrics(report, measured, remarks=True),
         "disagreements": disagreements(report),
         "facts": _facts(report),
     }
@@ -95,7 +95,7 @@ def render_page(report: Report) -> str:
         .get_template("page.html.j2")
         .render(
             report=report,
-            # Of a grid it is the first line.
+            # A grid begins with the note that no query is out of scope.
             notes=[note for note in report.notes if note != NO_OUT_OF_SCOPE],
             badge=(tone(report), badge(report)),
             criteria_line=criteria_line(report),
@@ -117,7 +117,7 @@ def render_page(report: Report) -> str:
 
 
 def badge(report: Report) -> str:
-    """Return the text of the badge, which has the tone of the run."""
+    """Return the text of the badge: whether the run passed."""
     if report.incomplete:
         return "incomplete"
     if not report.passed:
@@ -131,23 +131,23 @@ def embedded(data: object) -> str:
 
 
 def _packed(grid: Columns | None) -> Columns | None:
-    """Return the data of a grid with those by query zipped, in base64: a tenth of their size."""
+    """Return the data of a grid. Data by query are zipped and in base64, a tenth of their size."""
     if grid is None or grid["explored"] is None:
         return grid
     return {**grid, "explored": base64.b64encode(zlib.compress(embedded(grid["explored"]).encode())).decode()}
 
 
 def _facts(report: Report) -> Section:
-    """Return fingerprints, versions and times, flat."""
+    """Return fingerprints, versions and times as a table of names and values."""
     known = [(name, value) for name, value in flatten(report.facts.model_dump()) if value not in (None, {})]
     return Section(columns=[Column(""), Column("")], rows=[row_of(name, str(value)) for name, value in known])
 
 
 def environment() -> "Environment":
-    """Return what makes pages of the templates beside this file."""
+    """Return the environment of the templates beside this file."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader(HERE, ""),
         autoescape=True,
         finalize=_finalized,
@@ -156,13 +156,13 @@ def environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update({each.__name__: each for each in (figure, rank_and_score, signed, signed_ends)})
-    return made
+    templates.globals.update({f.__name__: f for f in (figure, rank_and_score, signed, signed_ends)})
+    return templates
 
 
 def _finalized(value: Any) -> Any:
-    """Return a value as the page shows it, before it is escaped; numbers and HTML stay."""
-    # Markup is a subclass of str and must stay as it is.
+    """Return a value as the page shows it, before it is escaped."""
+    # Markup, a subclass of str, is not changed, nor are numbers.
     return printable(value) if type(value) is str else value
 
 
@@ -173,21 +173,23 @@ def asset(name: str) -> str:
 
 def figure_data(report: Report) -> dict[str, Any]:
     """Return the data of each figure of a report; None for a figure without data."""
-    grid, drawn = report.grid, cells(report.grid) if report.grid else None
+    grid = report.grid
+    drawn = cells(grid) if grid else None
     if grid and drawn:
         drawn = {**drawn, "explored": explored(report, grid, grid.results) if grid.results else None}
     return {"grid": drawn, "scores": best_scores(report), "ranks": first_ranks(report)}
 
 
 def explored(report: Report, grid: GridSection, results: ResultsByCell) -> Columns:
-    """Return what it takes to compare cells query by query; queries, chunks and cells are named by their places."""
-    places, decision = {chunk_id: place for place, chunk_id in enumerate(results.chunks)}, grid.decision
+    """Return the data to compare cells query by query. Queries, chunks and cells are numbered by their places."""
+    places = {chunk_id: place for place, chunk_id in enumerate(results.chunks)}
+    decision = grid.decision
     limited = [level for level in (decision.levels if decision else ()) if level.limit < ANY]
     return {
         **results.model_dump(exclude={"chunks", "metrics"}),
         "addresses": grid.addresses,
         "weight": decision.weight if decision and _is_utility(grid) else None,
-        # Of a price that is part of the utility there is no band.
+        # There is no band of a price, which may be part of the objective.
         "has_band": grid.ranking.metrics.keys() <= {*results.metrics, ABSTENTION},
         "levels": [(level.cell, f"≤ {100 * level.limit:.3g}%") for level in limited if level.cell is not None],
         "chunks": [(chunk.source, chunk.breadcrumb, chunk.text) for chunk in results.chunks.values()],
@@ -203,7 +205,7 @@ def explored(report: Report, grid: GridSection, results: ResultsByCell) -> Colum
 
 
 def cells(grid: GridSection) -> Columns | None:
-    """Return the cells of a grid; None where they are not ranked."""
+    """Return the data of a grid's cells; None if they are not ranked."""
     choice = grid.choice
     if choice is None:
         return None
@@ -227,7 +229,7 @@ def cells(grid: GridSection) -> Columns | None:
 
 
 def _is_utility(grid: GridSection) -> bool:
-    """Return True for an objective whose weights of both kinds of query add up to 1."""
+    """Return True if the objective is a utility: the weights of both kinds of queries add up to 1."""
     if not grid.decision or len(grid.axes.get("threshold", ())) < 2:
         return False
     weights, weight = grid.ranking.metrics, grid.decision.weight

@@ -30,10 +30,9 @@ from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.report.grid_sections import best_cells, columns
 from evals.report.html import render_page
 from evals.report.html.render import embedded, figure_data
-from evals.report.junit import junit
 from evals.report.parsing import parse
 from evals.report.sections import disagreements
-from evals.report.terminal import description, render
+from evals.report.terminal import description, junit, render
 from retrievers.text.shown import json_text, printable
 from tests.support.judged import judging
 from tests.support.results import FACTS, config, hit, observation, report, result
