@@ -18,7 +18,7 @@ RETRIEVERS = "retrievers.__main__:main"
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run golden queries through a retriever, score what comes back", "evals.run:main"),
     "compare": ("compare runs with a baseline", "evals.compare:main"),
-    "ui": ("show the runs in MLflow's user interface", "evals.tracking.ui:main"),
+    "ui": ("show the runs in MLflow's user interface", "evals.tracking.__main__:show"),
     "tracking": ("complete the MLflow run of a kept report", "evals.tracking.__main__:main"),
     "golden": ("check, import, begin and write golden queries", "evals.golden.command:main"),
     "search": ("search a collection", RETRIEVERS),

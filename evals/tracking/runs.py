@@ -1,4 +1,4 @@
-"""A saved report to a run in MLflow: live, late and again alike."""
+"""From a saved report to a run in MLflow, at the end of the run itself or later by a command."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 REPORT_TAG = "report.sha256"
-# Characters of a run's name that MLflow's databases hold.
+# Most characters of a run's name in MLflow's databases.
 MAX_NAME = 250
 # Most runs, traces or figures of one request.
 AT_ONCE = 100
@@ -48,7 +48,7 @@ BATCH = 24
 
 
 class Written(NamedTuple):
-    """The run of a report in MLflow: its id, its page on a server (empty for a database), False where it was there."""
+    """The run of a report in MLflow: id, page on a server (empty for a database), and True if it was written now."""
 
     run_id: str
     address: str
@@ -56,15 +56,15 @@ class Written(NamedTuple):
 
 
 def write_run(report: Report, text: str, config: TrackingConfig, progress: Progress) -> Written:
-    """Write the run of a saved report, unless it is there; one that was left unfinished is deleted and written again.
+    """Write the run of a saved report, unless MLflow has it. An unfinished run is deleted and written again.
 
-    Nothing but the report is read, so that it makes no difference when and by whom this is called. A run counts as
-    failed until MLflow has all of it, and is found again by the digest of the report.
+    Only the report is read, so that the run is the same whenever it is written. It is found again by the digest of the
+    report. It counts as failed until MLflow has all of it.
 
     Args:
         report: The report.
-        text: Its text, as it was saved.
-        config: The store, as the one who writes names it.
+        text: Text of the report, as it was saved.
+        config: The store of runs and the experiment.
         progress: Called as traces are written.
 
     Raises:
@@ -83,7 +83,7 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
                 _delete(client, run)
             started = int(datetime.fromisoformat(report.facts.started_at).timestamp() * 1000)
             run_id = _begin(client, experiment, report.run or report.name, started, tags(report) | {REPORT_TAG: digest})
-            # A run counts as failed until it is ended as finished: nothing that kills this leaves it running.
+            # Whatever kills this process, the run is then failed and not running.
             client.set_terminated(run_id, "FAILED", end_time=started)
             _write_values(client, experiment, run_id, report, text, started)
             _write_traces(client, experiment, run_id, report, progress)
@@ -96,40 +96,40 @@ def log_comparisons(comparisons: Sequence[Comparison], uri: str | None) -> None:
     """Write differences to the compared runs, by the keys of MLflow's own `compare_evaluations` (from 3.18 on).
 
     Args:
-        comparisons: Each of two runs in MLflow.
-        uri: Its address; the database under ./mlruns when None.
+        comparisons: Comparisons of runs that are in MLflow.
+        uri: Address of MLflow; None for the database under ./mlruns.
 
     Raises:
         ConfigError: The address is a path.
-        TrackingError: A run is not in MLflow, or that failed.
+        TrackingError: A run is not in MLflow, or MLflow failed.
     """
-    for run in (run for each in comparisons for run in (each.baseline, each.other)):
+    for run in (run for comparison in comparisons for run in (comparison.baseline, comparison.other)):
         if run.run_id is None:
             raise TrackingError(f"--track: expected runs in MLflow, by id or name; got {run.reference!r}")
     with mlflow_at(tracking_uri(uri), writing=True) as client:
-        for each in comparisons:
-            baseline, other = str(each.baseline.run_id), str(each.other.run_id)
+        for comparison in comparisons:
+            baseline, other = str(comparison.baseline.run_id), str(comparison.other.run_id)
             key = f"compare/{baseline[:8]}"  # MLflow names a baseline by so many characters
-            _log(client, other, int(time.time() * 1000), compared_figures(each, key), {})
+            _log(client, other, int(time.time() * 1000), compared_figures(comparison, key), {})
             client.log_dict(other, {"baseline_run_id": baseline}, f"{key}.json")
 
 
 def late_command(file: Path, config: TrackingConfig) -> str:
-    """Return the command that writes the run of a report later, to the same place."""
+    """Return the command that writes the run of a report later, to the same store."""
     flags = ["--tracking.uri", quote(redacted(config.uri))] if config.uri else []
     return " ".join(["python -m evals.tracking", quote(str(file)), *flags])
 
 
 def _experiment(client: "MlflowClient", config: TrackingConfig) -> str:
-    """Return the id of the experiment, which is made where there is none.
+    """Return the id of the experiment, which is made if it does not exist.
 
     Raises:
-        TrackingError: It was deleted; its name stays taken.
+        TrackingError: The experiment was deleted. Its name stays taken.
     """
     from mlflow.exceptions import MlflowException
 
     name, file = config.experiment, database_file(tracking_uri(config.uri))
-    # By default MLflow would take ./mlruns, wherever the database is.
+    # Without a location, MLflow would keep artifacts in ./mlruns, wherever the database is.
     location = None if file is None else (file.resolve().parent / "artifacts").as_uri()
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
@@ -137,7 +137,7 @@ def _experiment(client: "MlflowClient", config: TrackingConfig) -> str:
             return str(client.create_experiment(name, artifact_location=location))
         except MlflowException:
             experiment = client.get_experiment_by_name(name)
-            if experiment is None:  # else another run has made it on the server just now
+            if experiment is None:  # if it exists now, another run has made it meanwhile
                 raise
     if experiment.lifecycle_stage == "deleted":
         raise TrackingError(f"the MLflow experiment {name!r} was deleted; name another with --tracking.experiment")
@@ -147,10 +147,9 @@ def _experiment(client: "MlflowClient", config: TrackingConfig) -> str:
 def _delete(client: "MlflowClient", run: "Run") -> None:
     """Delete a run with its traces and the runs below it."""
     experiment, run_id = run.info.experiment_id, run.info.run_id
-    while found := client.search_traces(
-        locations=[experiment], run_id=run_id, include_spans=False, max_results=AT_ONCE
-    ):
-        client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in found])
+    of_run = {"locations": [experiment], "run_id": run_id, "include_spans": False, "max_results": AT_ONCE}
+    while traces_left := client.search_traces(**of_run):
+        client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in traces_left])
     for cell in client.search_runs([experiment], f"tags.`{PARENT}` = '{run_id}'", max_results=AT_ONCE):
         client.delete_run(cell.info.run_id)
     client.delete_run(run_id)
@@ -161,7 +160,7 @@ def _write_values(
 ) -> None:
     """Write the cells of a grid as runs, then metrics, parameters and files of the run."""
     with _one_transaction(client):
-        # Cells start with the grid, a millisecond before one another: a list by time has them below it, in its order.
+        # Each cell starts a millisecond before the last one, so that a list by time has the grid first, then its cells.
         for number, cell in enumerate(cell_runs(report), 1):
             about = {PARENT: run_id, "cell": str(cell.cell), "role": "cell"}
             cell_id = _begin(client, experiment, cell.name, started - number, about)
@@ -176,29 +175,30 @@ def _write_values(
 def _write_traces(client: "MlflowClient", experiment: str, run_id: str, report: Report, progress: Progress) -> None:
     """Write queries as traces, the last part of a run.
 
-    MLflow's own ways to trace write in the background, where what fails is logged and lost. Here batches are written
-    and waited for, by its internal client, and a test reads them back from the version of requirements.lock.
+    MLflow's public functions write traces in the background, and only log what fails. So batches are written by its
+    internal client, which waits. A test reads them back with the version in requirements.lock.
     """
     from mlflow.tracing.client import TracingClient
 
-    store, every = TracingClient(client.tracking_uri), traces(report, experiment, run_id)
-    for first in range(0, len(every), BATCH):
-        batch = every[first : first + BATCH]
+    store = TracingClient(client.tracking_uri)
+    of_queries = traces(report, experiment, run_id)
+    for first in range(0, len(of_queries), BATCH):
+        batch = of_queries[first : first + BATCH]
         with _one_transaction(client):
             for info, _ in batch:
                 store.start_trace(info)
             store.log_spans(experiment, [span for _, spans in batch for span in spans])
-        progress("traces", first + len(batch), len(every))
+        progress("traces", first + len(batch), len(of_queries))
 
 
 @contextmanager
 def _one_transaction(client: "MlflowClient") -> Iterator[None]:
-    """Let a database write all of a block at once: for each transaction it waits for the disk, 13 ms and more."""
+    """Let a database write all of a block in one transaction. Each transaction waits at least 13 ms for the disk."""
     from mlflow.tracing.client import TracingClient
 
     store = TracingClient(client.tracking_uri).store
     sessions = getattr(store, "ManagedSessionMaker", None)
-    if sessions is None:  # a server
+    if sessions is None:  # the store is a server
         yield
         return
     try:
@@ -221,14 +221,14 @@ def _log(
     from mlflow.entities import Metric, Param
 
     client.log_batch(run_id, params=[Param(name, str(value)) for name, value in parameters.items()])
-    # Six digits are what MLflow shows whole.
+    # MLflow shows six digits.
     points = [Metric(name, float(f"{value:.6g}"), at_ms, step) for name, step, value in figures]
     for first in range(0, len(points), AT_ONCE):
         client.log_batch(run_id, metrics=points[first : first + AT_ONCE])
 
 
 def _artifacts(report: Report, text: str) -> dict[str, str]:
-    """Return the files of a run by name: MLflow lists them by it, the page first."""
+    """Return the files of a run by name. MLflow lists them by name, so that the page comes first."""
     tables = {"metrics": metrics_table(report), "queries": queries_table(report)}
     tables |= {"grid": grid_table(report.grid)} if report.grid else {}
     return {
@@ -240,5 +240,5 @@ def _artifacts(report: Report, text: str) -> dict[str, str]:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table as MLflow loads and shows it."""
+    """Return a table in the JSON that MLflow loads and shows."""
     return json.dumps({"columns": [*rows[0]] if rows else [], "data": [[*row.values()] for row in rows]})

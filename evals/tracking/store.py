@@ -1,7 +1,7 @@
-"""The store of runs: a database with a folder of artifacts below `FOLDER`, or an address.
+"""The store of runs: a database with a folder of artifacts below `FOLDER`, or the one at a given address.
 
-MLflow is spoken to in silence, and its errors are ours. A reference to a run is the file of a report, or a run's id or
-name; reading it writes nothing.
+MLflow prints nothing here, and its errors become errors of `evals`. A reference to a run is the file of a report, or
+the id or name of a run in MLflow. Reading a run writes nothing.
 """
 
 import contextlib
@@ -35,29 +35,31 @@ if TYPE_CHECKING:
     from evals.report.model import Report
 
 FOLDER = Path("mlruns")
-# Tag of a run below another one.
+# Tag of a run below another run: the id of that run.
 PARENT = "mlflow.parentRunId"
 SQLITE = "sqlite:///"
-# MLflow must neither phone home, nor print the run's address, with any credentials, nor wait for a server for minutes.
+# MLflow must not send telemetry, and not print an address, which may have credentials.
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
+# Nor must it wait for a server for minutes. Variables of the user go before these.
 PATIENCE = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
+# Name of the report among the artifacts of a run.
 REPORT = "report.json"
 RUN_ID = re.compile(r"[0-9a-f]{32}")
-# Most runs that are searched, the newest first.
+# Most runs among which a name is looked for, the newest first.
 MOST = 1_000
-# Most runs of one name that are listed.
+# Most runs of one name that a message lists.
 LISTED = 10
 
 
 def check_store(config: TrackingConfig) -> None:
-    """Make sure, without MLflow, that runs can be written; leaves nothing behind.
+    """Make sure that runs can be written to a local store. MLflow is not imported, and nothing is left behind.
 
     Raises:
-        ConfigError: The address is a path, or the local folder cannot be written, or has been copied or moved.
+        ConfigError: The address is a path, or the local folder cannot be written, or was copied or moved.
     """
     if tracking_uri(config.uri) == config.uri:
         return
@@ -75,7 +77,7 @@ def tracking_uri(given: str | None = None) -> str:
     """Return the given address of a store, or that of the database below `FOLDER`.
 
     Raises:
-        ConfigError: The given one is a path, where MLflow writes no runs any more.
+        ConfigError: The given address is a path, where MLflow writes no runs any more.
     """
     if given and "://" not in given and not given.startswith("databricks"):
         expected = "tracking.uri: expected an address such as sqlite:///mlflow.db"
@@ -84,11 +86,15 @@ def tracking_uri(given: str | None = None) -> str:
 
 
 def existing_uri(uri: str | None, what: str) -> str:
-    """Return the tracking address (by default the local database), after checking that a local database exists.
+    """Return the address of a store (by default the local database) after checking that a local database exists.
+
+    Args:
+        uri: The address; None for the local database.
+        what: What is looked for, for the message.
 
     Raises:
         ConfigError: The address is a path.
-        TrackingError: The database does not exist; MLflow would make it. `what` was looked for.
+        TrackingError: The database does not exist. MLflow would make it.
     """
     uri = tracking_uri(uri)
     if (file := database_file(uri)) is not None and not file.is_file():
@@ -99,17 +105,17 @@ def existing_uri(uri: str | None, what: str) -> str:
 
 
 def database_file(uri: str) -> Path | None:
-    """Return the file of an SQLite address, None for any other."""
+    """Return the file of an SQLite address; None for any other address."""
     return Path(uri.removeprefix(SQLITE).partition("?")[0]) if uri.startswith(SQLITE) else None
 
 
 @contextlib.contextmanager
 def mlflow_at(uri: str, *, writing: bool = False) -> Iterator["MlflowClient"]:
-    """Yield a client of MLflow that prints nothing and whose errors are ours.
+    """Yield a client of MLflow that prints nothing. Errors within the block become errors of `evals`.
 
     Args:
         uri: The address.
-        writing: Let no other process write to a database meanwhile; two that create one at once can break it for good.
+        writing: Let no other process write to the database meanwhile. Two that create it at once can break it for good.
 
     Raises:
         TrackingError: MLflow failed within the block.
@@ -122,28 +128,29 @@ def mlflow_at(uri: str, *, writing: bool = False) -> Iterator["MlflowClient"]:
 
         with _silence(), _lock_of(uri) if writing else contextlib.nullcontext():
             if writing and (file := database_file(uri)) is not None and not file.exists():
-                # MLflow cannot finish what an interrupted run began to make, nor make it twice under one name.
-                for begun in file.parent.glob(f".{file.name}.new.*"):
-                    begun.unlink()
+                # MLflow can neither finish nor replace a database that an interrupted run has begun to make. So it is
+                # made under a new name, and moved when it is finished.
+                for unfinished in file.parent.glob(f".{file.name}.new.*"):
+                    unfinished.unlink()
                 new = file.with_name(f".{file.name}.new.{time.time_ns()}")
                 MlflowClient(tracking_uri=f"{SQLITE}{new}").search_experiments(max_results=1)
                 new.replace(file)
             yield MlflowClient(tracking_uri=uri)
     except RetrievalError:
         raise
-    except Exception as error:  # MLflow raises its own, SQLAlchemy's and requests' errors
+    except Exception as error:  # MLflow raises its own errors, and those of SQLAlchemy and requests
         cause = redacted(next(iter(str(error).strip().splitlines()), ""))[:300]
         raise TrackingError(f"MLflow at {redacted(uri)} failed: {type(error).__name__}: {cause}") from error
 
 
 def ui_command(uri: str | None) -> str:
-    """Return the command that shows the runs of a store without a server."""
+    """Return the command that shows the runs of a database."""
     return f"python -m evals ui{f' --tracking.uri {shlex.quote(redacted(uri))}' if uri else ''}"
 
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Keep warnings, and what MLflow, alembic and SQLAlchemy log with tracebacks, off the terminal."""
+    """Keep warnings, and the logs of MLflow, alembic and SQLAlchemy, off the terminal."""
     levels = {logger: logger.level for logger in map(logging.getLogger, ("mlflow", "alembic", "sqlalchemy"))}
     try:
         for logger in levels:
@@ -156,14 +163,15 @@ def _silence() -> Iterator[None]:
 
 
 def _check_place(experiment: str) -> None:
-    """Refuse a store that was copied or moved: MLflow goes on writing artifacts into the folder that it was made in."""
-    database, expected = FOLDER / "mlflow.db", (FOLDER / "artifacts").resolve()
-    asked, place = "SELECT artifact_location FROM experiments WHERE name = ?", expected
-    with contextlib.suppress(sqlite3.DatabaseError):  # none yet, locked, or without MLflow's tables
-        with contextlib.closing(sqlite3.connect(f"file:{quote(str(database))}?mode=ro", uri=True)) as opened:
-            for (uri,) in opened.execute(asked, [experiment]):
+    """Refuse a store that was copied or moved: MLflow would go on writing artifacts into the folder of the original."""
+    database = FOLDER / "mlflow.db"
+    place = expected = (FOLDER / "artifacts").resolve()
+    query = "SELECT artifact_location FROM experiments WHERE name = ?"
+    with contextlib.suppress(sqlite3.DatabaseError):  # it does not exist yet, is locked, or lacks MLflow's tables
+        with contextlib.closing(sqlite3.connect(f"file:{quote(str(database))}?mode=ro", uri=True)) as connection:
+            for (uri,) in connection.execute(query, [experiment]):
                 place = Path(unquote(urlsplit(uri).path))
-    # One that was never below a folder of this name was put elsewhere by its user.
+    # If the folder of artifacts has another name, the user has chosen its place.
     if place.parts[-2:] != expected.parts[-2:] or place.resolve() == expected:
         return
     raise ConfigError(
@@ -173,7 +181,7 @@ def _check_place(experiment: str) -> None:
 
 
 def _lock_of(uri: str) -> contextlib.AbstractContextManager[object]:
-    """Return the lock of a database, whose folder is made; a server locks on its own."""
+    """Return the lock of a database, whose folder is made. A server needs none."""
     file = database_file(uri)
     if file is None:
         return contextlib.nullcontext()
@@ -185,25 +193,25 @@ def open_run(reference: str, uri: str | None, experiment: str) -> "Run":
     """Find a run and read its report.
 
     Args:
-        reference: A file, or a cell of its grid (`grid.json#k8-t0.3`); or an MLflow run's id (looked for in all
-            experiments) or its name. An existing file comes first; what ends in `.json` is a file.
-        uri: Address of MLflow; the database under ./mlruns when None.
+        reference: File of a report, or a cell of its grid (`grid.json#k8-t0.3`); or the id of a run in MLflow, in any
+            experiment, or its name. An existing file goes before a run; a reference that ends in `.json` is a file.
+        uri: Address of MLflow; None for the database under ./mlruns.
         experiment: Name of the experiment in which names are looked for.
 
     Raises:
-        ReportError: The file is missing or unreadable, or the report is not one that can be read.
-        TrackingError: MLflow has no such run, or several, or it has no report; or MLflow failed.
+        ReportError: The file is missing or unreadable, or its report cannot be read.
+        TrackingError: MLflow has no such run, or several, or the run has no report; or MLflow failed.
     """
     from evals.comparison.records import Run
     from evals.report.parsing import MOST_BYTES, cell_report, parse
 
-    file, is_there = Path(reference), False
+    file, is_file = Path(reference), False
     before, _, cell = reference.rpartition("#")
     with suppress(OSError, ValueError):  # the name of a run may be too long for a file name
-        is_there = file.exists() and not file.is_dir()
-    if before.endswith(".json") and not is_there:
+        is_file = file.exists() and not file.is_dir()
+    if before.endswith(".json") and not is_file:
         return Run.of(cell_report(read_report(Path(before))[0], cell), reference=reference, origin=reference)
-    if reference.endswith(".json") or is_there:
+    if reference.endswith(".json") or is_file:
         return Run.of(read_report(file)[0], reference=str(file), origin=str(file))
     uri = existing_uri(uri, f"{quoted(reference)}: no such file, and no MLflow runs either")
     with mlflow_at(uri) as client, TemporaryDirectory() as folder:
@@ -212,8 +220,8 @@ def open_run(reference: str, uri: str | None, experiment: str) -> "Run":
             parent = run.data.tags.get(PARENT)
             why = f"it is a part of run {parent}, and has values only" if parent else f"its status is {run.info.status}"
             raise TrackingError(f"run {run.info.run_id} ({run.info.run_name}) has no report, so no scores: {why}")
-        kept = Path(client.download_artifacts(run.info.run_id, REPORT, folder))
-        text = read_text(kept, "a report of evals.run", MOST_BYTES, TrackingError)
+        copy = Path(client.download_artifacts(run.info.run_id, REPORT, folder))
+        text = read_text(copy, "a report of evals.run", MOST_BYTES, TrackingError)
     origin = f"MLflow run {run.info.run_id}"
     place = {"reference": reference, "origin": origin, "name": run.info.run_name, "run_id": run.info.run_id}
     return Run.of(parse(text, origin), **place)
@@ -223,7 +231,7 @@ def read_report(file: Path) -> tuple["Report", str]:
     """Return the report of a file, and its text.
 
     Raises:
-        ReportError: The file is missing or unreadable, or the report is not one that can be read.
+        ReportError: The file is missing or unreadable, or its report cannot be read.
     """
     from evals.report.parsing import MOST_BYTES, parse
 
@@ -238,17 +246,17 @@ def read_report(file: Path) -> tuple["Report", str]:
 def _find(client: "MlflowClient", reference: str, experiment: str, address: str) -> "MlflowRun":
     if RUN_ID.fullmatch(reference):
         return client.get_run(reference)
-    every = {one.name: one.experiment_id for one in client.search_experiments()}
-    if experiment not in every:
-        near = nearest(experiment, every)
+    ids = {found.name: found.experiment_id for found in client.search_experiments()}
+    if experiment not in ids:
+        near = nearest(experiment, ids)
         raise TrackingError(f"MLflow at {address} has no experiment {quoted(experiment)}{near}")
-    runs = client.search_runs([every[experiment]], max_results=MOST, order_by=["attributes.start_time DESC"])
+    runs = client.search_runs([ids[experiment]], max_results=MOST, order_by=["attributes.start_time DESC"])
     fitting = [run for run in runs if run.info.run_name == reference]
     if len(fitting) > 1:
         listed = [f"{run.info.run_id}  {_started(run)}  {run.info.status}" for run in fitting[:LISTED]]
         raise TrackingError("\n  ".join([f"{len(fitting)} runs are called {quoted(reference)}; give an id:", *listed]))
     if not fitting:
-        # Cells of a grid have no report.
+        # The cells of a grid, which have no report, are not proposed.
         runs = [run for run in runs if PARENT not in run.data.tags]
         near = nearest(reference, [name for run in runs for name in (run.info.run_name, run.info.run_id)])
         what = f"no run has the id or name {quoted(reference)} in experiment {experiment!r}"

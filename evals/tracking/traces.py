@@ -1,4 +1,4 @@
-"""The queries of a report as MLflow traces: spans of the measured durations, judgements as assessments."""
+"""The queries of a report as traces in MLflow: durations become spans, judgements become assessments."""
 
 import json
 import time
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 Trace = tuple["TraceInfo", list["Span"]]
 JUDGED = "judge_precision"
-# Most traces of a run: a list of more has little use, and MLflow takes long over them.
+# Most traces of a run. Nobody reads a longer list, and MLflow takes long to show it.
 MOST = 500
 
 
 def traces(report: Report, experiment_id: str, run_id: str) -> list[Trace]:
-    """Return the queries of a run as traces, the worst first: a list by time shows them in this order.
+    """Return the queries of a run as traces, the worst first. MLflow's list by time shows them in this order.
 
-    Of more than `MOST` they are the first in the golden data.
+    If there are more than `MOST` queries, the first ones of the golden data are taken.
 
     Args:
         report: The run.
@@ -32,7 +32,7 @@ def traces(report: Report, experiment_id: str, run_id: str) -> list[Trace]:
         run_id: Id of the run.
     """
     latest, rows = time.time_ns(), worst_first(report.queries[:MOST], MOST)
-    # A millisecond apart: MLflow sorts traces by time in milliseconds.
+    # MLflow sorts traces by time in milliseconds, so they start a millisecond apart.
     return [_trace(row, report, experiment_id, run_id, latest - number * 1_000_000) for number, row in enumerate(rows)]
 
 
@@ -53,7 +53,7 @@ def _trace(row: QueryRow, report: Report, experiment_id: str, run_id: str, start
         response_preview=retrieved_text(row),
         client_request_id=row.id,
         trace_metadata={TraceMetadataKey.SOURCE_RUN: run_id},
-        # By the second MLflow pairs the queries of two runs, from 3.18 on.
+        # By `mlflow.eval.requestId` MLflow pairs the queries of two runs, from 3.18 on.
         tags={TraceTagKey.TRACE_NAME: "answer", "mlflow.eval.requestId": row.id, "query_id": row.id},
         assessments=list(_assessments(row, report, f"tr-{number:032x}", run_id)),
     )
@@ -61,7 +61,7 @@ def _trace(row: QueryRow, report: Report, experiment_id: str, run_id: str, start
 
 
 def _spans(row: QueryRow, number: int, start: int) -> Iterator["Span"]:
-    """Yield the query with its answer, and the retrieval in it, which tells how long its stages took.
+    """Yield the span of the query with its answer, then that of the retrieval with the durations of its stages.
 
     Args:
         row: The query.
@@ -70,15 +70,16 @@ def _spans(row: QueryRow, number: int, start: int) -> Iterator["Span"]:
     """
     from mlflow.entities import SpanType
 
-    took = row.stages_ms or {"total": row.time_ms}
-    times, root = (start, start + round(took.get("total", 0.0) * 1_000_000)), randbits(64) or 1
-    asked = {"mlflow.spanInputs": {"query": row.query}}
-    answered = {"mlflow.spanType": SpanType.CHAIN, "mlflow.spanOutputs": retrieved_text(row), "query_id": row.id}
-    yield _span("answer", (number, root, None), times, asked | answered)
+    durations = row.stages_ms or {"total": row.time_ms}
+    times = start, start + round(durations.get("total", 0.0) * 1_000_000)
+    root = randbits(64) or 1
+    inputs = {"mlflow.spanInputs": {"query": row.query}}
+    answer = {"mlflow.spanType": SpanType.CHAIN, "mlflow.spanOutputs": retrieved_text(row), "query_id": row.id}
+    yield _span("answer", (number, root, None), times, inputs | answer)
     documents = [_document(hit) for hit in row.retrieved]
-    found = {"mlflow.spanType": SpanType.RETRIEVER, "mlflow.spanOutputs": documents}
-    stages = {f"{stage}_ms": ms for stage, ms in took.items()}
-    yield _span("retrieve", (number, randbits(64) or 1, root), times, asked | found | stages)
+    retrieval = {"mlflow.spanType": SpanType.RETRIEVER, "mlflow.spanOutputs": documents}
+    stages = {f"{stage}_ms": ms for stage, ms in durations.items()}
+    yield _span("retrieve", (number, randbits(64) or 1, root), times, inputs | retrieval | stages)
 
 
 def _document(hit: Hit) -> dict[str, Any]:
@@ -94,8 +95,8 @@ def _span(name: str, ids: tuple[int, int, int | None], times: tuple[int, int], a
 
     Args:
         name: Name of the span.
-        ids: Trace, span and parent.
-        times: Start and end in nanoseconds since 1970.
+        ids: Numbers of the trace, of the span, and of its parent (None for the root).
+        times: Start and end, in nanoseconds since 1970.
         attributes: Values that JSON can hold.
     """
     from mlflow.entities import Span
@@ -103,12 +104,12 @@ def _span(name: str, ids: tuple[int, int, int | None], times: tuple[int, int], a
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import SpanContext, Status, StatusCode
 
-    number, own, parent = ids
+    number, span, parent = ids
     known = {"mlflow.traceRequestId": f"tr-{number:032x}", **attributes}
     return Span(
         ReadableSpan(
             name=name,
-            context=SpanContext(number, own, is_remote=False),
+            context=SpanContext(number, span, is_remote=False),
             parent=SpanContext(number, parent, is_remote=False) if parent else None,
             resource=Resource.get_empty(),
             attributes={key: json.dumps(value) for key, value in known.items()},
@@ -120,16 +121,16 @@ def _span(name: str, ids: tuple[int, int, int | None], times: tuple[int, int], a
 
 
 def _assessments(row: QueryRow, report: Report, trace_id: str, run_id: str) -> Iterator["Assessment"]:
-    """Yield whether the query passed, why, and what was expected. MLflow shows them in the order of their names."""
+    """Yield the judgements of the query, and what was expected. MLflow shows them in the order of their names."""
     from mlflow.entities import AssessmentSource, Expectation, Feedback
 
     known: dict[str, Any] = {"trace_id": trace_id, "metadata": {"mlflow.assessment.sourceRunId": run_id}}
     by_judge = ("LLM_JUDGE", f"{judge.provider}:{judge.model}" if (judge := report.facts.judge) else "")
     for name, value, reason in _judgements(row):
         kind, model = by_judge if name == JUDGED else ("CODE", "retrieval-evals")
-        own = known | {"name": name, "source": AssessmentSource(source_type=kind, source_id=model)}
+        source = AssessmentSource(source_type=kind, source_id=model)
         if isinstance(value, float | int | str):
-            yield Feedback(value=value, rationale=reason or None, **own)
+            yield Feedback(name=name, value=value, rationale=reason or None, source=source, **known)
     people = AssessmentSource(source_type="HUMAN", source_id="golden data")
     yield Expectation(name="expected", value=expected_text(row), source=people, **known)
 
@@ -139,7 +140,7 @@ def _judgements(row: QueryRow) -> Iterator[tuple[str, str | ScoreValue | None, s
     if row.outcome != "UNLABELLED":
         yield "case_passed", "yes" if row.outcome == "SUCCESS" else "no", "; ".join((row.outcome, *row.reasons))
     if row.relevant:
-        # Not the rank itself: MLflow takes a number that falls for a loss, and paints it red.
+        # 1 / rank, since MLflow paints a number red that falls, as a rank does when it gets better.
         place = f"the first at rank {row.first_relevant}" if row.first_relevant else "none"
         score = 1 / row.first_relevant if row.first_relevant else 0.0
         yield "first_relevant", score, f"1 / rank; of the relevant candidates {place}"

@@ -1,4 +1,4 @@
-"""A report in MLflow's terms: parameters, metrics, tags, tables. Pure."""
+"""A report as values for MLflow: parameters, metrics, tags and tables. Pure."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,33 +24,35 @@ from retrievers.config.layers import flatten, tables
 
 # Most metrics of a run.
 MOST_METRICS = 30
-# First columns of MLflow's list of runs: metrics that every run has, whatever its top_k.
+# First columns in MLflow's list of runs: metrics that every run has, whatever its top_k.
 COLUMNS = ("queries/pass_rate", "scope/false_answer", "ranking/hit_rate_at_1", "ragas/id_context_recall")
+# Settings that every run has as parameters.
 USUAL = tuple(f"retriever.{name}" for name in ("mode", "top_k", "threshold", "rerank", "embedding.model"))
-# Settings that are no parameters: the store of runs, whose address may carry credentials, and what a run demands.
+# Settings that are no parameters: the store of runs, whose address may have credentials, and the criteria.
 ELSEWHERE = ("tracking.", "criteria")
-# Characters of a parameter that MLflow holds.
+# Most characters of a parameter in MLflow.
 MOST_CHARACTERS = 6_000
 # Most cells with a run of their own.
 MOST_CELLS = 24
-# Of these, ways to retrieve, and thresholds of the recommended one.
+# Most ways to retrieve among these cells, and most thresholds of the recommended way.
 MOST_WAYS = 8
 MOST_THRESHOLDS = 5
-# What cells are ranked by, as a metric of each; MLflow's contour plot begins with the first metric by name.
+# Metric of a cell: its value of the objective. MLflow's contour plot begins with the first metric by name.
 OBJECTIVE = "by_objective"
-# Beside the objective, what is drawn along the threshold and along top_k.
+# Curves along the threshold and along top_k, besides that of the objective, with their metrics.
 CURVES = {"wrongly_answered": "scope/false_answer", "wrongly_silent": "scope/false_abstention", "tokens": TOKENS}
 # Comparisons of a criterion that MLflow has too.
 COMPARATORS = {">=": "GTE", "<=": "LTE"}
-# MLflow's names of what a difference is made of.
+# MLflow's name for each field of a difference.
 DIFFERENCE = {"diff": "difference", "ci_low": "low", "ci_high": "high", "p_value": "p", "n_paired": "n"}
+# Fields of a query that its row in the table has.
 OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "top_score", "time_ms")
 # A metric, the step of its curve (0 where it has none), and its value.
 Figure = tuple[str, int, float]
 
 
 class CellRun(NamedTuple):
-    """A cell as a run: its number, settings and means; the name of the recommended one begins with a star."""
+    """A cell as a run: its number, settings and means. The name of the recommended cell begins with a star."""
 
     cell: int
     name: str
@@ -59,10 +61,10 @@ class CellRun(NamedTuple):
 
 
 def parameters(report: Report) -> dict[str, str]:
-    """Return the usual settings, then those that differ from the defaults, by their dotted names.
+    """Return the usual settings, then the settings that differ from the defaults, by dotted name.
 
-    Those of a grid are the recommended cell's, with the axes as `sweep.NAME`. The whole configuration is the artifact
-    `settings.yaml`; criteria stand in the run's description.
+    A grid has the settings of its recommended cell, and its axes as `sweep.NAME`. All settings are in the artifact
+    `settings.yaml`, and the criteria are in the description of the run.
     """
     flat, defaults = _flat(report.config), _flat(dump(ExperimentConfig.model_validate({})))
     if report.facts.embedding and not flat.get("retriever.embedding.model"):
@@ -74,20 +76,20 @@ def parameters(report: Report) -> dict[str, str]:
 
 
 def metric_values(report: Report) -> dict[str, float]:
-    """Return the values of a run's metrics: those that runs are compared by, then those that say most about it.
+    """Return the values of a run's metrics: those of `COLUMNS`, then the most important ones.
 
-    MLflow's columns have the order of logging of the newest run. All metrics, exact and with interval and n, are in the
-    table of `metrics_table`.
+    MLflow's columns have the order in which the newest run logged its metrics. `metrics_table` has all metrics, with
+    intervals and n.
     """
-    telling = most_telling(report)
-    names = dict.fromkeys((*(name for name in COLUMNS if name in telling), *telling))
+    important = most_telling(report)
+    names = dict.fromkeys((*(name for name in COLUMNS if name in important), *important))
     return {name: value for name in islice(names, MOST_METRICS) if (value := report.metrics[name].value) is not None}
 
 
 def curves(report: Report) -> Iterator[Figure]:
-    """Yield what changes along the threshold and along top_k of the recommended cell.
+    """Yield the curves of a grid through its recommended cell, along the threshold and along `top_k`.
 
-    A step is a `top_k`, or a threshold in thousandths. Nothing of a run, and of cells that are not ranked.
+    A step is a `top_k`, or a threshold in thousandths. There are no curves without a grid, or if cells are not ranked.
     """
     grid = report.grid
     if grid is None or grid.chosen is None:
@@ -108,7 +110,7 @@ def curves(report: Report) -> Iterator[Figure]:
 
 
 def tags(report: Report) -> dict[str, str]:
-    """Return what runs are filtered by, and the text of the run's page."""
+    """Return the tags by which runs are filtered, and the text of the run's page."""
     facts, flat = report.facts, _flat(report.config)
     failed = [criterion.metric for criterion in report.criteria if not criterion.passed]
     names = ("metrics", "queries", *(["grid"] if report.grid else []))
@@ -131,9 +133,9 @@ def tags(report: Report) -> dict[str, str]:
 
 
 def quality_criteria(report: Report) -> str | None:
-    """Return the criteria as MLflow's page of evaluations reads them from 3.18 on; None where it can tell none.
+    """Return the criteria as MLflow's page of evaluations reads them from 3.18 on; None if it can show none.
 
-    It knows bounds that may be reached, one a metric, of metrics that the run has.
+    MLflow knows only inclusive bounds, one for each metric that the run has.
     """
     conditions = {gate.metric: CRITERION.fullmatch(gate.condition) for gate in reversed(report.criteria)}
     rules = [
@@ -141,13 +143,13 @@ def quality_criteria(report: Report) -> str | None:
         for name in metric_values(report)
         if (condition := conditions.get(name)) and condition[1] in COMPARATORS
     ]
-    # Equal criteria have equal revisions: a report is written late as it is live.
+    # Equal criteria get equal revisions, so that a report can be written again later.
     criteria = {"schemaVersion": 1, "revision": str(uuid5(NAMESPACE_OID, json.dumps(rules))), "rules": rules}
     return json.dumps(criteria) if rules else None
 
 
 def compared_figures(comparison: Comparison, key: str) -> Iterator[Figure]:
-    """Yield the paired differences by names below a key, as MLflow's own comparison names them."""
+    """Yield the paired differences below a key, by the names of MLflow's own comparison."""
     for entry in comparison.differences:
         for name, field in DIFFERENCE.items() if entry.n else ():
             if (value := getattr(entry, field)) is not None:
@@ -155,17 +157,17 @@ def compared_figures(comparison: Comparison, key: str) -> Iterator[Figure]:
 
 
 def metrics_table(report: Report) -> list[dict[str, Any]]:
-    """Return a row a metric: value, interval, n, counts of missing scores, bounds, note, sample."""
+    """Return a row for each metric: value, interval, n, numbers of missing scores, bounds, note, and sample."""
     rows = [dict(flatten(asdict(metric))) for metric in report.metrics.values()]
     names = dict.fromkeys(name for row in rows for name in row if name != "sampled")
     return [{name: row.get(name) for name in names} for row in rows]
 
 
 def queries_table(report: Report) -> list[dict[str, Any]]:
-    """Return a row a query, with what was expected and retrieved, and its score by every metric."""
+    """Return a row for each query: what was expected and retrieved, and its score by every metric."""
     names, rows = [name for name in report.metrics if name in report.scores], []
     for row in report.queries:
-        claims = [f"{'' if one.attributed else 'not '}supported: {one.statement} ({one.reason})" for one in row.claims]
+        claims = [f"{'' if c.attributed else 'not '}supported: {c.statement} ({c.reason})" for c in row.claims]
         judged = {"judge": "\n".join(verdict_lines(row)), "claims": "\n".join(claims)} if report.judge else {}
         texts = {"reasons": "; ".join(row.reasons), "expected": expected_text(row), "retrieved": retrieved_text(row)}
         scores = {name: score if isinstance(score := row.scores.get(name), float | int) else None for name in names}
@@ -174,7 +176,7 @@ def queries_table(report: Report) -> list[dict[str, Any]]:
 
 
 def grid_table(grid: GridSection) -> list[dict[str, Any]]:
-    """Return a row a cell: its settings and the mean of every metric, or None."""
+    """Return a row for each cell: its settings, and the mean of every metric or None."""
     settings = [cell_settings(grid, place) for place in range(len(grid.cells))]
     names = dict.fromkeys(name for cell in settings for name in cell)
     return [
@@ -184,17 +186,17 @@ def grid_table(grid: GridSection) -> list[dict[str, Any]]:
 
 
 def cell_settings(grid: GridSection, place: int) -> dict[str, Any]:
-    """Return what tells a cell from the others: the settings of its configuration, its cut and its threshold."""
+    """Return the settings in which cells differ: those of the configuration, the cut and the threshold."""
     top_k, threshold = grid.cells.top_k[place], grid.cells.threshold[place]
     cuts = {"top_k": top_k} if threshold is None else {"top_k": top_k, "threshold": threshold}
     return grid.configuration_of(place).parameters | cuts
 
 
 def cell_runs(report: Report) -> list[CellRun]:
-    """Return the cells that get a run, in their order: at most `MOST_CELLS`, none where cells are not ranked.
+    """Return the cells that get a run, in their order: at most `MOST_CELLS`, and none if cells are not ranked.
 
-    They are the recommended cell, the best as measured, the best of each way to retrieve, and cells that lie evenly
-    over thresholds and top_k of the recommended way: what parallel coordinates and a contour plot show is the grid.
+    These are the recommended cell, the best cell as measured, and the best cell of each way to retrieve; and cells that
+    lie evenly over thresholds and top_k of the recommended way, so that MLflow's plots show the shape of the grid.
     """
     grid = report.grid
     if grid is None or grid.choice is None:
@@ -212,7 +214,7 @@ def cell_runs(report: Report) -> list[CellRun]:
 
 
 def expected_text(row: QueryRow) -> str:
-    """Return what a query should get, as text: the answer, then the places that hold it."""
+    """Return as text what a query should get: the reference answer, then the places that hold it."""
     if not row.in_scope:
         return "nothing: out of scope"
     places = row.expected or sorted(row.relevant, key=lambda chunk_id: -row.relevant[chunk_id])
@@ -220,29 +222,29 @@ def expected_text(row: QueryRow) -> str:
 
 
 def retrieved_text(row: QueryRow) -> str:
-    """Return a line for each returned chunk, relevant ones marked."""
+    """Return a line for each returned chunk. Relevant chunks are marked."""
     return "\n".join(f"{rank_and_score(hit, scaled=False)}{hit.source}" for hit in row.retrieved) or "nothing"
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    # A user's own keys may not be names of parameters.
+    # Tables whose keys the user chooses stay whole: a key may be no valid name of a parameter.
     return {key: value for key, value in flatten(settings, unopened=tables(ExperimentConfig)) if value is not None}
 
 
 def _evenly(values: Iterable[Any], most: int) -> list[Any]:
-    """Return at most `most` distinct values, evenly spread; None comes first."""
-    every = sorted({*values}, key=lambda value: -1 if value is None else value)
-    return [every[place] for place in np.linspace(0, len(every) - 1, min(len(every), most)).round().astype(int)]
+    """Return at most `most` distinct values in order, evenly spread. None comes first."""
+    distinct = sorted({*values}, key=lambda value: -1 if value is None else value)
+    return [distinct[i] for i in np.linspace(0, len(distinct) - 1, min(len(distinct), most)).round().astype(int)]
 
 
 def _cell_run(report: Report, grid: GridSection, place: int) -> CellRun:
-    # A parameter that a run lacks counts as differing: every cell has the settings of every way to retrieve.
+    # Each cell has the settings of every way to retrieve, since MLflow takes a missing parameter for a difference.
     names = dict.fromkeys(name for configuration in grid.configurations for name in configuration.parameters)
-    base, own = dict(flatten(report.config.get("retriever", {}))), cell_settings(grid, place)
-    settings = {name: own.get(name, base.get(name)) for name in names if name not in CELL_AXES}
-    # MLflow's comparison draws the first three parameters by name that differ: the cuts come before all others.
-    cuts = {f"cell.{name}": own[name] for name in CELL_AXES if name in own}
-    means = {OBJECTIVE: grid.ranking.values[place]} | {name: one.mean[place] for name, one in grid.metrics.items()}
+    base, of_cell = dict(flatten(report.config.get("retriever", {}))), cell_settings(grid, place)
+    settings = {name: of_cell.get(name, base.get(name)) for name in names if name not in CELL_AXES}
+    # MLflow's comparison draws the first three differing parameters by name. By these names the cuts come first.
+    cuts = {f"cell.{name}": of_cell[name] for name in CELL_AXES if name in of_cell}
+    means = {OBJECTIVE: grid.ranking.values[place]} | {name: m.mean[place] for name, m in grid.metrics.items()}
     values = {name: mean for name, mean in means.items() if mean is not None}
     first = [name for name in dict.fromkeys((OBJECTIVE, *grid.ranking.metrics, *ranked(values))) if name in values]
     return CellRun(

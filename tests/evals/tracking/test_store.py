@@ -20,10 +20,8 @@ from evals.collect.saved import read
 from evals.compare import main as compare
 from evals.errors import TrackingError
 from evals.run import main as evaluate
-from evals.tracking import ui
-from evals.tracking.__main__ import main
+from evals.tracking.__main__ import main, show
 from evals.tracking.store import mlflow_at, open_run
-from evals.tracking.ui import main as show
 from tests.support.command import Done, environment, refusal
 from tests.support.experiment import make_experiment
 from tests.support.loopback import free_port
@@ -217,7 +215,7 @@ def test_the_page_is_told_and_a_server_that_fails_is_an_error(
         assert uri.startswith("sqlite:////") and Path(uri.removeprefix("sqlite:///")).is_file()
         return subprocess.Popen([sys.executable, "-c", f"exit({ending})"])
 
-    monkeypatch.setattr(ui, "_start", start)
+    monkeypatch.setattr("evals.tracking.__main__._start_server", start)
     done = command(show, "--port", 5123)
     assert (done.code, done.out) == (
         code,
