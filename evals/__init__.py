@@ -1,6 +1,6 @@
 """Evaluation of retrieval: golden queries in, scores with their uncertainty out.
 
-The public names are loaded when they are first used, so that `import evals` stays cheap.
+A public name is loaded when it is first used, so that `import evals` stays cheap.
 """
 
 from importlib import import_module

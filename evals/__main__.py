@@ -1,4 +1,4 @@
-"""`retrieval-evals COMMAND`, also `python -m evals COMMAND`: all commands under one name."""
+"""`retrieval-evals COMMAND`, or `python -m evals COMMAND`: all commands under one name."""
 
 import argparse
 import sys
@@ -11,10 +11,8 @@ from retrievers.errors import nearest
 from retrievers.terminal import start
 
 PROG = "retrieval-evals"
-
-
-# What each command does, and its `main` as `module:function`.
 RETRIEVERS = "retrievers.__main__:main"
+# Name of each command to what it does, and to its function as `module:function`.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run golden queries through a retriever, score what comes back", "evals.run:main"),
     "compare": ("compare runs with a baseline", "evals.compare:main"),
@@ -28,21 +26,21 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Call the command that the first argument names with the others; return its exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
+    """Call the command that the first argument names, with the other arguments; return its exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
     parser = _parser()
-    name = parser.parse_args(given[:1]).command
+    name = parser.parse_args(words[:1]).command
     if name not in COMMANDS:
         parser.error(f"unknown command {name!r}{nearest(name, COMMANDS)}")
     _, entry = COMMANDS[name]
-    # `python -m retrievers` has three commands of its own, by the same names.
-    rest, prog = ([name, *given[1:]], PROG) if entry == RETRIEVERS else (given[1:], f"{PROG} {name}")
+    # The function of `retrievers` has several commands, and reads the name of one itself.
+    rest, prog = (words, PROG) if entry == RETRIEVERS else (words[1:], f"{PROG} {name}")
     code: int = resolve_name(entry)(rest, prog)
     return code
 
 
 def script() -> NoReturn:
-    """Call `main` as a process of its own: Ctrl-C and SIGTERM end it with a line from the first import on."""
+    """Run `main` as a process. From the first import on, Ctrl-C and SIGTERM end it with a line."""
     start("evals.__main__:main")
 
 

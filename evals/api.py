@@ -1,4 +1,4 @@
-"""The public functions: evaluate a retriever, sweep a grid, compare runs. The commands are shells over them."""
+"""The public functions: evaluate a retriever, sweep a grid, compare runs. The commands call them as well."""
 
 import asyncio
 import os
@@ -53,37 +53,38 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     progress: bool = False,
     measured: Callable[[Evaluation], None] | None = None,
 ) -> Evaluation:
-    """Run golden queries through a retriever and score what comes back.
+    """Run golden queries through a retriever and score its results.
 
-    Nothing is printed or written, but for what the experiment asks for (a collection of its own, MLflow with `track`).
+    Nothing is printed. Nothing is written but what is asked for: outputs, a collection of the experiment, and MLflow.
 
     Args:
-        retriever: A LangChain retriever, a `QdrantVectorStore`, a `QdrantRetriever`, or a function, async or not, or a
-            runnable (`@chain`), from a query to documents or texts. It is left open. The retriever that the experiment
-            names when left out.
-        golden: A path, dictionaries, a DataFrame or a Hugging Face dataset, with the fields of docs/golden.md; a quote
-            needs no `source_url`. The experiment's dataset when left out.
-        metrics: Names or patterns such as `ranking/*`, and functions declared by `evals.metric`; or a text, in which
-            commas separate them. Those of the experiment (by default all) when left out.
-        top_k: Number of results that count; that of the retriever or the experiment when left out.
-        experiment: All other settings, such as criteria, judge and source pages, and a baseline; that of an
-            experiment with a dataset of its own is left out where other golden data are given.
-        from_retrieval: File of a saved retrieval (`Outputs.retrieval`) to start from, in place of a retriever, which
-            is the saved one where the experiment names none; no store is then opened, nothing is embedded, and latency
-            and determinism are not measured.
-        outputs: Files to write at once; `Evaluation.save` writes them later.
-        track: Log to MLflow.
-        progress: Draw a progress bar on standard error, if it is a terminal.
-        measured: Called with the result once everything is measured, before page, figures and MLflow are written.
+        retriever: A LangChain retriever, a `QdrantVectorStore`, a `QdrantRetriever`; or a function, async or not, or a
+            runnable (`@chain`), that takes a query and returns documents or texts. It is left open. If left out, the
+            experiment's retriever is opened.
+        golden: A path, dictionaries, a DataFrame or a Hugging Face dataset, with the fields of docs/golden.md. A quote
+            needs no `source_url`. If left out, the dataset of the experiment is read.
+        metrics: Names or patterns such as `ranking/*`, and functions declared by `evals.metric`; or a text that
+            separates names by commas. If left out, the metrics of the experiment (by default all) are taken.
+        top_k: Number of results that count. If left out, that of the retriever or the experiment.
+        experiment: All other settings, such as criteria, judge, source pages and a baseline. If other golden data are
+            given than the experiment's own, its baseline is left out.
+        from_retrieval: File of a saved retrieval (`Outputs.retrieval`) to start from, in place of a retriever. No store
+            is then opened, nothing is embedded, and latency and determinism are not measured. If the experiment names
+            no retriever, the saved settings are taken.
+        outputs: Files to write at once. `Evaluation.save` writes files later.
+        track: True to log the run to MLflow.
+        progress: True to draw a progress bar on standard error, if this is a terminal.
+        measured: Called with the result when everything is measured, before page and MLflow are written.
 
     Raises:
-        RetrievalError: Typed: a setting, the golden data or the retriever is at fault, with what to do.
+        RetrievalError: A setting, the golden data or the retriever is at fault. The class of the error says which, and
+            its message what to do.
     """
-    config = _settled(experiment, metrics, track=track)
+    config = _settings(experiment, metrics, track=track)
     if config.sweep.axes:
         raise ExperimentError("the experiment has a sweep; expected a single run: call evals.sweep, or leave sweep out")
     further = {"shown": progress, "from_retrieval": from_retrieval and Path(from_retrieval), "measured": measured}
-    return _ran(config, retriever, golden, top_k, outputs or Outputs(), **further)
+    return _run(config, retriever, golden, top_k, outputs or Outputs(), **further)
 
 
 def sweep(  # noqa: PLR0913 the public entry: all but the first two have names and defaults
@@ -104,24 +105,24 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
 
     Args:
         given: An experiment with a `sweep`; or a retriever, as for `evaluate`. A `QdrantVectorStore` is searched for
-            every axis, of any other top_k and threshold cut the results. Where a threshold is swept, a function returns
-            pairs of a document or text and its similarity.
-        top_k: Cuts, such as `1:20` or `range(1, 21)`; those of the experiment's sweep when left out.
-        threshold: Thresholds, such as `0:0.6:0.05`, likewise.
+            every axis. The results of any other retriever are cut by top_k and threshold. If a threshold is swept, a
+            function must return pairs of a document or text and its similarity.
+        top_k: Cuts, such as `1:20` or `range(1, 21)`. If left out, those of the experiment's sweep.
+        threshold: Thresholds, such as `0:0.6:0.05`. If left out, those of the experiment's sweep.
         metrics: As for `evaluate`.
-        experiment: All other settings, where a retriever or nothing is given.
+        experiment: All other settings, if `given` is a retriever or left out.
         golden: As for `evaluate`.
         from_retrieval: As for `evaluate`.
         outputs: As for `evaluate`.
-        track: Log to MLflow.
-        progress: Draw a progress bar on standard error, if it is a terminal.
+        track: True to log the run to MLflow.
+        progress: True to draw a progress bar on standard error, if this is a terminal.
         measured: As for `evaluate`.
 
     Raises:
-        RetrievalError: As for `evaluate`; and no cell meets the constraints.
+        RetrievalError: As for `evaluate`; or no cell meets the constraints.
     """
     retriever = None if isinstance(given, Experiment) else given
-    config = _settled(given if isinstance(given, Experiment) else experiment, metrics, track=track)
+    config = _settings(given if isinstance(given, Experiment) else experiment, metrics, track=track)
     axes = {name: values for name, values in (("top_k", top_k), ("threshold", threshold)) if values is not None}
     swept = given_settings(config.sweep, axes)
     if not swept.axes:
@@ -131,7 +132,7 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
         changed = config.retriever.model_copy(update={"threshold": min(swept.threshold)})
         config = config.model_copy(update={"retriever": changed})
     further = {"shown": progress, "from_retrieval": from_retrieval and Path(from_retrieval), "measured": measured}
-    return cast(Sweep, _ran(config, retriever, golden, None, outputs or Outputs(), **further))
+    return cast(Sweep, _run(config, retriever, golden, None, outputs or Outputs(), **further))
 
 
 def compare_runs(
@@ -143,19 +144,19 @@ def compare_runs(
     tracking_uri: str | None = None,
     tracking_experiment: str = "retrieval-evals",
 ) -> "list[Comparison]":
-    """Compare runs with a baseline, paired by query; p values are adjusted over all of them.
+    """Compare runs with a baseline, paired by query. p values are adjusted over all metrics of all runs.
 
     Args:
-        baseline: A result, a report's file, or an MLflow run's id or name.
-        others: Runs to compare, each as for `baseline`.
-        metrics: Names or patterns, or a text as for `evaluate`; the headline metrics when left out.
-        tolerances: Metric to the largest drop that is no regression.
-        common: Compare runs of different golden data on the queries that are the same in both.
-        tracking_uri: Address of MLflow; the database under ./mlruns when left out.
-        tracking_experiment: MLflow experiment in which names and tags are looked up.
+        baseline: An evaluation, the file of a report, or the id or name of a run in MLflow.
+        others: Runs to compare with the baseline, each given like the baseline.
+        metrics: Names or patterns, or a text as for `evaluate`. If left out, the headline metrics.
+        tolerances: Metric to its largest drop that is no regression.
+        common: True to compare runs of different golden data on the queries that are the same in both.
+        tracking_uri: Address of MLflow. If left out, the database under ./mlruns.
+        tracking_experiment: Experiment of MLflow in which names are looked up.
 
     Raises:
-        ReportError: A run does not exist or cannot be read, or must not be compared with the baseline.
+        ReportError: A run does not exist, cannot be read, or must not be compared with the baseline.
         TrackingError: MLflow has no such run.
     """
     from evals.comparison.comparing import compare
@@ -173,19 +174,19 @@ def compare_runs(
     return compare(runs[0], runs[1:], metrics=several, tolerances=tolerances, common=common)
 
 
-def _settled(experiment: Experiment | None, metrics: "str | Sequence[Metric] | None", *, track: bool) -> Experiment:
+def _settings(experiment: Experiment | None, metrics: "str | Sequence[Metric] | None", *, track: bool) -> Experiment:
     config = experiment or Experiment()
     changed: dict[str, Any] = {"tracking": config.tracking.model_copy(update={"enabled": track})}
-    if config.threshold.false_answer is not None:  # a function is asked for scores where a threshold reads them
+    if config.threshold.false_answer is not None:  # with a threshold, a function must return scores
         changed["retriever"] = config.retriever.model_copy(update={"threshold": config.retriever.threshold or 0.0})
     if metrics:
-        several = [each.strip() for each in metrics.split(",")] if isinstance(metrics, str) else list(metrics)
-        named = zip(several, adopt(several), strict=True)
-        changed["metrics"] = tuple(each if isinstance(each, str) else name for each, name in named)
+        given = [name.strip() for name in metrics.split(",")] if isinstance(metrics, str) else list(metrics)
+        named = zip(given, adopt(given), strict=True)
+        changed["metrics"] = tuple(metric if isinstance(metric, str) else name for metric, name in named)
     return config.model_copy(update=changed)
 
 
-def _ran(
+def _run(
     config: Experiment,
     retriever: "AnyRetriever | None",
     golden: "GoldenData | None",
@@ -193,14 +194,14 @@ def _ran(
     outputs: Outputs,
     **further: Any,
 ) -> Evaluation:
-    """Run the experiment, in another thread where this one has a running event loop, as in a notebook."""
+    """Run the experiment. If this thread has a running event loop, as in a notebook, another thread does."""
     if further["from_retrieval"] and (retriever is not None or outputs.retrieval):
         raise ExperimentError("from_retrieval takes the place of a retriever and has nothing to save; give one of them")
     file = Path(golden) if isinstance(golden, str | Path) else None
     cases = None if file or golden is None else golden_set(golden)
     if golden is not None:
         dataset = config.dataset.model_copy(update={"path": file, "hub": None})
-        # Of other golden data than its own the experiment has no baseline.
+        # The baseline of an experiment with a dataset of its own is of those golden data.
         baseline = None if config.dataset.path or config.dataset.hub else config.baseline
         config = config.model_copy(update={"dataset": dataset, "baseline": baseline})
     silence(hub=bool(config.dataset.hub))

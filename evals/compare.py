@@ -1,6 +1,6 @@
-"""`python -m evals.compare`: runs against a baseline, metric by metric and query by query.
+"""`python -m evals.compare`: compare runs with a baseline, metric by metric and query by query.
 
-The functions import what they call: while that is imported, Ctrl-C ends the command with a line already.
+The functions import what they call, so that Ctrl-C ends the command with a line even during these imports.
 """
 
 import argparse
@@ -18,7 +18,7 @@ QUERIES = 5
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.compare") -> int:
-    """Parse and compare; return the exit code. Usage and errors call the command `prog`."""
+    """Parse the flags and compare; return the exit code. Usage and errors call the command `prog`."""
     from retrievers.terminal.command import run
 
     return run(_main, parser(prog).parse_args(arguments))
@@ -105,9 +105,9 @@ def _show(namespace: argparse.Namespace, comparisons: Sequence["Comparison"]) ->
     def as_json(comparisons: Sequence["Comparison"]) -> str:
         return json_text(document(comparisons), indent=2)
 
-    for name, made in (("output", as_json), ("html", render_page), ("markdown", render_markdown)):
+    for name, renderer in (("output", as_json), ("html", render_page), ("markdown", render_markdown)):
         if file := vars(namespace)[name]:
-            write(file, made(comparisons))
+            write(file, renderer(comparisons))
     if namespace.quiet:
         return
     text = as_json(comparisons) if namespace.json else render(comparisons, queries=namespace.queries, **look()).rstrip()

@@ -1,11 +1,11 @@
-"""The errors of evaluation; like those of `retrievers`, their text is fit to be shown to a user.
+"""The errors of evaluation. Like the errors of `retrievers`, their texts can be shown to users.
 
 RetrievalError
 └── EvaluationError
-    ├── FaultyError       what was read has faults
-    │   ├── DatasetError  golden data is missing, malformed or does not resolve; every fault is listed
-    │   └── ReportError   a report of a run is missing, broken, of another version, or not to be compared with another
-    ├── ExperimentError   the experiment asks for something that does not exist or cannot be
+    ├── FaultyError       an input has faults
+    │   ├── DatasetError  golden data are missing or malformed, or evidence does not resolve; every fault is listed
+    │   └── ReportError   a report is missing, broken or of another version, or must not be compared with another one
+    ├── ExperimentError   the experiment asks for something that does not exist or cannot be done
     ├── JudgeError        the judge cannot be built, refuses every call, or its store cannot be used
     └── TrackingError     MLflow cannot be reached or refuses
 """
@@ -16,14 +16,14 @@ from retrievers.errors import RetrievalError
 
 
 class EvaluationError(RetrievalError):
-    """Base of all errors raised on purpose by `evals`."""
+    """Base of all errors that `evals` raises on purpose."""
 
 
 class FaultyError(EvaluationError):
-    """Input with faults.
+    """An input has faults.
 
     Attributes:
-        faults: One line per fault, each beginning with `file:line` where there is one.
+        faults: A line for each fault. It begins with `file:line` if the place is known.
     """
 
     def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
@@ -32,15 +32,15 @@ class FaultyError(EvaluationError):
 
 
 class DatasetError(FaultyError):
-    """Golden data is missing, malformed or does not resolve."""
+    """Golden data are missing or malformed, or their evidence does not resolve."""
 
 
 class ReportError(FaultyError):
-    """A report of a run is missing, broken or of another schema version, or cannot be compared with another."""
+    """A report is missing, broken or of another schema version, or must not be compared with another one."""
 
 
 class ExperimentError(EvaluationError):
-    """The experiment asks for something that does not exist or cannot be."""
+    """The experiment asks for something that does not exist or cannot be done."""
 
 
 class JudgeError(EvaluationError):
@@ -48,4 +48,4 @@ class JudgeError(EvaluationError):
 
 
 class TrackingError(EvaluationError):
-    """MLflow cannot be reached, or refuses."""
+    """MLflow cannot be reached, or refuses a request."""

@@ -1,6 +1,6 @@
-"""`python -m evals.run`: one experiment or grid, from its settings to report, exit code and MLflow run.
+"""`python -m evals.run`: run an experiment or a grid, from its settings to report, exit code and MLflow run.
 
-The functions import what they call: while that is imported, Ctrl-C ends the command with a line already.
+The functions import what they call, so that Ctrl-C ends the command with a line even during these imports.
 """
 
 import argparse
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EXIT_FAILED = 1
 DEFAULT = Path("default")
-# Settings that name other golden data than those of the default experiment.
+# Settings that name golden data other than those of the default experiment.
 OTHER_DATA = {"dataset.path", "dataset.hub"}
 FILES = {
     "--output": "where to write the JSON report",
@@ -36,29 +36,29 @@ SWITCHES = {
     "--list-metrics": "list all metrics and stop",
     "--print-config": "print the resolved configuration and stop",
 }
-# Flags that `--help` shows; `--help-all` shows every one.
+# Flags that `--help` shows. `--help-all` shows all flags.
 USUAL = (
     "--config", "--dataset.path", "--dataset.split", "--limit", "--retriever.mode", "--retriever.top-k",
     "--retriever.threshold", "--retriever.rerank", "--metrics", "--judge.model", "--sweep.mode", "--sweep.top-k",
     "--sweep.threshold", "--output", "--html", "--export", "--plan", "--no-gate", "--print-config", "--verbose",
     "--help-all",
 )  # fmt: skip
-# Flags of a run that the next one on the same data takes, too, besides its metrics where a judge is paid for them.
+# Sections whose flags the proposed next command repeats. With a judge it repeats the metrics, too, which cost money.
 CARRIED = ("dataset", "retriever", "index", "sources", "judge")
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.run") -> int:
-    """Parse and run; return the exit code. Usage and errors call the command `prog`."""
+    """Parse the flags and run; return the exit code. Usage and errors call the command `prog`."""
     from retrievers.terminal.command import run
 
     return run(_main, parser(prog).parse_args(arguments), prog)
 
 
 def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> "ExperimentConfig":
-    """Build the experiment from flags, file and environment; the default one has no part in a run on other data.
+    """Build the experiment from flags, file and environment. On data of the user, the default experiment is not read.
 
     Raises:
-        ConfigError: Any setting has a fault; the message names every one.
+        ConfigError: A setting has a fault. The message names all faults.
     """
     from evals.config.experiment import ExperimentConfig
     from evals.config.files import experiment_file, named_folders
@@ -70,7 +70,7 @@ def load_config(namespace: argparse.Namespace, env: Mapping[str, str]) -> "Exper
     if "retriever.threshold" in given and ("threshold.false_answer" in given or namespace.refit):
         fits = "--refit" if namespace.refit else "--threshold.false-answer"
         raise ConfigError(f"{fits} fits the threshold; expected it or --retriever.threshold, not both")
-    # What the default experiment says, it says of its own golden data.
+    # The default experiment is about its own golden data.
     if namespace.config is not DEFAULT or (OTHER_DATA.isdisjoint(given) and not namespace.refit):
         layers.append(file_layer(experiment_file(namespace.config), ExperimentConfig, named_folders(env)))
     if namespace.refit:
@@ -135,18 +135,18 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -
         measured=None if namespace.quiet else partial(_show, namespace=namespace, prog=prog),
     )
     report, file = evaluation.report, evaluation.outputs.report
-    said = [report.ragas_check.line] if report.ragas_check and not report.ragas_check.problem else []
+    lines = [report.ragas_check.line] if report.ragas_check and not report.ragas_check.problem else []
     if namespace.refit:
         is_left = outputs.refit and not report.passed
-        kept = f"{namespace.refit}: left as it was, as the run did not pass; --export FILE writes the new fit"
-        said.append(kept if is_left else refitted(outputs.export or namespace.refit, before))
+        left = f"{namespace.refit}: left as it was, as the run did not pass; --export FILE writes the new fit"
+        lines.append(left if is_left else refitted(outputs.export or namespace.refit, before))
     if namespace.html:
-        said.append(f"Page: {namespace.html}")
+        lines.append(f"Page: {namespace.html}")
     if config.tracking.enabled and not evaluation.untracked:
         from evals.tracking.store import ui_command
 
-        said.append(f"MLflow: {evaluation.address or ui_command(config.tracking.uri)}")
-    for line in () if namespace.quiet else said:
+        lines.append(f"MLflow: {evaluation.address or ui_command(config.tracking.uri)}")
+    for line in () if namespace.quiet else lines:
         print_out(line)
     if evaluation.incomplete:
         remedy = f"; {late_command(file, config.tracking)} writes it" if file and evaluation.untracked else ""
@@ -160,24 +160,31 @@ def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str)
     from retrievers.terminal.command import look, print_out, print_rendered
 
     report, file = evaluation.report, evaluation.outputs.report
-    command = _next(namespace, prog, report.next_flags, (*CARRIED, *(["metrics"] if report.judge else [])))
+    command = _next_command(namespace, prog, report.next_flags, (*CARRIED, *(["metrics"] if report.judge else [])))
     print_rendered(render(report, **look(), everything=namespace.verbose, command=command).rstrip())
     if file:
         print_out(f"Report: {file}")
 
 
-def _next(namespace: argparse.Namespace, prog: str, further: str, carried: Sequence[str]) -> str:
-    """Return the beginning of the next command: its experiment, and the flags of this run without the further ones."""
+def _next_command(namespace: argparse.Namespace, prog: str, next_flags: str, carried: Sequence[str]) -> str:
+    """Return the beginning of the next command: the experiment, and flags of this run that `next_flags` does not set.
+
+    Args:
+        namespace: The arguments of this run.
+        prog: The command.
+        next_flags: Flags that follow.
+        carried: Sections whose flags are repeated.
+    """
     from retrievers.text.shown import redacted
 
     given = {} if namespace.config is DEFAULT else {"config": str(namespace.config)}
     files = {"refit": namespace.refit, "from-retrieval": namespace.from_retrieval}
     given |= {name: str(file) for name, file in files.items() if file}
-    if namespace.refit and "--sweep." in further:
-        given["export"] = "refitted.yaml"  # so that what is only tried does not replace the retriever in use
+    if namespace.refit and "--sweep." in next_flags:
+        given["export"] = "refitted.yaml"  # else the trial would replace the retriever in use
     for name, raw in vars(namespace).items():
         is_carried = name.partition(".")[0] in carried
-        if is_carried and isinstance(raw, str) and f"--{name.replace('_', '-')}" not in further.split():
+        if is_carried and isinstance(raw, str) and f"--{name.replace('_', '-')}" not in next_flags.split():
             given[name.replace("_", "-")] = redacted(raw)
     return " ".join((prog, *(f"--{name} {quote(raw)}" for name, raw in given.items())))
 
@@ -186,7 +193,7 @@ def _next(namespace: argparse.Namespace, prog: str, further: str, carried: Seque
 
 
 def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
-    """Return the parser of the command's flags: the short ones, then one for every setting."""
+    """Return the parser of the command's flags: a few short ones, then one for every setting."""
     from evals.config.experiment import DatasetConfig, ExperimentConfig
     from evals.config.files import packaged
     from retrievers.config.layers import add_flags
@@ -226,7 +233,7 @@ class _ShortHelp(argparse._HelpAction):
     """Print the flags of USUAL and stop."""
 
     def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> None:
-        """Hide the other flags, which is safe as the command ends here."""
+        """Hide the other flags. This harms nothing, since the command ends here."""
         for action in parser._actions:
             if set(action.option_strings).isdisjoint(USUAL):
                 action.help = argparse.SUPPRESS

@@ -1,4 +1,4 @@
-"""`golden init` and `golden import`: golden data begun from chunks, or made of tables of others."""
+"""`golden init` and `golden import`: begin golden data from chunks, or make them of tables from elsewhere."""
 
 import argparse
 from collections.abc import Sequence
@@ -23,6 +23,7 @@ from evals.golden.chunks import (
 from retrievers.errors import nearest
 from retrievers.records import Chunk
 
+# Most words of a quote.
 QUOTE_WORDS = 60
 
 
@@ -30,7 +31,7 @@ def init(namespace: argparse.Namespace) -> int:
     """Run `golden init`.
 
     Raises:
-        DatasetError: The file exists, or there is nothing to begin with.
+        DatasetError: The file exists, or no chunk holds text.
     """
     check_new(namespace.out, force=namespace.force)
     chunks = named_chunks(namespace, needed=True) or []
@@ -46,20 +47,20 @@ def init(namespace: argparse.Namespace) -> int:
 def skeletons(chunks: Sequence[Chunk], count: int, out_of_scope: int, seed: int) -> list[dict[str, Any]]:
     """Return cases with evidence but an empty query, spread over as many pages as possible.
 
-    The evidence quotes prose of a chunk. Chunks without any, such as code and lists of references, are passed over, but
-    in a collection that has no others.
+    The evidence quotes prose of a chunk. Chunks without prose, such as code and lists of references, are left out,
+    unless the collection has no others.
 
     Args:
         chunks: Chunks of the collection.
-        count: Number of in-scope cases; fewer if there are fewer chunks.
-        out_of_scope: Number of out-of-scope cases to add, empty but for their id.
+        count: Number of in-scope cases. There are fewer if there are fewer chunks.
+        out_of_scope: Number of out-of-scope cases, whose query is empty.
         seed: Seed of the choice.
     """
     rows: list[dict[str, Any]] = []
     for number, chunk in enumerate(spread(chunks, seed)[:count], 1):
         quote = " ".join((prose(chunk.text) or chunk.text).split()[:QUOTE_WORDS])
-        written = {"query": "", "reference_answer": None, "query_type": "factual"}
-        rows.append({"id": f"case-{number:03}", **written, "evidence": [{**evidence_of(chunk, quote), "grade": 3}]})
+        empty = {"query": "", "reference_answer": None, "query_type": "factual"}
+        rows.append({"id": f"case-{number:03}", **empty, "evidence": [{**evidence_of(chunk, quote), "grade": 3}]})
     outside = {"query": "", "in_scope": False, "query_type": "near_domain"}
     rows += [{"id": f"out-{number:03}", **outside} for number in range(1, out_of_scope + 1)]
     return [row | {"split": ("dev", "test")[number % 2]} for number, row in enumerate(rows)]
@@ -69,7 +70,7 @@ def import_cases(namespace: argparse.Namespace) -> int:
     """Run `golden import`.
 
     Raises:
-        DatasetError: The source has faults, each with its place; nothing is written.
+        DatasetError: The source has faults. Each is listed with its place, and nothing is written.
     """
     source = Path(namespace.source)
     hub = None if source.exists() else namespace.source
@@ -88,10 +89,10 @@ def import_cases(namespace: argparse.Namespace) -> int:
 
 
 def parse_columns(flags: Sequence[str]) -> dict[str, str] | None:
-    """Parse `query=question` into column to field; None where nothing is given.
+    """Parse flags such as `query=question` into a mapping of columns to fields; None without flags.
 
     Raises:
-        DatasetError: It has another form, or an unknown field.
+        DatasetError: A flag has another form, or an unknown field.
     """
     columns: dict[str, str] = {}
     for flag in flags:

@@ -1,4 +1,4 @@
-"""`golden check`: every fault of golden data with its place, what they can prove and cover, and what is doubtful."""
+"""`golden check`: the faults of golden data with their places, what the data prove and cover, and what is doubtful."""
 
 import argparse
 import re
@@ -22,41 +22,41 @@ from evals.tracking.store import read_report
 from retrievers.embedding.models import make_embeddings
 from retrievers.records import Chunk
 
-# Examples of a finding that are shown.
+# Most examples of a finding that are shown.
 SHOWN = 5
-# Below this share of out-of-scope queries, or this number of them, a threshold is hardly tested.
+# With a smaller share or number of out-of-scope queries, a threshold is hardly tested.
 LEAST_OUTSIDE = 0.1
 FEWEST_OUTSIDE = 10
 # Queries that are compared at once, so that memory does not grow with the square of their number.
 BLOCK = 1_000
-# Cosine from which on two queries count as nearly the same.
+# Lowest cosine of two queries that count as nearly the same.
 NEAR = 0.85
 # Words of a stretch.
 GRAM = 4
-# Share of a query's stretches that may stand in its passages: terms of the field have that many, too.
+# Largest share of a query's stretches that may stand in its passages. Technical terms alone can reach it.
 MOST_COPIED = 0.3
-# Share of the stretches of two chunks from which on they are copies, where both have them.
+# Lowest share of common stretches, out of all stretches of two chunks, for the chunks to count as copies.
 COPY = 0.8
-# The scripts after it in Unicode put no space between words, so that each character is one.
+# From U+2E80 on, scripts put no space between words, so that each character counts as a word.
 WORD = re.compile(r"[⺀-\uffff]|\w+")
-# Of the power that is usually asked for: 80% of a normal distribution lie below it.
+# The 80% quantile of the normal distribution, for the usual power of 80%.
 POWER_QUANTILE = 0.8416212335729143
-# Queries that must all change the same way, so that an exact test (two-sided, 5%) rejects: 2 · 0.5⁶ < 0.05.
+# Fewest queries by which an exact test (two-sided, 5%) rejects if all of them change the same way: 2 · 0.5⁶ < 0.05.
 FEWEST_CHANGED = 6
 # Standard deviation of differences of nDCG, where two runs have little in common.
 USUAL = 0.5
 Rows = Mapping[str, QueryRow]
-"""The rows of a run by case id, of the cases that are the same in the golden data."""
+"""Case id to the row of a run, for the cases that are unchanged in the golden data."""
 
 
-def part(title: str, lines: Sequence[str], examples: Sequence[str] = (), *, doubtful: bool | None = None) -> str:
-    """Return a part of what the command says: a heading, sentences, and the first few examples.
+def finding(title: str, lines: Sequence[str], examples: Sequence[str] = (), *, doubtful: bool | None = None) -> str:
+    """Return a finding as text: a heading, sentences, and the first few examples.
 
     Args:
         title: Heading.
-        lines: What was found, a sentence each.
-        examples: Of it.
-        doubtful: True if somebody should look into it; where there are examples, when left out.
+        lines: Sentences.
+        examples: Examples of the finding.
+        doubtful: True if somebody should look into the finding; if left out, examples make it doubtful.
     """
     more = [f"  … and {len(examples) - SHOWN} more"] if len(examples) > SHOWN else []
     mark = "! " if (bool(examples) if doubtful is None else doubtful) else ""
@@ -67,7 +67,7 @@ def check(namespace: argparse.Namespace) -> int:
     """Run the command.
 
     Raises:
-        DatasetError: The data have faults, each with its place.
+        DatasetError: The data have faults. Each is listed with its place.
     """
     silence(hub=False)
     golden = golden_set(namespace.file)
@@ -81,21 +81,16 @@ def check(namespace: argparse.Namespace) -> int:
         relevance = resolve(cases, chunks, golden.places)
         how = f"every piece of evidence found in {len(chunks)} chunks"
     vectors = embedder(make_embeddings(config.embedding, env))([case.query for case in cases])
-    parts = [
-        composition(golden, relevance),
-        power(cases),
-        repeats(cases, vectors),
-        copies(cases),
-    ]
+    findings = [composition(golden, relevance), power(cases), repeats(cases, vectors), copies(cases)]
     if chunks:
-        parts += [coverage(relevance, chunks), in_the_corpus(cases, chunks), near_copies(cases, relevance, chunks)]
+        findings += [coverage(relevance, chunks), in_the_corpus(cases, chunks), near_copies(cases, relevance, chunks)]
     if runs:
-        parts.append(unfound(cases, runs))
-    return say(namespace, [f"{namespace.file}: {len(cases)} cases are valid ({how})", *parts])
+        findings.append(unfound(cases, runs))
+    return say(namespace, [f"{namespace.file}: {len(cases)} cases are valid ({how})", *findings])
 
 
 def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> str:
-    """Return the number and share of queries by type, scope and split, and what of them lacks its labels."""
+    """Return the numbers of queries by type, scope and split, and of queries and evidence without labels."""
     cases = golden.cases
     outside = sum(not case.in_scope for case in cases)
     by_split = Counter((case.split or "no split", case.in_scope) for case in cases)
@@ -110,18 +105,18 @@ def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> str:
         lines.append("few queries are out of scope: a threshold is hardly tested")
     if unlabelled:
         lines.append(f"{len(unlabelled)} have no labels, the first at {unlabelled[0]}: only a judge can score these")
-    return part("Types, scope and labels", [*lines, *filter(None, [missing_chunks(relevance)])], doubtful=is_few)
+    return finding("Types, scope and labels", [*lines, *filter(None, [missing_chunks(relevance)])], doubtful=is_few)
 
 
 def power(cases: Sequence[Case]) -> str:
-    """Return what difference of nDCG the in-scope queries can prove, all and by split.
+    """Return which differences of nDCG the in-scope queries can prove: all queries, and those of each split.
 
-    At 5% significance, two-sided, and 80% power, paired by query: (1.96 + 0.84) · s / √n, with s = 0.5. Differences of
-    hits that two runs have independently vary more, by up to √0.5, and the exact test asks for a little more than that.
+    This is (1.96 + 0.84) · s / √n for a paired test with 5% significance, two-sided, and 80% power, with s = 0.5.
+    Differences of hits vary more, with s up to √0.5 for two independent runs, and their exact test needs a little more.
     """
     groups = Counter(name for case in cases if case.in_scope for name in ("all", case.split) if name)
     differences = [f"{smallest_difference(USUAL, n)} ({name}, n {n})" for name, n in sorted(groups.items())]
-    return part(
+    return finding(
         "Smallest differences that can be proved",
         [
             f"nDCG, about: {', '.join(differences) or 'no query in scope'}; hit rates: up to half as much again",
@@ -131,7 +126,7 @@ def power(cases: Sequence[Case]) -> str:
 
 
 def smallest_difference(deviation: float, n: int) -> str:
-    """Return the smallest difference of means that n paired queries prove with 80% power, at most 1, as a text.
+    """Return as text the smallest difference of means, at most 1, that n paired queries prove with 80% power.
 
     Args:
         deviation: Standard deviation of the differences.
@@ -141,38 +136,39 @@ def smallest_difference(deviation: float, n: int) -> str:
 
 
 def coverage(relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str:
-    """Return the share of the collection's pages that some evidence lies in, and the pages without."""
-    relevant = {key for judged in relevance.values() for key in judged.grades}
-    held = [chunk for chunk in chunks if chunk.chunk_id in relevant]
-    sizes, pages = Counter(map(page_of, chunks)), set(map(page_of, held))
-    bare = sorted(sizes.keys() - pages, key=lambda page: (-sizes[page], page))
+    """Return the share of the collection's pages that hold evidence, and the other pages."""
+    ids = {chunk_id for of_case in relevance.values() for chunk_id in of_case.grades}
+    relevant = [chunk for chunk in chunks if chunk.chunk_id in ids]
+    sizes, pages = Counter(map(page_of, chunks)), set(map(page_of, relevant))
+    others = sorted(sizes.keys() - pages, key=lambda page: (-sizes[page], page))
     share = f"{len(pages)} of {len(sizes)} pages ({len(pages) / len(sizes):.0%})"
-    relevant_to_some = f"{share} and {len(held)} of {len(chunks)} chunks are relevant to some query"
-    lines = [relevant_to_some, f"{len(bare)} pages are without, the largest first"]
-    return part("Coverage of the collection", lines, bare, doubtful=2 * len(pages) < len(sizes))
+    covered = f"{share} and {len(relevant)} of {len(chunks)} chunks are relevant to some query"
+    lines = [covered, f"{len(others)} pages are without, the largest first"]
+    return finding("Coverage of the collection", lines, others, doubtful=2 * len(pages) < len(sizes))
 
 
 def repeats(cases: Sequence[Case], vectors: Floats) -> str:
-    """Return pairs of queries that are nearly the same, and those of them that cross splits.
+    """Return the pairs of queries that are nearly the same. Pairs of both scopes come first, then pairs across splits.
 
     Args:
         cases: The golden queries.
-        vectors: Their vectors of length 1, shape (queries, dimension).
+        vectors: Vectors of the queries, of length 1, shape (queries, dimension).
     """
-    found = ((cases[i], cases[j], cosine) for i, j, cosine in near_pairs(vectors))
-    pairs = sorted(found, key=lambda p: (p[0].in_scope == p[1].in_scope, p[0].split == p[1].split, -p[2]))
-    across = [one.split != other.split for one, other, _ in pairs]
-    scopes = [", one of them out of scope" * (one.in_scope != other.in_scope) for one, other, _ in pairs]
-    examples = [
-        f"{one.id} and {other.id} ({cosine:.2f}{', across splits' * crosses}{scope}): {one.query!r}, {other.query!r}"
-        for (one, other, cosine), crosses, scope in zip(pairs, across, scopes, strict=True)
-    ]
-    line = f"{len(pairs)} pairs with a cosine of {NEAR:g} and above, {sum(across)} of them across splits"
-    return part("Repeated queries", [line + ", so that a held-out figure is not" * any(across)], examples)
+    near = ((cases[i], cases[j], cosine) for i, j, cosine in near_pairs(vectors))
+    pairs = sorted(near, key=lambda p: (p[0].in_scope == p[1].in_scope, p[0].split == p[1].split, -p[2]))
+    examples, across = list[str](), 0
+    for first, second, cosine in pairs:
+        crosses = first.split != second.split
+        across += crosses
+        scope = ", one of them out of scope" * (first.in_scope != second.in_scope)
+        about = f"{cosine:.2f}{', across splits' * crosses}{scope}"
+        examples.append(f"{first.id} and {second.id} ({about}): {first.query!r}, {second.query!r}")
+    line = f"{len(pairs)} pairs with a cosine of {NEAR:g} and above, {across} of them across splits"
+    return finding("Repeated queries", [line + ", so that a held-out figure is not" * bool(across)], examples)
 
 
 def near_pairs(vectors: Floats) -> Iterator[tuple[int, int, float]]:
-    """Yield the places of texts that are nearly the same, the lower one first, with the cosine of their vectors."""
+    """Yield the places of two texts that are nearly the same, the lower one first, and the cosine of their vectors."""
     for start in range(0, len(vectors), BLOCK):
         cosines = np.triu(vectors[start : start + BLOCK] @ vectors.T, k=start + 1)
         for i, j in np.argwhere(cosines >= NEAR).tolist():
@@ -180,53 +176,53 @@ def near_pairs(vectors: Floats) -> Iterator[tuple[int, int, float]]:
 
 
 def copies(cases: Sequence[Case]) -> str:
-    """Return the queries that copy their evidence: more than 30% of their stretches of four words stand in it."""
+    """Return the queries that copy their evidence: it holds more than 30% of their stretches of four words."""
     quotes = ((case, "\n".join(item.quote for item in case.relevant_evidence if item.quote)) for case in cases)
     shares = [(copied_share(case.query, text), case) for case, text in quotes if text]
-    copied = sorted((pair for pair in shares if pair[0] > MOST_COPIED), key=lambda pair: -pair[0])
+    copied = sorted((p for p in shares if p[0] > MOST_COPIED), key=lambda p: -p[0])
     examples = [f"{case.id}: {share:.0%} of its stretches of four words: {case.query!r}" for share, case in copied]
     line = f"{len(copied)} of {len(shares)} queries copy more than {MOST_COPIED:.0%} of themselves from it"
-    return part("Words copied from the evidence", [line], examples)
+    return finding("Words copied from the evidence", [line], examples)
 
 
 def in_the_corpus(cases: Sequence[Case], chunks: Sequence[Chunk]) -> str:
-    """Return the queries whose whole text stands in a chunk, as searching for them is finding a copy."""
+    """Return the queries whose whole text stands in a chunk: to search for them is to find a copy."""
     texts = [(chunk.source, _plain(chunk.text)) for chunk in chunks]
     queries = [(case, _plain(case.query)) for case in cases if grams(case.query)]
     places = ((case, next((place for place, text in texts if query in text), None)) for case, query in queries)
     examples = [f"{case.id}: {case.query!r} in {place}" for case, place in places if place]
     line = f"{len(examples)} of {len(queries)} queries of four words and more stand in a chunk word for word"
-    return part("Queries whose text stands in the corpus", [line], examples)
+    return finding("Queries whose text stands in the corpus", [line], examples)
 
 
 def near_copies(cases: Sequence[Case], relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str:
-    """Return the near copies among the chunks that are relevant to one query, as they count a passage twice."""
+    """Return the near copies among the chunks that are relevant to a query, which count a passage twice."""
     by_id, examples = {chunk.chunk_id: chunk for chunk in chunks}, list[str]()
     for case in cases:
         relevant = (by_id[key] for key in sorted(relevance[case.id].grades) if key in by_id)
         stretches = [(chunk.source, grams(chunk.text)) for chunk in relevant]
-        for (one, own), (other, others) in combinations(stretches, 2):
-            if own and len(own & others) >= COPY * len(own | others):
-                examples.append(f"{case.id}: {one} and {other}")
+        for (source, grams_a), (other, grams_b) in combinations(stretches, 2):
+            if grams_a and len(grams_a & grams_b) >= COPY * len(grams_a | grams_b):
+                examples.append(f"{case.id}: {source} and {other}")
     line = f"{len(examples)} pairs of near copies are both relevant to a query, which counts one passage twice"
-    return part("Near-duplicate chunks", [line], examples)
+    return finding("Near-duplicate chunks", [line], examples)
 
 
 def unfound(cases: Sequence[Case], runs: Sequence[Rows]) -> str:
-    """Return the labelled queries of which no run found a relevant chunk."""
-    inside = {case.id: case.query for case in cases if case.in_scope}
-    by_run = {key: [run[key] for run in runs if key in run and run[key].outcome != "UNLABELLED"] for key in inside}
-    nowhere = [key for key, rows in by_run.items() if rows and all(row.first_relevant is None for row in rows)]
+    """Return the labelled queries for which no run found a relevant chunk."""
+    queries = {case.id: case.query for case in cases if case.in_scope}
+    rows_of = {key: [run[key] for run in runs if key in run and run[key].outcome != "UNLABELLED"] for key in queries}
+    nowhere = [key for key, rows in rows_of.items() if rows and all(row.first_relevant is None for row in rows)]
     hint = ": wrong labels, or queries to improve the search with" if nowhere else ""
-    share = f"{len(nowhere)} of {sum(map(bool, by_run.values()))} queries"
+    share = f"{len(nowhere)} of {sum(map(bool, rows_of.values()))} queries"
     line = f"{share} have no relevant chunk among the candidates of {len(runs)} runs{hint}"
-    return part("Evidence that no report finds", [line], [f"{key}: {inside[key]!r}" for key in nowhere])
+    return finding("Evidence that no report finds", [line], [f"{key}: {queries[key]!r}" for key in nowhere])
 
 
 def copied_share(query: str, text: str) -> float:
     """Return the share of a query's stretches of four words that stand in a text, 0 to 1; 0 for fewer than four words.
 
-    Case and punctuation are ignored; of scripts without spaces, each character is a word.
+    Case and punctuation are ignored. In scripts without spaces, each character is a word.
     """
     stretches = grams(query)
     return len(stretches & grams(text)) / len(stretches) if stretches else 0.0
@@ -239,10 +235,12 @@ def grams(text: str) -> frozenset[str]:
 
 
 def _plain(text: str) -> str:
+    """Return the words of a text in small letters, with a blank before and after each."""
     return f" {' '.join(WORD.findall(text.casefold()))} "
 
 
 def _rows_of(file: Path, report: Report, cases: Sequence[Case]) -> Rows:
+    """Return the rows of a report whose cases are unchanged in the golden data."""
     fingerprints = {case.id: case_fingerprint(case) for case in cases}
     rows = {row.id: row for row in report.queries if fingerprints.get(row.id) == row.fingerprint}
     if not rows:

@@ -1,4 +1,4 @@
-"""What the subcommands share: the chunks of a collection or of a folder of pages, and their prose, fairly drawn."""
+"""Functions that the subcommands share: chunks of a collection or of pages, a fair choice of them, and output."""
 
 import argparse
 import os
@@ -37,14 +37,14 @@ from retrievers.text.shown import json_text
 
 Floats = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Floats]
-"""From texts to their vectors of length 1, shape (texts, dimension)."""
-# Blank lines, headings and the ends of blocks of code.
+"""Takes texts, and returns their vectors of length 1, shape (texts, dimension)."""
+# Blank lines, headings, and the first and last lines of code blocks.
 BETWEEN_PARAGRAPHS = re.compile(r"\n\s*\n|^\s*(?:#|```|~~~|---).*$", re.MULTILINE)
-# A paragraph of fewer words is taken where there is no longer one.
+# A paragraph of fewer words is taken only if there is no longer one.
 ENOUGH_WORDS = 8
-# Share of letters, digits and blanks that prose has at least; tables and most code have less.
+# Lowest share of letters, digits and blanks in prose. Tables and most code have less.
 LETTERS = 0.8
-# Words of a passage that it is looked up by.
+# Number of words by which passages like a given one are searched.
 QUERY_WORDS = 60
 
 
@@ -53,10 +53,10 @@ class Passages:
     """Chunks to write queries to.
 
     Attributes:
-        chunks: All of them.
-        nearest: Text and number to the chunks nearest to it, the nearest first.
-        embed: Queries to their vectors.
-        origin: What messages call them.
+        chunks: All chunks.
+        nearest: Takes a text and a number, and returns so many chunks nearest to the text, the nearest first.
+        embed: Takes queries, and returns their vectors.
+        origin: Name of the chunks in messages.
     """
 
     chunks: Sequence[Chunk]
@@ -71,9 +71,9 @@ class Passages:
 
 
 def retriever_settings(namespace: argparse.Namespace) -> tuple[RetrieverConfig, Mapping[str, str], bool]:
-    """Return the retriever's settings, the environment, and True if pages or a collection are named.
+    """Return the retriever's settings, the environment, and True if the flags name pages or a collection.
 
-    A collection that the experiment of `--config` makes of its own pages is made, as a run would do it.
+    If the experiment of `--config` owns its collection, this is brought up to date, as by a run.
 
     Raises:
         RetrievalError: A setting has a fault, or the collection cannot be made.
@@ -93,16 +93,16 @@ def retriever_settings(namespace: argparse.Namespace) -> tuple[RetrieverConfig, 
 
 
 def named_chunks(namespace: argparse.Namespace, *, needed: bool = False) -> list[Chunk] | None:
-    """Return the chunks of the pages or of the collection that the flags name; None where they name neither.
+    """Return the chunks of the pages or of the collection that the flags name; None if they name neither.
 
     Pages are cut as indexing cuts them by default.
 
     Args:
         namespace: The arguments of the command.
-        needed: Read the collection of the settings also where no flag names it, and refuse one without text.
+        needed: True to read the collection of the settings if no flag names one, and to refuse chunks without text.
 
     Raises:
-        RetrievalError: They cannot be read.
+        RetrievalError: The pages or the collection cannot be read.
     """
     config, env, is_named = retriever_settings(namespace)
     if not (is_named or needed):
@@ -122,12 +122,12 @@ def named_chunks(namespace: argparse.Namespace, *, needed: bool = False) -> list
 
 
 def origin(namespace: argparse.Namespace, config: RetrieverConfig) -> str:
-    """Return what messages call the chunks."""
+    """Return the name of the chunks in messages."""
     return str(namespace.docs or config.python or f"collection {config.collection!r}")
 
 
 def _listed(config: RetrieverConfig, env: Mapping[str, str]) -> list[Chunk]:
-    """Return all chunks of a collection, or of the one behind the user's own retriever."""
+    """Return all chunks of a collection, or of the retriever that the user's factory makes."""
     if config.python is None:
         with closing(open_client(config.store, env)) as client:
             return scroll(client, config, info=describe(client, config))
@@ -143,19 +143,19 @@ def _listed(config: RetrieverConfig, env: Mapping[str, str]) -> list[Chunk]:
 
 @contextmanager
 def open_passages(namespace: argparse.Namespace) -> Iterator[Passages]:
-    """Yield the passages of a folder of pages, or where none is given of the collection.
+    """Yield the passages of a folder of pages, or of the collection if no folder is given.
 
     Raises:
-        DatasetError: None of them holds text.
-        RetrievalError: Pages or collection cannot be read.
+        DatasetError: No passage holds text.
+        RetrievalError: The pages or the collection cannot be read.
     """
     chunks = [chunk for chunk in named_chunks(namespace, needed=True) or () if chunk.text.strip()]
     settings, env, _ = retriever_settings(namespace)
     embeddings = make_embeddings(settings.embedding, env)
     embed = embedder(embeddings)
-    # Reranking may cost a call a search.
-    plain = settings if settings.python is not None else settings.model_copy(update={"rerank": "none"})
-    with nullcontext() if namespace.docs else open_retriever(plain, env=env) as retriever:
+    # Reranking is left out, since each search may cost a call.
+    unranked = settings if settings.python is not None else settings.model_copy(update={"rerank": "none"})
+    with nullcontext() if namespace.docs else open_retriever(unranked, env=env) as retriever:
         vectors = None if retriever else unit(embeddings.embed_documents([chunk.text for chunk in chunks]))
 
         def nearest(text: str, count: int) -> list[Chunk]:
@@ -174,7 +174,7 @@ def embedder(embeddings: Embeddings) -> Embed:
 
 
 def page_of(chunk: Chunk) -> str:
-    """Return the page of a chunk; the chunk itself where its page is not known."""
+    """Return the page of a chunk, or the id of the chunk if its page is not known."""
     return chunk.source_url or chunk.file_path or chunk.source_document_id or chunk.chunk_id
 
 
@@ -184,13 +184,13 @@ def section_of(chunk: Chunk) -> tuple[str, str]:
 
 
 def evidence_of(chunk: Chunk, quote: str) -> dict[str, Any]:
-    """Return a passage of a chunk as the evidence of a case, a row's fields."""
+    """Return a quote from a chunk as the fields of a case's evidence."""
     evidence = {"source_url": chunk.source_url, "heading": chunk.heading, "quote": quote}
     return {name: value for name, value in evidence.items() if value}
 
 
 def spread(chunks: Sequence[Chunk], seed: int) -> list[Chunk]:
-    """Order the chunks that hold prose at random, so that each page has its turn before any has a second one.
+    """Return the chunks that hold prose, in random order. Each page has its turn before any page has its second.
 
     In a collection without prose, all chunks with text are taken.
     """
@@ -202,9 +202,9 @@ def spread(chunks: Sequence[Chunk], seed: int) -> list[Chunk]:
 
 
 def prose(text: str) -> str:
-    """Return the first paragraph of prose in a text, or the longest where all are short; empty without any.
+    """Return the first paragraph of prose in a text, or the longest one if all are short; empty without prose.
 
-    Prose is what a person can write a question to: letters, not tables, most code or lists of links.
+    A person can write a question to prose. Tables, most code, and lists of links are no prose.
     """
     paragraphs = [block.strip("\n") for block in BETWEEN_PARAGRAPHS.split(text) if _is_prose(block)]
     long = (paragraph for paragraph in paragraphs if len(paragraph.split()) >= ENOUGH_WORDS)
@@ -217,22 +217,23 @@ def _is_prose(paragraph: str) -> bool:
 
 
 def say(namespace: argparse.Namespace, lines: Sequence[str]) -> int:
-    """Print lines, unless nothing but errors is wanted; return the exit code of success."""
+    """Print lines, unless `--quiet` is given; return the exit code of success."""
     if not namespace.quiet:
         print_out("\n".join(lines))
     return 0
 
 
 def json_lines(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as JSON Lines, one object a line."""
+    """Return rows as JSON Lines, with one object on each line."""
     return "".join(json_text(row) + "\n" for row in rows)
 
 
 def check_new(file: Path, *, force: bool) -> None:
-    """Make sure that a file can be written, and that none is overwritten.
+    """Make sure that a file can be written, and that no existing file is overwritten.
 
     Raises:
-        DatasetError: It exists already, and is not to be replaced.
+        ConfigError: The file cannot be written.
+        DatasetError: The file exists, and `force` is not set.
     """
     check_writable(file)
     if file.exists() and not force:
@@ -240,7 +241,7 @@ def check_new(file: Path, *, force: bool) -> None:
 
 
 def next_check(file: Path, namespace: argparse.Namespace) -> str:
-    """Return the command that checks a golden file, in the pages or the collection that this command was given."""
+    """Return the command that checks a golden file against the pages or the collection of this command."""
     given = vars(namespace)
     names = ("docs", *(["base_url"] if given["docs"] else []), "config", *leaves(RetrieverConfig))
     flags = [(f"--{name.replace('_', '-')}", str(given[name])) for name in names if given.get(name) is not None]

@@ -1,4 +1,4 @@
-"""`python -m evals.golden`: golden data checked, begun, imported, labelled by people, and written by a model."""
+"""`python -m evals.golden`: check golden data, begin or import them, let people label them, or a model write them."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.go
 
 def _run(namespace: argparse.Namespace) -> int:
     set_up_logging(verbose=namespace.verbose, quiet=namespace.quiet)
-    # Each command imports what it needs alone: help and errors of usage come at once.
+    # Each command imports only what it needs, so that help and usage errors come at once.
     match namespace.command:
         case "check":
             from evals.golden.check import check as command
@@ -44,7 +44,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, about: str, description: str, *, makes_file: bool = False) -> Callable[..., Any]:
-        """Add a subcommand with the flags that all have: pages or a collection, and logging."""
+        """Add a subcommand with the flags that all share: pages or a collection, and logging."""
         subparser: Parser = commands.add_parser(name, help=about, description=description)
         add = subparser.add_argument
         add("--docs", type=path_argument, metavar="DIR", help="pages, in place of a collection")

@@ -1,4 +1,7 @@
-"""`golden label`: chunks for people to judge, as a page or a spreadsheet, and their labels into the golden file."""
+"""`golden label`: write chunks for people to judge, as a page or a spreadsheet, and read their labels back.
+
+The labels are then written into the golden file.
+"""
 
 import argparse
 import csv
@@ -37,14 +40,16 @@ from retrievers.retriever.opened import open_retriever
 from retrievers.search.candidates import Hits
 from retrievers.text.shown import quoted
 
+# The best grade.
 MOST_GRADE = 3
+# Columns of a spreadsheet.
 COLUMNS = (
     *("case", "query", "reference_answer", "chunk", "place", "chunk_text", "grade", "quotes", "annotator"),
     *("source_url", "heading", "asked"),
 )
-# Fields of a row whose passages `evidence` holds once it is written.
+# Fields of a row that are removed when labels are written, since `evidence` then holds their passages.
 OF_PASSAGES = ("quote", "source_url", "heading", "contexts", "reference_contexts")
-# A cell that begins so is a formula to a spreadsheet; a quotation mark before it makes it text.
+# A spreadsheet takes a cell that begins so for a formula. A quotation mark before it makes it text.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
 
@@ -52,14 +57,16 @@ class Label(BaseModel):
     """An annotator's label of a chunk for a query.
 
     Attributes:
-        asked: Hash of what the annotator read of the case: query and reference answer.
-        annotator: Name.
-        grade: 0 not relevant, 1 background, 2 answers in part, 3 answers; None where it was skipped.
-        quotes: Passages of the chunk that answer, verbatim.
-        chunk_text: Text of the chunk, for the evidence that is written from it.
+        case: Id of the case.
+        asked: Hash of the query and the reference answer that the annotator read.
+        chunk: Id of the chunk.
+        annotator: Name of the annotator.
+        grade: 0 not relevant, 1 background, 2 answers in part, 3 answers; None if the annotator skipped it.
+        quotes: Passages of the chunk that answer the query, verbatim.
+        chunk_text: Text of the chunk, from which evidence is written.
         source_url: Page of the chunk.
-        heading: Heading above it.
-        at: Time.
+        heading: Heading above the chunk.
+        at: Time of the label.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -76,19 +83,19 @@ class Label(BaseModel):
     at: AwareDatetime
 
     def evidence(self, quote: str, grade: int) -> Evidence:
-        """Return a passage of the chunk as evidence."""
+        """Return a quote from the chunk as evidence."""
         return Evidence(source_url=self.source_url, heading=self.heading, quote=quote, grade=grade)
 
 
 Labels = Mapping[str, Mapping[str, Sequence[Label]]]
-"""Case id to chunk id to the labels that count, of each annotator the last one."""
+"""Case id to chunk id to the labels that count: the last one of each annotator."""
 
 
 def label(namespace: argparse.Namespace) -> int:
     """Run the command: write a page or spreadsheet, or read the labels back.
 
     Raises:
-        DatasetError: The pool is empty, or labels have faults, each with its place.
+        DatasetError: The pool is empty, or labels have faults. Each is listed with its place.
     """
     file: Path = namespace.file
     if not file.is_file():
@@ -97,8 +104,9 @@ def label(namespace: argparse.Namespace) -> int:
     if namespace.labels and namespace.out:
         raise DatasetError(f"--out: expected without --labels, which are read back; --write writes them into {file}")
     if namespace.labels:
-        labels = standing(every := read_labels(namespace.labels, namespace.annotator))
-        lines = [f"{len(every)} labels by {', '.join(sorted({label.annotator for label in every}))}"]
+        given = read_labels(namespace.labels, namespace.annotator)
+        labels = standing(given)
+        lines = [f"{len(given)} labels by {', '.join(sorted({label.annotator for label in given}))}"]
         lines += [agreement(labels), *([with_judge(labels, report)] if report else [])]
         if not namespace.write:
             by = [f"--annotator={namespace.annotator}"] if namespace.annotator else []
@@ -114,28 +122,28 @@ def label(namespace: argparse.Namespace) -> int:
     if not rows:
         return say(namespace, ["No chunk of the pool is left to judge"])
     in_csv = out.suffix.lower() == ".csv"
-    with replacing(out) as part:
-        # Queries, answers and chunks may be nobody else's business.
-        make_private(part)
-        # Without a byte-order mark, Excel takes CSV for the code page of its country.
+    with replacing(out) as temporary:
+        # Queries, answers and chunks may be confidential.
+        make_private(temporary)
         text = _as_csv(rows) if in_csv else _as_page(rows, namespace)
-        part.write_text(text, encoding="utf-8-sig" if in_csv else "utf-8")
+        # Without a byte-order mark, Excel would read CSV in the code page of its country.
+        temporary.write_text(text, encoding="utf-8-sig" if in_csv else "utf-8")
     count = f"{len(rows)} chunks of {len({row['case'] for row in rows})} queries to judge"
     how = "fill in its column grade (0 to 3)" if in_csv else "open it in a browser, label, save"
     then = f"Then: python -m evals.golden {join(['label', str(file)])} --labels FILE [FILE ...] --write"
     return say(namespace, [f"{out}: {count}, of {', '.join(systems)}; {how}", then])
 
 
-# What is asked
+# Writing what people are to judge
 
 
 def pooled_rows(namespace: argparse.Namespace, report: Report | None) -> tuple[list[dict[str, Any]], Sequence[str]]:
-    """Return a row for each query and chunk to judge, and the names of the systems that they are of.
+    """Return a row for each query and chunk to judge, and the names of the systems that found the chunks.
 
-    Queries come in the order in which a judge takes them, so that the first ones, wherever a person stops, are a random
-    sample; those out of scope come last. The order of a query's chunks says nothing of who ranked them how. Pairs that
-    people have judged already are left out. Of a report, only what it returned and nobody has judged, or what its judge
-    and the labels differ on, is asked for: its holes.
+    Queries come in judging order, and queries out of scope last. So, wherever a person stops, the judged queries are a
+    random sample. The order of a query's chunks is random as well, and tells nothing of their ranks. Pairs that people
+    have judged are left out. With a report, only its holes are asked for: returned chunks that nobody has judged, or
+    on which its judge and the labels differ.
     """
     golden = golden_set(namespace.file)
     order = {case_id: number for number, case_id in enumerate(judging_order(golden.cases, namespace.seed))}
@@ -155,7 +163,7 @@ def pooled_rows(namespace: argparse.Namespace, report: Report | None) -> tuple[l
 
 
 def _holes(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield query and chunk id where a label can change something in scope: nobody judged it, or two differ on it."""
+    """Yield query and chunk id of returned chunks in scope that nobody judged, or on which judge and label differ."""
     for row in (row for row in report.queries if row.in_scope):
         for hit in row.retrieved:
             is_judged = hit.chunk_id in row.relevant or hit.chunk_id in row.irrelevant
@@ -164,10 +172,10 @@ def _holes(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> Mapping[str, Mapping[str, Sequence[Chunk]]]:
-    """Return the best chunks by case id of each system: saved retrievals, and a retriever that is asked now.
+    """Return by name of each system its best chunks by case id. Systems are saved retrievals, and a retriever.
 
     Raises:
-        DatasetError: None is named.
+        DatasetError: The flags name no system.
         RetrievalError: A saved retrieval cannot be read, or the retriever failed.
     """
     systems: dict[str, Mapping[str, Sequence[Chunk]]] = {}
@@ -201,7 +209,7 @@ def _row(case: Case, chunk: Chunk) -> dict[str, Any]:
 
 
 def asked_hash(case: Case) -> str:
-    """Return the hash of what annotators read of a case."""
+    """Return the hash of the texts of a case that annotators read."""
     return hashlib.sha256(f"{case.query}\0{case.reference_answer or ''}".encode()).hexdigest()[:16]
 
 
@@ -216,16 +224,16 @@ def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _as_page(rows: Sequence[Mapping[str, Any]], namespace: argparse.Namespace) -> str:
     file, annotator = f"{namespace.file.stem}.labels.jsonl", namespace.annotator or ""
-    # The browser keeps the labels of each pool and person apart.
-    labelled = [annotator, *((row["case"], row["asked"], row["chunk"]) for row in rows)]
-    pool = hashlib.sha256(json.dumps(labelled).encode()).hexdigest()
-    data = {"id": pool[:16], "file": file, "annotator": annotator, "rows": rows}
-    # In a script, `<` could end it.
+    # By this id the browser keeps the labels of each pool and person apart.
+    pairs = [annotator, *((row["case"], row["asked"], row["chunk"]) for row in rows)]
+    digest = hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
+    data = {"id": digest[:16], "file": file, "annotator": annotator, "rows": rows}
+    # A `<` could end the script that holds the data.
     text = json.dumps(data).replace("<", "\\u003c")
     return files("evals.golden").joinpath("page.html").read_text(encoding="utf-8").replace("DATA", text, 1)
 
 
-# What was answered
+# Reading the labels back
 
 
 def read_labels(sources: Sequence[Path], annotator: str | None) -> list[Label]:
@@ -233,10 +241,10 @@ def read_labels(sources: Sequence[Path], annotator: str | None) -> list[Label]:
 
     Args:
         sources: The files.
-        annotator: Name of the person, where a file names none; the name of the file when left out.
+        annotator: Name of the annotator if a file has none; None for the name of the file.
 
     Raises:
-        DatasetError: A file cannot be read, or holds no label; every fault with its place.
+        DatasetError: A file cannot be read, no file holds a label, or labels have faults. Each fault has its place.
     """
     labels, faults = list[Label](), list[str]()
     for file in sources:
@@ -268,7 +276,7 @@ def read_labels(sources: Sequence[Path], annotator: str | None) -> list[Label]:
 
 
 def standing(labels: Sequence[Label]) -> Labels:
-    """Return the latest label of each person, query and chunk, but for skipped ones."""
+    """Return the last label of each annotator, query and chunk, without skipped ones."""
     in_time = sorted(labels, key=attrgetter("at"))
     last = {(label.case, label.chunk, label.annotator): label for label in in_time}
     by_chunk: dict[str, dict[str, list[Label]]] = {}
@@ -279,47 +287,48 @@ def standing(labels: Sequence[Label]) -> Labels:
 
 
 def grade_of(labels: Sequence[Label]) -> int:
-    """Return the grade of a chunk: the median of its labels, of two the lower one."""
+    """Return the grade of a chunk: the median of its labels, or the lower of two middle ones."""
     return median_low(label.grade or 0 for label in labels)
 
 
 def write_labels(file: Path, labels: Labels) -> list[str]:
-    """Write labels into a golden file, whole or not at all; return what there is to say of them.
+    """Write labels into a golden file, whole or not at all. Return the lines to print.
 
     Raises:
-        DatasetError: The golden file changed since they were given.
+        DatasetError: The golden file changed since the labels were given, or is no JSON Lines file.
     """
     text = read_text(file, "golden .jsonl", MOST_BYTES, DatasetError)
     lines = [line for line in text.split("\n") if line.strip()]
     cases = golden_set(file).cases
     asked = {case.id: asked_hash(case) for case in cases}
-    every = (label for by_chunk in labels.values() for of_chunk in by_chunk.values() for label in of_chunk)
-    if stale := dict.fromkeys(label.case for label in every if label.asked != asked.get(label.case)):
+    all_labels = (label for by_chunk in labels.values() for of_chunk in by_chunk.values() for label in of_chunk)
+    if stale := dict.fromkeys(label.case for label in all_labels if label.asked != asked.get(label.case)):
         expected = "query or reference_answer of these cases changed after they were labelled, or they are gone"
         raise DatasetError(f"{file}: nothing is written: {expected}: {', '.join(stale)}")
     if len(lines) != len(cases) or not all(line.lstrip().startswith("{") for line in lines):
         raise DatasetError(f"{file}: expected one JSON object a line to write into; golden import {file} makes it")
-    against = list[str]()
+    contradicting: list[str] = []
     for number, case in enumerate(cases):
-        # The lines of cases without labels stay as they are, to the byte.
+        # The line of a case without labels stays as it is, byte by byte.
         if case.id in labels:
             changes, contradictions = merged(case, labels[case.id])
             row = {name: cell for name, cell in json.loads(lines[number]).items() if name not in OF_PASSAGES}
             lines[number] = json_lines([row | changes]).rstrip("\n")
-            against += [f"  {case.id}: {contradiction}" for contradiction in contradictions]
+            contradicting += [f"  {case.id}: {contradiction}" for contradiction in contradictions]
     write(file, "".join(f"{line}\n" for line in lines))
-    both = f"{len(against)} labels contradict the golden data, and need a decision:"
-    return [
-        f"{file}: labels of {len(labels)} cases are written",
-        *([both, *against] if against else []),
-    ]
+    head = f"{len(contradicting)} labels contradict the golden data, and need a decision:"
+    return [f"{file}: labels of {len(labels)} cases are written", *([head, *contradicting] if contradicting else [])]
 
 
 def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str, Any], list[str]]:
     """Return the fields of a case that labels of its chunks change, as JSON values, and the labels that contradict it.
 
-    A labelled chunk becomes evidence of its grade: by the quotes that were marked in it, else by its whole text; 0 is
-    judged, not relevant. What a former label said of the chunk is replaced.
+    A labelled chunk becomes evidence of its grade: the quotes that were marked in it, or else its whole text. Grade 0
+    says that the chunk was judged, and is not relevant. Evidence from a former label of the chunk is replaced.
+
+    Args:
+        case: The case.
+        labels: Chunk id to the labels of the chunk.
     """
     former = {_passage(item): item for item in case.evidence}
     passages: dict[tuple[str | None, str], Evidence] = {}
@@ -334,8 +343,8 @@ def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str,
         of_page = [item for item in case.evidence if item.quote and item.source_url in (None, chunk.source_url)]
         inside = [item for item in of_page if normalise(item.quote or "") in text]
         whole = [item for item in inside if normalise(item.quote or "") == text]
-        # Verdicts, which need a reference answer, name the chunks that people labelled. A label of 0 left nothing but
-        # the whole text, so that other passages beside it are not of a label.
+        # Of a case with a reference answer, `human_verdicts` names the chunks that people labelled. A former label of 0
+        # has written the whole text alone, so that other passages of the chunk are not from a label.
         was_labelled = case.labelling and (chunk_id in case.human_verdicts or not case.reference_answer)
         # Evidence of a label has page and heading of its chunk; other evidence was written by hand, and stays.
         own = [item for item in inside if (item.source_url, item.heading) == (chunk.source_url, chunk.heading)]
@@ -350,27 +359,27 @@ def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str,
         passages |= {_passage(evidence): evidence for evidence in new}
         if case.in_scope and case.reference_answer is not None:
             verdicts[chunk_id] = int(grade > 0)
-    every = [label for of_chunk in labels.values() for label in of_chunk]
-    latest = max(label.at for label in every).isoformat(timespec="seconds")
+    given = [label for of_chunk in labels.values() for label in of_chunk]
+    latest = max(label.at for label in given).isoformat(timespec="seconds")
     changes = {
         "evidence": [item.model_dump(mode="json", exclude_none=True) for item in (former | passages).values()],
         **({"human_verdicts": verdicts} if verdicts else {}),
-        "labelling": Labelling(by=sorted({label.annotator for label in every}), at=latest).model_dump(mode="json"),
+        "labelling": Labelling(by=sorted({label.annotator for label in given}), at=latest).model_dump(mode="json"),
     }
     return changes, contradictions
 
 
 def agreement(labels: Labels) -> str:
-    """Return the annotators' agreement on relevance, over all pairs of labels of a chunk, as a line."""
+    """Return as a line how far annotators agree on relevance, over all pairs of labels of a chunk."""
     counts = np.zeros((2, 2))
     for of_chunk in (of_chunk for chunks in labels.values() for of_chunk in chunks.values()):
-        for one, other in permutations((int((label.grade or 0) > 0) for label in of_chunk), 2):
-            counts[one, other] += 0.5
+        for pair in permutations((int((label.grade or 0) > 0) for label in of_chunk), 2):
+            counts[pair] += 0.5  # each pair comes in both orders
     return f"Annotators: {_in_words(counts, 'pairs of labels') or 'no chunk was judged by two'}"
 
 
 def with_judge(labels: Labels, report: Report) -> str:
-    """Return how far the judge of a run and people agree on the chunks that both judged."""
+    """Return as a line how far the judge of a run and people agree on the chunks that both judged."""
     counts = np.zeros((2, 2))
     for row in report.queries:
         for hit in row.retrieved:
@@ -379,13 +388,14 @@ def with_judge(labels: Labels, report: Report) -> str:
     return f"Judge of {report.name}: {_in_words(counts, 'chunks') or 'no verdict on a labelled chunk'}"
 
 
-def _in_words(counts: Floats, what: str) -> str:
+def _in_words(counts: Floats, unit: str) -> str:
+    """Return the agreement in a table of two raters' labels, in words; empty for an empty table."""
     if not counts.any():
         return ""
     share, kappa = np.trace(counts) / counts.sum(), float(cohens_kappa(counts))
-    return f"the same on {share:.0%} of {counts.sum():.0f} {what} (kappa {kappa:.2f})"
+    return f"the same on {share:.0%} of {counts.sum():.0f} {unit} (kappa {kappa:.2f})"
 
 
 def _passage(evidence: Evidence) -> tuple[str | None, str]:
-    """Return what two pieces of evidence have in common that quote the same passage of the same page."""
+    """Return the key of a piece of evidence: equal for all that quote the same passage of the same page."""
     return evidence.source_url, normalise(evidence.quote or "")

@@ -1,4 +1,4 @@
-"""The types of queries that are written, the prompts (`prompts.yaml`), and the schemas of their answers. Pure."""
+"""The types of queries that a model can write, the prompts (`prompts.yaml`), and the schemas of its answers. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ class Review(BaseModel):
 
 
 class Answering(BaseModel):
-    """A judgement of a query out of scope: can it be understood, and which passages answer it."""
+    """A judgement of a query out of scope: whether it can be understood alone, and which passages answer it."""
 
     reason: str
     standalone: YesOrNo
@@ -46,7 +46,13 @@ class Answering(BaseModel):
 
 
 class QueryType(BaseModel):
-    """A kind of query: its request, the number of passages from different sections, and True where they answer it."""
+    """A kind of query.
+
+    Attributes:
+        request: Text that asks the model for such a query.
+        passages: Number of passages, from different sections, that the query is about.
+        in_scope: True if the passages answer the query.
+    """
 
     request: str
     passages: int = 1
@@ -67,12 +73,12 @@ def query_types() -> Mapping[str, QueryType]:
 
 
 def write_prompt(type_name: str, passages: Sequence[Chunk], turn: int) -> str:
-    """Return the request for a query.
+    """Return the prompt that asks for a query.
 
     Args:
         type_name: Key of `query_types`.
         passages: Chunks to write about.
-        turn: Number of earlier queries of this type to the same passages.
+        turn: Number of earlier queries of this type about the same passages.
     """
     texts, kind = prompts(), query_types()[type_name]
     again = f"- This is query {turn + 1} on this passage: ask about something that comes later in it.\n"
@@ -88,7 +94,7 @@ def write_prompt(type_name: str, passages: Sequence[Chunk], turn: int) -> str:
 
 
 def passages_text(chunks: Sequence[Chunk]) -> str:
-    """Return chunks with number and place, as a prompt shows them."""
+    """Return chunks with their numbers and places, as a prompt shows them."""
     texts = []
     for number, chunk in enumerate(chunks, 1):
         headings = filter(None, (chunk.title, chunk.section_path or chunk.heading))

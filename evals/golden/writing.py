@@ -1,7 +1,7 @@
-"""`golden synthesize`: a chat model writes queries to passages; those that pass every check are kept.
+"""`golden synthesize`: a chat model writes queries to passages. Queries that pass every check are kept.
 
-Two calls a query: one writes it, one judges it. All answers are in the verdict store, so that a synthesis that was
-interrupted continues where it stopped.
+Each query takes two calls: one writes it, one judges it. All answers are in the verdict store, so that an interrupted
+synthesis continues where it stopped.
 """
 
 import argparse
@@ -57,24 +57,24 @@ from retrievers.embedding.tokens import count_tokens
 from retrievers.records import Chunk
 from retrievers.terminal.command import EXIT_INCOMPLETE, print_error, progress_bar
 
-# Chunks nearest to an out-of-scope query, none of which may answer it.
+# Number of chunks nearest to an out-of-scope query. None of them may answer it.
 NEAREST = 10
-# Chunks nearest to a passage, among which the second one of a comparison is looked for.
+# Number of chunks nearest to a passage. The second passage of a comparison is one of them.
 NEIGHBOURS = 20
-# A query is typed into a search field.
+# Limits of a query, which people type into a search field.
 MOST_WORDS = 60
 MOST_CHARACTERS = 400
-# A shorter quote stands in many places.
+# Fewest characters of a quote. A shorter one stands in many places.
 LEAST_QUOTE = 15
 # Tokens of a usual question without its passages.
 USUAL_QUESTION = 400
-# Grade of a passage that answers.
+# Grade of a passage that answers a query.
 GRADE = 3
-# Characters of an example.
+# Most characters of an example.
 LONGEST = 100
 SPLITS = ("dev", "test")
 Objection: TypeAlias = tuple[str, str]
-"""Reason why a query cannot be used, and the particulars."""
+"""Reason why a query cannot be used, and the details."""
 NO_QUERY = "the query is empty, or too long for a search field"
 UNSUPPORTED = "the reference answer does not follow from the quotes"
 NO_QUOTE = "a quote does not stand in the passage word for word"
@@ -83,16 +83,17 @@ NOT_STANDALONE = "the query cannot be understood without the passage"
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A query to be written, and what became of it.
+    """A query to be written, and its outcome.
 
     Attributes:
+        id: Id of the case.
         type_name: Key of `query_types`.
-        passages: Chunks that it is about.
+        passages: Chunks that the query is about.
         split: Split of the pages of all passages.
         turn: Number of earlier drafts of this type with the same first passage.
-        row: The case, as a row of a golden file; empty before it is written.
-        objection: Why it is not kept, and the particulars; None where it is.
-        unasked: Reason why the model was not asked, as a spent budget; empty where it was.
+        row: The case as a row of a golden file; empty before it is written.
+        objection: Reason why the query is not kept, and the details; None if there is no objection.
+        unasked: Reason why the model was not asked, such as a spent budget; empty if it was.
     """
 
     id: str
@@ -106,7 +107,7 @@ class Draft:
 
     @property
     def kind(self) -> QueryType:
-        """Its type."""
+        """The type of the query."""
         return query_types()[self.type_name]
 
     @property
@@ -137,15 +138,15 @@ def synthesize(namespace: argparse.Namespace) -> int:
         if namespace.plan:
             return say(namespace, planned)
         judge = stack.enter_context(closing(Judge.open(model, env)))
-        done = written(judge, passages, counts, namespace.seed, partial(bar, "writing"))
-    say(namespace, [*summary(done, counts), f"  {spent(judge.engine.account.usage)}"])
-    if unasked := next((draft.unasked for draft in done if draft.unasked), ""):
+        drafts = write_drafts(judge, passages, counts, namespace.seed, partial(bar, "writing"))
+    say(namespace, [*summary(drafts, counts), f"  {spent(judge.engine.account.usage)}"])
+    if unasked := next((draft.unasked for draft in drafts if draft.unasked), ""):
         stored = "all answers are in the verdict store, and the same command continues from here"
         print_error(f"incomplete: {unasked}; {namespace.out} is not written ({stored})")
         return EXIT_INCOMPLETE
-    rows = [draft.row for draft in done if draft.kept]
+    rows = [draft.row for draft in drafts if draft.kept]
     if not rows:
-        raise DatasetError(f"{namespace.out}: not written: none of the {len(done)} queries passed its checks")
+        raise DatasetError(f"{namespace.out}: not written: none of the {len(drafts)} queries passed its checks")
     write(namespace.out, json_lines(rows))
     head = f"{namespace.out}: {len(rows)} cases to {len(passages.chunks)} chunks of {passages.origin}"
     last = f"  read some of them before you trust them; then: {next_check(namespace.out, namespace)}"
@@ -153,17 +154,17 @@ def synthesize(namespace: argparse.Namespace) -> int:
 
 
 def _model(namespace: argparse.Namespace, env: Mapping[str, str]) -> JudgeConfig:
-    """Return the settings of the chat model, out of the experiment file and the flags."""
+    """Return the settings of the chat model, from the experiment file and the flags."""
     layers = []
     if namespace.config:
-        whole = file_layer(experiment_file(namespace.config), ModelSettings, named_folders(env))
-        judge = {name: value for name, value in whole.values.items() if name == "judge"}
-        layers.append(Layer(label=whole.label, values=judge))
+        experiment = file_layer(experiment_file(namespace.config), ModelSettings, named_folders(env))
+        judge = {name: value for name, value in experiment.values.items() if name == "judge"}
+        layers.append(Layer(label=experiment.label, values=judge))
     return build(ModelSettings, [*layers, flag_layer(namespace, ModelSettings)]).judge
 
 
 def plan(model: JudgeConfig, passages: Passages, counts: Mapping[str, int]) -> list[str]:
-    """Return what writing takes, where every query passes its checks: two calls each."""
+    """Return the calls, tokens and price of writing. If every query passes its checks, each takes two calls."""
     calls = 2 * sum(counts.values())
     kinds = {name: query_types()[name] for name in counts}
     read = sum(counts[name] * (kind.passages + NEAREST * (not kind.in_scope)) for name, kind in kinds.items())
@@ -181,26 +182,31 @@ def plan(model: JudgeConfig, passages: Passages, counts: Mapping[str, int]) -> l
 # Drawing passages
 
 
-def drafts(passages: Passages, counts: Mapping[str, int], seed: int) -> list[Draft]:
-    """Return as many drafts of each type as are wanted.
+def make_drafts(passages: Passages, counts: Mapping[str, int], seed: int) -> list[Draft]:
+    """Return drafts of each type.
 
-    Each page has its share, and each section of it. A page feeds one split alone. A higher number of one type leaves
-    the first drafts of all as they are.
+    All pages, and all sections of a page, get equal shares of the drafts. A page is used for one split alone. A higher
+    count of one type changes no other draft.
+
+    Args:
+        passages: The collection.
+        counts: Number of drafts of each type.
+        seed: Seed of the choice of passages.
     """
     order = spread(passages.chunks, seed)
     names = list(query_types())
     splits = split_pages(order, seed)
-    texts = {chunk.chunk_id for chunk in order}
+    usable = {chunk.chunk_id for chunk in order}
 
     def draft(name: str, number: int) -> Draft:
-        # Types begin at different passages, so that few queries of different types ask the same.
+        # Each type begins at another passage, so that few queries of different types ask the same.
         chunk = order[(number + names.index(name) * len(order) // len(names)) % len(order)]
         split = splits[page_of(chunk)]
         further = query_types()[name].passages - 1
         others = (
             other
             for other in (passages.alike(chunk, NEIGHBOURS) if further else ())
-            if other.chunk_id in texts and section_of(other) != section_of(chunk) and splits[page_of(other)] == split
+            if other.chunk_id in usable and section_of(other) != section_of(chunk) and splits[page_of(other)] == split
         )
         turn = number if name == "general" else number // len(order)
         shown = (chunk, *islice(others, further))
@@ -210,7 +216,7 @@ def drafts(passages: Passages, counts: Mapping[str, int], seed: int) -> list[Dra
 
 
 def split_pages(chunks: Sequence[Chunk], seed: int) -> dict[str, str]:
-    """Return the split of each page, so that both have as many pages and none feeds both."""
+    """Return the split of each page. Both splits have equally many pages, at most one more."""
     pages = sorted({page_of(chunk) for chunk in chunks})
     Random(seed).shuffle(pages)
     return {page: SPLITS[number % 2] for number, page in enumerate(pages)}
@@ -219,7 +225,7 @@ def split_pages(chunks: Sequence[Chunk], seed: int) -> dict[str, str]:
 # Writing and checking
 
 
-def written(
+def write_drafts(
     judge: Judge, passages: Passages, counts: Mapping[str, int], seed: int, progress: Callable[[int, int], None]
 ) -> list[Draft]:
     """Write and check queries.
@@ -229,13 +235,13 @@ def written(
         passages: The collection.
         counts: Number of queries to write, by type.
         seed: Seed of the choice of passages.
-        progress: Called with the number of queries done, and that of all.
+        progress: Called with the number of finished queries, and the number of all.
 
     Raises:
-        JudgeError: The model refused the first request for a reason that all others would share.
+        JudgeError: The model refused the first request for a reason that holds for all requests.
     """
     turns = asyncio.Semaphore(2 * judge.config.max_concurrency)
-    wanted = drafts(passages, counts, seed)
+    wanted = make_drafts(passages, counts, seed)
     finished = 0
 
     async def in_turn(draft: Draft) -> Draft:
@@ -246,24 +252,24 @@ def written(
         progress(finished, len(wanted))
         return draft
 
-    async def every() -> list[Draft]:
-        done = await asyncio.gather(*map(in_turn, wanted))
+    async def write_all() -> list[Draft]:
+        written = await asyncio.gather(*map(in_turn, wanted))
         if judge.engine.fatal:
             raise judge.engine.fatal
-        return done
+        return written
 
-    return without_repeats(judge.run(every), passages)
+    return without_repeats(judge.run(write_all), passages)
 
 
 async def _write(draft: Draft, asker: Asker, passages: Passages) -> Draft:
-    """Write a query, and check it."""
+    """Have a query written, and check it."""
     needed = draft.kind.passages
     if len(draft.passages) < needed:
         return replace(draft, objection=("the collection has no second section on the subject in the same split", ""))
     try:
         schema = DraftCase if draft.kind.in_scope else DraftQuery
         answer = await asker.ask(write_prompt(draft.type_name, draft.passages, draft.turn), schema)
-        objection = text_objection(answer, draft.passages, needed) or await _judged(answer, asker, passages)
+        objection = text_objection(answer, draft.passages, needed) or await _ask_objection(answer, asker, passages)
     except UnansweredError as error:
         if isinstance(error.outcome, Unscored):
             return replace(draft, unasked=error.outcome.reason)
@@ -272,10 +278,10 @@ async def _write(draft: Draft, asker: Asker, passages: Passages) -> Draft:
 
 
 def text_objection(answer: DraftQuery, passages: Sequence[Chunk], quoted: int) -> Objection | None:
-    """Return the first objection to a query that needs no model.
+    """Return the first objection to a query that its text shows, without a model; None if there is none.
 
     Args:
-        answer: The query, in scope with its answer and quotes.
+        answer: The query; if it is in scope, with its answer and quotes.
         passages: Passages that the model was shown.
         quoted: Number of passages that quotes must come from.
     """
@@ -299,12 +305,12 @@ def text_objection(answer: DraftQuery, passages: Sequence[Chunk], quoted: int) -
 
 
 def holder(quote: str, passages: Sequence[Chunk]) -> Chunk | None:
-    """Return the passage that holds a quote word for word, white space aside."""
+    """Return the passage that holds a quote word for word. White space is ignored."""
     return next((chunk for chunk in passages if normalise(quote) in normalise(chunk.text)), None)
 
 
-async def _judged(answer: DraftQuery, asker: Asker, passages: Passages) -> Objection | None:
-    """Return the model's objection to a query."""
+async def _ask_objection(answer: DraftQuery, asker: Asker, passages: Passages) -> Objection | None:
+    """Ask the model for an objection to a query; None if it has none."""
     if isinstance(answer, DraftCase):
         quotes = "\n".join(f"<quote>{quote}</quote>" for quote in answer.quotes)
         prompt = prompts()["review"].format(query=answer.query, answer=answer.reference_answer, quotes=quotes)
@@ -312,7 +318,7 @@ async def _judged(answer: DraftQuery, asker: Asker, passages: Passages) -> Objec
         if not review.follows:
             return (UNSUPPORTED, review.reason.strip())
         return None if review.standalone else (NOT_STANDALONE, review.reason.strip())
-    # Embedding and search are no coroutines.
+    # Embedding and search would block the event loop.
     nearest = await asyncio.to_thread(passages.nearest, answer.query, NEAREST)
     prompt = prompts()["search"].format(query=answer.query, passages=passages_text(nearest))
     search = await asker.ask(prompt, Answering)
@@ -325,36 +331,36 @@ async def _judged(answer: DraftQuery, asker: Asker, passages: Passages) -> Objec
 def _row(draft: Draft, answer: DraftQuery) -> dict[str, Any]:
     row: dict[str, Any] = {"id": draft.id, "query": answer.query.strip()}
     if isinstance(answer, DraftCase):
-        held = ((quote.strip(), holder(quote, draft.passages)) for quote in dict.fromkeys(answer.quotes))
-        evidence = [{**evidence_of(chunk, quote), "grade": GRADE} for quote, chunk in held if chunk]
+        holders = ((quote.strip(), holder(quote, draft.passages)) for quote in dict.fromkeys(answer.quotes))
+        evidence = [{**evidence_of(chunk, quote), "grade": GRADE} for quote, chunk in holders if chunk]
         row |= {"reference_answer": answer.reference_answer.strip(), "evidence": evidence}
     scope = {"in_scope": draft.kind.in_scope, "query_type": draft.type_name}
     return row | scope | {"tags": ["synthetic"], "split": draft.split}
 
 
-def without_repeats(drawn: Sequence[Draft], passages: Passages) -> list[Draft]:
-    """Drop the queries that nearly repeat one before them."""
-    kept = [draft for draft in drawn if draft.kept]
+def without_repeats(written: Sequence[Draft], passages: Passages) -> list[Draft]:
+    """Object to each query that nearly repeats an earlier one."""
+    kept = [draft for draft in written if draft.kept]
     if not kept:
-        return [*drawn]
+        return [*written]
     vectors = passages.embed([draft.row["query"] for draft in kept])
     repeats: dict[str, Objection] = {}
     for later, earlier in sorted((j, i) for i, j, _ in near_pairs(vectors)):
         if kept[earlier].id not in repeats:
             reason = "the query nearly repeats another one", repr(kept[earlier].row["query"])
             repeats.setdefault(kept[later].id, reason)
-    return [replace(draft, objection=repeats.get(draft.id, draft.objection)) for draft in drawn]
+    return [replace(draft, objection=repeats.get(draft.id, draft.objection)) for draft in written]
 
 
-def summary(drawn: Sequence[Draft], counts: Mapping[str, int]) -> list[str]:
-    """Return the lines: queries by type, reasons with an example of each, and splits."""
-    kept = Counter(draft.type_name for draft in drawn if draft.kept)
-    dropped = Counter(draft.type_name for draft in drawn if draft.objection)
-    splits = Counter(draft.split for draft in drawn if draft.kept)
+def summary(written: Sequence[Draft], counts: Mapping[str, int]) -> list[str]:
+    """Return the lines to print: queries by type, objections with an example of each, and splits."""
+    kept = Counter(draft.type_name for draft in written if draft.kept)
+    dropped = Counter(draft.type_name for draft in written if draft.objection)
+    splits = Counter(draft.split for draft in written if draft.kept)
     lines = [f"  {name}: {kept[name]} of {n} kept, {dropped[name]} dropped" for name, n in counts.items() if n]
-    reasons = Counter(draft.objection[0] for draft in drawn if draft.objection)
+    reasons = Counter(draft.objection[0] for draft in written if draft.objection)
     for reason, count in reasons.most_common():
-        examples = (f"{draft.id}: {o[1]}" for draft in drawn if (o := draft.objection) and o[0] == reason)
+        examples = (f"{draft.id}: {o[1]}" for draft in written if (o := draft.objection) and o[0] == reason)
         example = shorten(next(examples).rstrip(": "), LONGEST, placeholder=" …")
         lines.append(f"  dropped {count}: {reason} ({example})")
     return [*lines, f"  splits by page: {', '.join(f'{s}: {n}' for s, n in sorted(splits.items())) or 'none'}"]
