@@ -113,7 +113,7 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
 
 def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -> int:
     from evals.api import evaluate, sweep
-    from evals.experiment.outputs import Outputs, read_fit, refitted
+    from evals.experiment.outputs import Outputs, fit_changes, read_fit
     from evals.tracking.runs import late_command
     from retrievers.terminal.command import EXIT_INCOMPLETE, print_error, print_out
 
@@ -139,7 +139,7 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -
     if namespace.refit:
         is_left = outputs.refit and not report.passed
         left = f"{namespace.refit}: left as it was, as the run did not pass; --export FILE writes the new fit"
-        lines.append(left if is_left else refitted(outputs.export or namespace.refit, before))
+        lines.append(left if is_left else fit_changes(outputs.export or namespace.refit, before))
     if namespace.html:
         lines.append(f"Page: {namespace.html}")
     if config.tracking.enabled and not evaluation.untracked:

@@ -57,10 +57,11 @@ def deepened(reports: Sequence[Report]) -> list[Report]:
     top_ks = {report.config.get("retriever", {}).get("top_k") for report in reports} - {None}
     if len(top_ks) > 1:
         metrics |= dict.fromkeys(re.sub(r"^(ranking/.+_at_)\d+$", rf"\g<1>{max(top_ks)}", name) for name in metrics)
-    return [_deepened(report, metrics) for report in reports]
+    return [_at_all_depths(report, metrics) for report in reports]
 
 
-def _deepened(report: Report, metrics: Iterable[str]) -> Report:
+def _at_all_depths(report: Report, metrics: Iterable[str]) -> Report:
+    """Return the report with those of the metrics that its results at another depth allow to compute."""
     rows = report.queries
     columns: dict[str, list[ScoreValue | None]] = {}
     grades = [[*{hit.chunk_id: hit.grade for hit in row.retrieved}.values()] for row in rows]
@@ -137,7 +138,7 @@ def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Differenc
     def ids(is_chosen: NDArray[np.bool_]) -> tuple[str, ...]:
         return tuple(row.id for (row, _), chosen in zip(pairing.rows, is_chosen.tolist(), strict=True) if chosen)
 
-    # Arrays of shape [queries, runs]. A missing score is NaN. The judge was not asked about what is `not_drawn`.
+    # Arrays of shape [queries, runs]. A missing score is NaN. `not_drawn`: the judge was not asked.
     scores = np.array([[s if isinstance(s, float | int) else np.nan for s in pair] for pair in pairs], dtype=float)
     failed = np.array([[isinstance(score, FailedValue) for score in pair] for pair in pairs])
     not_drawn = np.array([[isinstance(s, Unscored) and s.reason == NOT_DRAWN.reason for s in pair] for pair in pairs])

@@ -134,7 +134,7 @@ def _publish(evaluation: Evaluation, bench: Collaborators, *, shown: bool) -> Ev
     report, result, outputs = evaluation.report, evaluation.result, evaluation.outputs
     with progress_bar(shown=shown) as progress:
         if report.ragas_check:
-            check = ragas_check.checked(result, bench.judge, progress)
+            check = ragas_check.compare(result, bench.judge, progress)
             report = decided(report.model_copy(update={"ragas_check": check}))
         if (file := outputs.export or (outputs.refit if report.passed else None)) and evaluation.recommended:
             export(evaluation.recommended, report, file)

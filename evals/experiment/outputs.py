@@ -215,7 +215,7 @@ def fit_layer(file: Path) -> Layer:
     return Layer(label=retriever.label, values=values)
 
 
-def refitted(file: Path, before: Mapping[str, Any]) -> str:
+def fit_changes(file: Path, before: Mapping[str, Any]) -> str:
     """Return as a line what a new fit of a threshold changed.
 
     Args:

@@ -87,8 +87,8 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborator
         local = " (local, free)" if settings.embedding.declared.hosted is False else ""
         calls[f"query embeddings by {settings.embedding.model}{local}"] += searches
         if settings.reranks_by_model:
-            each = f"each of up to {settings.candidates} chunks"
-            calls[f"rerank calls by {settings.cross_encoder.model}, {each}"] += searches
+            kind = f"rerank calls by {settings.cross_encoder.model}, each of up to {settings.candidates} chunks"
+            calls[kind] += searches
     yield from (f"{count:,} {kind}" for kind, count in calls.items())
     parts = f"{cases:,} for candidates (this plan has made them), {latency:,} to measure latency"
     yield f"{'each way to retrieve: ' if sweep else ''}{parts}, {repeats:,} to repeat queries"

@@ -48,7 +48,7 @@ def pending(result: Measured) -> RagasCheck | None:
     return RagasCheck(status="pending") if metrics else None
 
 
-def checked(result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
+def compare(result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
     """Score the shown results by ragas' own classes, and compare these scores with those of the run.
 
     Empty results are left out: they score 0 here, and ragas refuses them or returns NaN. Scores that failed here are

@@ -1,1 +1,1 @@
-"""The tools that make golden data: they are checked, begun, imported, labelled by people, and written by a model."""
+"""The tools for golden data: check them, begin or import them, let people label them, or a model write them."""

@@ -113,7 +113,7 @@ def named_chunks(namespace: argparse.Namespace, *, needed: bool = False) -> list
             raise IndexingError("pages cannot be read:", corpus.faults)
         chunks = [chunk for page in corpus.pages for chunk in chunk_page(page, DEFAULT_MAX_TOKENS, count_tokens)]
     else:
-        chunks = _listed(config, env)
+        chunks = _list_chunks(config, env)
     if needed and not any(chunk.text.strip() for chunk in chunks):
         fault = f"{origin(namespace, config)}: none of its {len(chunks)} chunks holds text"
         hint = f"; text is expected under payload key {config.metadata.text_key!r} (retriever.metadata.text_key)"
@@ -126,7 +126,7 @@ def origin(namespace: argparse.Namespace, config: RetrieverConfig) -> str:
     return str(namespace.docs or config.python or f"collection {config.collection!r}")
 
 
-def _listed(config: RetrieverConfig, env: Mapping[str, str]) -> list[Chunk]:
+def _list_chunks(config: RetrieverConfig, env: Mapping[str, str]) -> list[Chunk]:
     """Return all chunks of a collection, or of the retriever that the user's factory makes."""
     if config.python is None:
         with closing(open_client(config.store, env)) as client:

@@ -311,7 +311,7 @@ def write_labels(file: Path, labels: Labels) -> list[str]:
     for number, case in enumerate(cases):
         # The line of a case without labels stays as it is, byte by byte.
         if case.id in labels:
-            changes, contradictions = merged(case, labels[case.id])
+            changes, contradictions = merge(case, labels[case.id])
             row = {name: cell for name, cell in json.loads(lines[number]).items() if name not in OF_PASSAGES}
             lines[number] = json_lines([row | changes]).rstrip("\n")
             contradicting += [f"  {case.id}: {contradiction}" for contradiction in contradictions]
@@ -320,7 +320,7 @@ def write_labels(file: Path, labels: Labels) -> list[str]:
     return [f"{file}: labels of {len(labels)} cases are written", *([head, *contradicting] if contradicting else [])]
 
 
-def merged(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str, Any], list[str]]:
+def merge(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str, Any], list[str]]:
     """Return the fields of a case that labels of its chunks change, as JSON values, and the labels that contradict it.
 
     A labelled chunk becomes evidence of its grade: the quotes that were marked in it, or else its whole text. Grade 0

@@ -155,6 +155,7 @@ class Engine:
         return lock
 
     async def _read_or_buy(self, question: Question) -> Outcome:
+        """Return the stored verdict, or buy one."""
         if verdict := self._store.get(question.key, question.schema, question.prompt):
             self.account.count(hits=1)
             return verdict

@@ -8,7 +8,7 @@ from evals.grid.objective import TOKENS
 from evals.metrics import declared
 from evals.report.grid import cut
 from evals.report.model import ChoiceSection, DecisionSection, GridSection, Report
-from evals.report.section import Column, Section, Styled, filled, line, row_of
+from evals.report.section import Column, Section, Styled, line, row_of, shown_columns
 from evals.report.sections import figure, numbers
 from evals.stats.abstention import FINAL
 
@@ -96,7 +96,7 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
         *(Column("wrong answers"), Column("take"), *numbers(metric, "wrongly answered", "wrongly silent")),
         *numbers("tokens", "p95 ms", "passes", "held out", is_needed=False),
     )
-    places = filled(columns, rows)
+    places = shown_columns(columns, rows)
     return Section(
         name="decision",
         lines=lines,

@@ -70,10 +70,10 @@ def cell_report(report: Report, name: str) -> Report:
         raise ReportError(f"#{name}: the report holds no results by cell; expected one of a grid (--sweep.*)")
     names, cells = grid.addresses, _cells_named(grid, name)
     if len(cells) != 1:
-        which = f"{len(cells)} cells" if cells else "no cell"
+        count = f"{len(cells)} cells" if cells else "no cell"
         examples = " or ".join(names[cell] for cell in cells[:3] or [0])
         near = "" if cells else nearest(name, names)
-        raise ReportError(f"#{name}: the grid has {which} of that name; expected one such as {examples}{near}")
+        raise ReportError(f"#{name}: the grid has {count} of that name; expected one such as {examples}{near}")
     [cell], columns = cells, grid.cells
     way, top_k, threshold = columns.configuration[cell], columns.top_k[cell], columns.threshold[cell]
     thresholds = dict.fromkeys(t for n, t in zip(columns.configuration, columns.threshold, strict=True) if n == way)

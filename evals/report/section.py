@@ -103,7 +103,7 @@ def line(*parts: Styled | str, is_cut: bool = False, is_command: bool = False) -
     return Line(row_of(*parts), is_cut, is_command)
 
 
-def filled(columns: Sequence[Column], rows: Sequence[Sequence[Styled]]) -> list[int]:
+def shown_columns(columns: Sequence[Column], rows: Sequence[Sequence[Styled]]) -> list[int]:
     """Return the places of the columns that are needed, or have a value in some row."""
     return [n for n, column in enumerate(columns) if column.is_needed or {row[n].text for row in rows} - NOTHING]
 
@@ -172,16 +172,16 @@ def _print_line(console: Console, printed: Line, *, whole: bool) -> None:
 
 def _tables(section: Section, width: int) -> Iterator[Table]:
     """Yield a table of the columns that fit, and if the section spills, one of the first column and the others."""
-    useful = filled(section.columns, section.rows)
-    fitting = list(useful)
-    for number in [number for number in reversed(useful) if not section.columns[number].is_needed]:
+    shown = shown_columns(section.columns, section.rows)
+    fitting = list(shown)
+    for number in [number for number in reversed(shown) if not section.columns[number].is_needed]:
         if sum(_width(section, number) for number in fitting) + BETWEEN * (len(fitting) - 1) <= width:
             break
         fitting.remove(number)
     yield _table(section, fitting, width, is_rest=False)
-    rest = [number for number in useful if number not in fitting]
+    rest = [number for number in shown if number not in fitting]
     if section.spills and rest:
-        yield _table(section, [useful[0], *rest], width, is_rest=True)
+        yield _table(section, [shown[0], *rest], width, is_rest=True)
 
 
 def _heading(name: str) -> str:

@@ -246,7 +246,7 @@ def read_report(file: Path) -> tuple["Report", str]:
 def _find(client: "MlflowClient", reference: str, experiment: str, address: str) -> "MlflowRun":
     if RUN_ID.fullmatch(reference):
         return client.get_run(reference)
-    ids = {found.name: found.experiment_id for found in client.search_experiments()}
+    ids = {entry.name: entry.experiment_id for entry in client.search_experiments()}
     if experiment not in ids:
         near = nearest(experiment, ids)
         raise TrackingError(f"MLflow at {address} has no experiment {quoted(experiment)}{near}")

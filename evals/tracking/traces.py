@@ -147,6 +147,6 @@ def _judgements(row: QueryRow) -> Iterator[tuple[str, str | ScoreValue | None, s
     for name, pattern in (("ndcg", "ranking/ndcg_at_K"), ("recall", "ranking/recall_at_K")):
         metric = deepest(pattern, row.scores)
         yield name, row.scores.get(metric), metric
-    did = f"{'in' if row.in_scope else 'out of'} scope, and {'answered' if row.retrieved else 'not answered'}"
-    yield "scope_right", "yes" if row.in_scope == bool(row.retrieved) else "no", did
+    answered = f"{'in' if row.in_scope else 'out of'} scope, and {'answered' if row.retrieved else 'not answered'}"
+    yield "scope_right", "yes" if row.in_scope == bool(row.retrieved) else "no", answered
     yield JUDGED, row.scores.get(PRECISION), "\n".join(verdict_lines(row))

@@ -108,7 +108,7 @@ def render_page(report: Report) -> str:
             judge=judge_lines(report),
             config=yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True),
             drawn=drawn,
-            figures_data=Markup(embedded(drawn | {"grid": _packed(drawn["grid"])})),
+            figures_data=Markup(embedded(drawn | {"grid": _with_zipped_queries(drawn["grid"])})),
             style=Markup(asset("page.css")),
             script=Markup(script),
             script_hash=digest,
@@ -130,7 +130,7 @@ def embedded(data: object) -> str:
     return printable(json_text(data, indent=None)).replace("<", "\\u003c")
 
 
-def _packed(grid: Columns | None) -> Columns | None:
+def _with_zipped_queries(grid: Columns | None) -> Columns | None:
     """Return the data of a grid. Data by query are zipped and in base64, a tenth of their size."""
     if grid is None or grid["explored"] is None:
         return grid
@@ -150,7 +150,7 @@ def environment() -> "Environment":
     templates = Environment(
         loader=PackageLoader(HERE, ""),
         autoescape=True,
-        finalize=_finalized,
+        finalize=_harmless,
         # A misspelt name in the template is an error, not an empty text.
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -160,7 +160,7 @@ def environment() -> "Environment":
     return templates
 
 
-def _finalized(value: Any) -> Any:
+def _harmless(value: Any) -> Any:
     """Return a value as the page shows it, before it is escaped."""
     # Markup, a subclass of str, is not changed, nor are numbers.
     return printable(value) if type(value) is str else value
@@ -233,9 +233,9 @@ def _is_utility(grid: GridSection) -> bool:
     if not grid.decision or len(grid.axes.get("threshold", ())) < 2:
         return False
     weights, weight = grid.ranking.metrics, grid.decision.weight
-    found = sum(abs(weights.get(name, 0.0)) for name in (grid.results.metrics if grid.results else ()))
+    in_scope = sum(abs(weights.get(name, 0.0)) for name in (grid.results.metrics if grid.results else ()))
     return isclose(weights.get(ABSTENTION, 0.0), weight, abs_tol=SAME) and (
-        not grid.results or isclose(found, 1 - weight, abs_tol=SAME)
+        not grid.results or isclose(in_scope, 1 - weight, abs_tol=SAME)
     )
 
 
