@@ -155,7 +155,7 @@ def _rivals(grid: GridSection, decision: DecisionSection, choice: ChoiceSection)
 
 
 def _not_separated(grid: GridSection) -> str:
-    """Return a warning if the threshold's score is not shown to be higher in scope, with a score that is; else empty."""
+    """Return a warning if the threshold's score is not shown to be higher in scope, with a score that is; or empty."""
     if not grid.signals or grid.signals[0].separates:
         return ""
     signal, *others = grid.signals
