@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import closing
 from html import unescape
 from pathlib import Path
-from signal import SIGINT, pthread_kill
+from signal import SIGINT, default_int_handler, pthread_kill, signal
 from threading import main_thread
 from traceback import format_exception
 from typing import Any
@@ -172,8 +172,10 @@ def test_an_interrupt_in_a_running_event_loop_ends_the_run() -> None:
     async def cell() -> Evaluation:
         return run(interrupting)
 
+    before = signal(SIGINT, default_int_handler)  # it is ignored where the tests run in the background of a shell
     with closing(asyncio.new_event_loop()) as loop, pytest.raises(KeyboardInterrupt):
         loop.run_until_complete(cell())
+    signal(SIGINT, before)
     assert asked == [ROWS[0]["query"]]
 
 
