@@ -212,7 +212,7 @@ def choose(scores: ObjectiveScores, cells: Cells, *, margin: float, seed: int, p
     queries = distinct.judged or len(distinct.values)
     note = f"not computable: {queries} queries are too few, {FEWEST} are needed" if queries < FEWEST else ""
     if not note:
-        in_set, lower = _compare(distinct, best, np.array([len(group) > 1 for group in groups]), seed)
+        in_set, lower = _compare(distinct, np.array([len(group) > 1 for group in groups]), seed)
     if proof is not None:
         in_set = np.array([proof.users[list(group)].any() for group in groups])
 
@@ -242,22 +242,19 @@ def choose(scores: ObjectiveScores, cells: Cells, *, margin: float, seed: int, p
     )
 
 
-def _compare(scores: ObjectiveScores, best: int, is_tied: Bools, seed: int) -> tuple[Bools, Floats]:
+def _compare(scores: ObjectiveScores, is_tied: Bools, seed: int) -> tuple[Bools, Floats]:
     """Return which cells may be the best of all that users may ask, and the lower bounds on (cell − best); [cells].
 
     Args:
         scores: The objective in cells that differ from each other.
-        best: Column of the best cell as measured.
         is_tied: [cells], whether further cells have the same scores as this one.
         seed: Seed of the simulated deviations.
     """
-    loss, values = _usual_loss(scores, best), scores.values
-    compared = compare_with_best(
-        values, loss=loss, span=scores.span, strata=scores.strata, judged=scores.judged, seed=seed
-    )
+    span, values = scores.span, scores.values
+    compared = compare_with_best(values, span=span, strata=scores.strata, judged=scores.judged, seed=seed)
     # Cells with equal scores on these queries may differ on others: their bound counts a query that was not seen.
     zeros = np.zeros(len(is_tied))
-    difference, error = with_unseen(zeros, zeros, len(values), scores.span, times=compared.unseen)
+    difference, error = with_unseen(zeros, zeros, len(values), span, times=compared.unseen)
     lower_if_tied = np.where(is_tied & compared.members, difference - compared.quantiles * error, np.nan)
     return compared.members, np.fmin(compared.lower, lower_if_tied)
 
@@ -352,24 +349,6 @@ def _group_equal(values: Floats, cells: Integers) -> list[tuple[int, ...]]:
     for column, scores in zip(cells.tolist(), (np.round(values[:, cells], DECIMALS) + 0.0).T, strict=True):
         groups.setdefault(scores.tobytes(), []).append(column)
     return [tuple(group) for group in groups.values()]
-
-
-def _usual_loss(scores: ObjectiveScores, best: int) -> float:
-    """Return what the best cell usually loses on a query where it loses.
-
-    It is the mean score above the floor of the queries on which the best cell scores or, if higher, of those on which
-    some other cell does not. Of several kinds of queries the kind with the highest mean counts, as one query of a rare
-    kind weighs more than others.
-    """
-    if scores.bounds is None:
-        return scores.span
-    floor, ceiling = scores.bounds
-    gain = scores.values[:, best] - floor
-    is_gain = gain > SAME
-    can_be_lost = is_gain & (scores.values.min(axis=1) - floor <= SAME)
-    weight = np.round(ceiling - floor, DECIMALS)
-    groups = [rows & (weight == kind) for rows in (is_gain, can_be_lost) for kind in np.unique(weight)]
-    return max((float(gain[rows].mean()) for rows in groups if rows.any()), default=scores.span)
 
 
 def _intervals(scores: ObjectiveScores) -> list[Interval]:

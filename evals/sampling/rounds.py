@@ -184,13 +184,13 @@ def _look(rounds: Rounds, queries: Unjudged, judged: Floats, weight: float, look
     stays = members | (left == chosen)
     within = np.full_like(rounds.within, np.nan)
     within[left[stays]] = regret[stays]
-    # For users every cell of this look is compared, also one that leaves; there the largest loss seen counts.
+    # For users every cell of this look is compared, also one that leaves.
     users = rounds.users.copy()
-    users[left] = _best_for_users(sample, queries, left, widest, seed)
+    users[left] = _best_for_users(sample, queries, left, seed)
     return replace(rounds, remaining=np.isfinite(within), chosen=int(chosen), within=within, users=users)
 
 
-def _best_for_users(sample: Sample, queries: Unjudged, left: Integers, loss: float, seed: int) -> Bools:
+def _best_for_users(sample: Sample, queries: Unjudged, left: Integers, seed: int) -> Bools:
     """Return which of some cells may be the best of all that users may ask, [cells left].
 
     The part of the objective that needs no judge is a mean over a sample of users' queries, too, and its variance
@@ -203,8 +203,7 @@ def _best_for_users(sample: Sample, queries: Unjudged, left: Integers, loss: flo
         values = alone.copy()
         values[:total] += sample.pseudo * everyone / total
         strata = np.where(np.arange(everyone) < total, 0, 1 if everyone - total >= FEWEST else 0)
-        loss += float(np.ptp(alone, axis=1).mean())
-    return compare_with_best(values, loss=loss, span=queries.span, strata=strata, judged=sample.n, seed=seed).members
+    return compare_with_best(values, span=queries.span, strata=strata, judged=sample.n, seed=seed).members
 
 
 def queries_needed(scores: Floats, proxy: Floats) -> int:

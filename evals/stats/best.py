@@ -77,8 +77,8 @@ def planned_looks(total: int) -> list[int]:
 def compare_with_best(
     values: Floats,
     *,
-    loss: float,
     span: float,
+    loss: float | None = None,
     strata: NDArray[np.int64] | None = None,
     looks: Sequence[int] = (),
     judged: int | None = None,
@@ -90,9 +90,9 @@ def compare_with_best(
         values: [queries, cells], finite, at least two queries; more is better. Column means are the estimates of the
             cells. For a sample that a proxy corrects, values are the residuals plus λ times the proxy's mean over all
             queries.
-        loss: What the leading cell loses on a query where it loses, in the unit of the values. It decides the set. For
-            scores it is the usual score, for residuals the largest difference seen on a query.
-        span: The largest possible difference of two cells on one query. It decides the bounds.
+        span: The largest possible difference of two cells on one query, in the unit of the values. The leading cell
+            loses it on the unseen query.
+        loss: What the leading cell loses there by the set alone; the span when left out.
         strata: [queries], the number of each query's stratum; differences between strata add no variance. None for a
             single stratum.
         looks: Empty if the target is all that users may ask. If it is *these* queries: the planned numbers of judged
@@ -111,6 +111,7 @@ def compare_with_best(
     deviations = _deviations(root / np.sqrt(n), looks, np.random.default_rng(seed))
     everyone = np.arange(cells)
     best = np.array([mean.argmax()])
+    loss = span if loss is None else loss
 
     def beaten(rows: Places, columns: Places, quantiles: Floats | float) -> Bools:
         lead, error = with_unseen(*_between(mean, root, n, rows, columns), n, loss, open_share)

@@ -88,6 +88,12 @@ def lopsided(*, loss: float, share: float) -> World:
     return _cells(np.stack([np.ones(QUERIES), np.where(lost, 1.0 - loss, 1.0)], axis=1), np.array([1_000.0, 500.0]))
 
 
+def rare_scores(share: float, *, usual: float, gain: float) -> World:
+    """Return two cells, of which the best scores 1 on rare queries and the other 0; on all others it gains a little."""
+    rare = np.arange(QUERIES) < share * QUERIES
+    return _cells(np.where(rare[:, None], [1.0, 0.0], [usual, usual + gain]), np.array([1_000.0, 500.0]))
+
+
 def near_domain(share: float, *, near: float) -> World:
     """Return thresholds over two scopes, where few out-of-scope queries are near the domain and score nearly as high.
 
@@ -118,6 +124,8 @@ POPULATIONS: dict[str, Callable[[], World]] = {
     "small gains, rare losses": lambda: rare_losses(20, gain=0.02, loss=0.04),
     "two cells, a small gain, a rare loss": lambda: rare_losses(2, gain=0.02, loss=0.035),
     "two cells, a rare half loss": lambda: lopsided(loss=0.5, share=0.045),
+    "a twentieth of queries that score far more": lambda: rare_scores(0.05, usual=0.03, gain=0.012),
+    "3% of queries that score far more": lambda: rare_scores(0.03, usual=0.1, gain=0.03),
     "few strangers near the domain": lambda: near_domain(0.12, near=0.065),
     "a tenth of strangers": lambda: near_domain(0.1, near=0.1),
 }

@@ -88,8 +88,6 @@ def test_the_set_is_that_of_a_plain_step_down_with_a_loss_not_seen(count: int, s
     rng = np.random.default_rng(seed)
     values = graded(60, count, seed) - np.linspace(0, 0.25, count)
     values = np.clip(np.round(values) if binary else values, 0, 1)
-    best = int(values.mean(axis=0).argmax())
-    loss = values[:, best][values[:, best] > 0].mean()
     deviations = rng.multivariate_normal(np.zeros(count), np.cov(values.T, ddof=0), size=40_000)
     left, sure = list(range(count)), []
     while True:
@@ -99,7 +97,7 @@ def test_the_set_is_that_of_a_plain_step_down_with_a_loss_not_seen(count: int, s
             spread = {r: d.std() for r, d in leads}
             largest = np.max([(deviations[:, r] - deviations[:, i]) / spread[r] for r, _ in leads if spread[r]], axis=0)
             quantile = t.isf(norm.sf(np.quantile(largest, 0.95)), 59)
-            sure.append(max(unseen(difference, loss, quantile) for _, difference in leads))
+            sure.append(max(unseen(difference, 1.0, quantile) for _, difference in leads))
             out += [i] if sure[-1] > 0 else []
         left = [i for i in left if i not in out]
         if not out or len(left) == 1:
@@ -218,21 +216,13 @@ def test_the_interval_of_a_sum_over_strata_adds_theirs_in_squares() -> None:
         assert (standing.interval.low, standing.interval.high) == pytest.approx(ends)
 
 
-@pytest.mark.parametrize(("behind", "members"), [(0.15, 2), (0.18, 1)])
-def test_a_loss_not_seen_is_the_usual_one_of_the_kind_of_queries_that_counts_most(behind: float, members: int) -> None:
-    """In scope that is 1.6 × 0.5, on the half of 30 that scores at all; on 30 others a cell is behind, by 0.4 × so."""
+@pytest.mark.parametrize(("behind", "members"), [(0.25, 2), (0.35, 1)])
+def test_a_loss_not_seen_is_all_of_the_kind_of_queries_that_counts_most(behind: float, members: int) -> None:
+    """In scope that is 1.6; on the 30 other queries a cell is behind, by 0.4 × so."""
     found = np.where(np.arange(60) < 30, np.arange(60) % 2 / 2, NAN)[:, None] * np.ones(2)
     silent = np.where(np.isnan(found), [1.0, 1 - behind], NAN)
     made = combine({"found": 0.8, "silent": 0.2}, {"found": found, "silent": silent}, is_bounded=True)
     assert len(choose(made, cells([1, 2])).best_set) == members
-
-
-@pytest.mark.parametrize(("behind", "members"), [(0.07, 2), (0.1, 1)])
-def test_a_loss_not_seen_is_the_usual_score_of_queries_that_some_cell_loses(behind: float, members: int) -> None:
-    """That is 1 on one query, though the best cell's mean is 0.6."""
-    best = np.where(np.arange(60) < 30, 0.2, 1.0)
-    other = np.where(np.arange(60) < 30, 0.2 - behind, np.arange(60) < 59)
-    assert len(chosen(np.column_stack([best, other]), [1, 2]).best_set) == members
 
 
 def test_a_query_that_only_some_cells_score_is_dropped_by_all_metrics() -> None:

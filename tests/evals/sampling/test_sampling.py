@@ -221,7 +221,7 @@ def test_a_proof_is_true_of_all_verdicts_and_asks_only_about_cells_that_are_left
 
 @pytest.mark.parametrize(("span", "power"), [(0.2, 1), (1.0, 1), (1.0, 6)])
 def test_a_look_rests_on_the_comparison_of_corrected_scores(span: float, power: int) -> None:
-    """By its parts: of these queries with the loss usual among them, of users with the largest that was seen."""
+    """By its parts: of these queries with the loss that is usual among them, of users with all that can be lost."""
     scores, proxy = (each**power for each in world(4, behind=0.05, cells=20))
     [found] = Judge(scores).looks(proxy, 0.01, most=20, span=span, seed=7)
     assert (found.n, found.looks) == (20, 1)
@@ -240,7 +240,7 @@ def test_a_look_rests_on_the_comparison_of_corrected_scores(span: float, power: 
     kept = here.members | (np.arange(20) == chosen)
     assert found.remaining.tolist() == kept.tolist()
     assert found.within[kept] == pytest.approx(regret[kept])
-    users = compare_with_best(sample.pseudo, loss=widest, span=span, judged=20, seed=7).members
+    users = compare_with_best(sample.pseudo, span=span, judged=20, seed=7).members
     assert found.users.tolist() == users.tolist()
 
 
