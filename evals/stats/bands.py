@@ -49,9 +49,9 @@ def mean_bands(values: Floats, seed: int) -> Pair:
     # The level is never laxer than that of one interval: queries that all score the same say nothing of others.
     alpha = 2 * float(ndtr(-max(np.quantile(largest, EACH), -ndtri((1 - EACH) / 2))))
     low, high = bounded_intervals(values, 0.0, 1.0, alpha)
-    # Near a bound few queries decide, and normal theory fails this far out. Scores of 0 and 1 have exact limits, and of
-    # all scores with the same mean they vary most.
-    near = np.minimum(total, n - total) < FEW
+    # Normal theory fails this far out for scores of 0 and 1, which have exact limits, and near a bound, where few
+    # queries decide. Of all scores with the same mean those of 0 and 1 vary most.
+    near = (np.minimum(total, n - total) < FEW) | (np.minimum(values, 1 - values) <= SAME).all(axis=0)
     least, most = _exact(total, n, alpha / 2)
     return np.where(near, np.minimum(low, least), low), np.where(near, np.maximum(high, most), high)
 

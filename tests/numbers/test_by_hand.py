@@ -29,6 +29,14 @@ def test_a_band_of_independent_cells_is_as_wide_as_sidak_says() -> None:
     assert rare == pytest.approx(1 - ((1 + EACH) / 2) ** (1 / 30), rel=0.1)
 
 
+def test_a_band_of_independent_cells_of_rare_hits_holds() -> None:
+    held, rng = 0, np.random.default_rng(1)
+    for seed in range(200):
+        low, high = mean_bands((rng.random((66, 60)) < 0.05).astype(float), seed)
+        held += bool(((low <= 0.05) & (high >= 0.05)).all())
+    assert held >= 192, "98.3% is said of each band"
+
+
 def test_a_band_of_shares_holds_for_all_ordered_scores_of_a_sample() -> None:
     low, high = share_bands(np.array([0.0, 1.0]), 1)
     assert (*low, *high) == pytest.approx((0, (1 - EACH) / 2, (1 + EACH) / 2, 1), abs=0.002)
