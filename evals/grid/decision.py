@@ -143,7 +143,8 @@ def decision(
         gains, in_scope = dict.fromkeys(gains, 1.0), len(gains)
     names = (next(iter(gains)), FALSE_ANSWER, FALSE_ABSTENTION, VERDICT_METRIC)
     metrics = [metric for name in names if isinstance(metric := metric_named(name), QueryMetric)]
-    false_answer = score_cells(grid, {FALSE_ANSWER: metrics[1]}, context)[FALSE_ANSWER].mean
+    scores = score_cells(grid, {metric.name: metric for metric in metrics[1:3]}, context)
+    false_answer, false_abstention = scores[FALSE_ANSWER].mean, scores[FALSE_ABSTENTION].mean
     # By cell: the objective in scope, with the metrics over all queries, and the part of the latter alone.
     shares = {name: value / in_scope for name, value in gains.items()}
     shares |= {name: value / total for name, value in objective.metrics.items() if name not in gains | losses}
@@ -154,7 +155,9 @@ def decision(
     preference = preference[(allowed & np.isfinite(gain))[preference]]
     if not len(preference):
         return None
-    nearest = float(false_answer[preference].min())
+    # A cell that answers nothing at all is nobody's choice, however few wrong answers it gives.
+    answering = preference[false_abstention[preference] < 1 - SAME]
+    nearest = float(false_answer[answering].min(initial=ANY))
 
     def level(limit: float, index: int | None) -> Level:
         figures = () if index is None else Figures(*(figures_of(grid, metric, index, context) for metric in metrics))
@@ -164,7 +167,7 @@ def decision(
     limits = (ANY, *sorted({limit for limit in objective.wrong_answers if limit < ANY}, reverse=True))
     return Decision(
         weight=weight,
-        levels=tuple(level(limit, _best_within(gain, false_answer, limit, preference)) for limit in limits),
+        levels=tuple(level(limit, _best_within(gain, false_answer, limit, answering)) for limit in limits),
         recommended=level(float(false_answer[chosen]), chosen),
         by_weight=tuple(_turns(gain[preference], (1 - false_answer + over_all)[preference], preference.tolist())),
         may_be_best=range_of(grid, [cell for standing in choice.best_set for cell in standing.members]),

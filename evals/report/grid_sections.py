@@ -132,7 +132,7 @@ def _level_row(label: str, level: Level, report: Report, grid: GridSection) -> S
 def _out_of_reach(levels: Sequence[tuple[str, Level]]) -> str:
     """Return which levels no cell meets, and the fewest wrong answers of a cell; empty if each level has a cell."""
     empty = ", ".join(label for label, level in levels if level.cell is None)
-    nearest = f"every cell that may be chosen wrongly answers {levels[0][1].nearest:.0%} or more"
+    nearest = f"every cell that answers in scope, and may be chosen, wrongly answers {levels[0][1].nearest:.0%} or more"
     return f"{empty}: none, as {nearest}" if empty else ""
 
 

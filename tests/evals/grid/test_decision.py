@@ -111,6 +111,12 @@ def test_of_each_level_the_best_cell_within_it_is_taken(made: Any) -> None:
     assert [promise.rate for promise in made.swept.promised] == [0.5, 0.25, 0.1]
 
 
+def test_a_cell_that_answers_nothing_in_scope_is_taken_for_no_level(grid_of: Callable[..., Any]) -> None:
+    decision = grid_of(sweep={"top_k": [3, 5], "threshold": [0.0, 1.0]}).swept.decision
+    assert [level.cell is None for level in decision.levels] == [False, True, True, True]
+    assert decision.levels[1].nearest == 1.0
+
+
 def test_criteria_that_cells_can_meet_restrict_the_choice(grid_of: Callable[..., Any]) -> None:
     made = grid_of(criteria={FALSE_ANSWER: "<= 0", "determinism/rate": "== 1"})
     swept = made.swept
