@@ -371,6 +371,25 @@ def test_a_benchmark_measures_something_small(name: str, tmp_path: Path) -> None
     assert done.stdout
 
 
+TYPED = """
+from evals import Experiment, evaluate
+from retrievers import QdrantRetriever
+from retrievers.config import RetrieverConfig
+
+settings = RetrieverConfig(top_k=3)
+result = evaluate(QdrantRetriever.open(settings), "golden.jsonl", experiment=Experiment(name="mine", seed=1))
+print(result.metrics["ranking/mrr_at_3"].value or 0.0)
+"""
+
+
+@pytest.mark.slow
+def test_a_script_of_a_user_passes_a_type_checker_that_does_not_know_pydantic(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(TYPED)
+    flags = ["--strict", "--explicit-package-bases", "--follow-imports=silent", "--config-file", "/dev/null"]
+    done = python(["-m", "mypy", *flags, "mine.py"], tmp_path, {"MYPYPATH": str(ROOT)})
+    assert "Success" in done.stdout, done.stdout
+
+
 @pytest.mark.slow
 def test_the_baseline_is_what_is_measured_now(tmp_path: Path) -> None:
     done = python([ROOT / ".ci" / "baseline.py", tmp_path / "now.json"], tmp_path)

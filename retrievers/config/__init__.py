@@ -19,6 +19,7 @@ from retrievers.config.settings import VariableName as VariableName
 from retrievers.config.settings import address as address
 from retrievers.config.settings import dump as dump
 from retrievers.config.settings import faults_of as faults_of
+from retrievers.config.settings import field as field
 from retrievers.config.settings import host as host
 from retrievers.config.settings import page_base as page_base
 from retrievers.config.settings import section as section

@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import Field
-
-from retrievers.config.settings import Settings
+from retrievers.config.settings import Settings, field
 
 Context = Literal["none", "title", "path"]
 Splitter = Literal["sections", "whole"]
@@ -27,14 +25,14 @@ class IndexSettings(Settings):
         merge_small: True to put neighbouring sections of one parent into one chunk while they fit into the budget.
     """
 
-    context: Context | None = Field(
+    context: Context | None = field(
         None, description="before a chunk's text: none, title, or path (headings; the default where there are any)"
     )
-    splitter: Splitter | None = Field(
+    splitter: Splitter | None = field(
         None, description="how text is cut: sections (by headings), or whole (not at all)"
     )
-    max_tokens: int | None = Field(None, ge=16, le=4096, description="token budget of a chunk with its context (256)")
-    merge_small: bool | None = Field(None, description="small neighbouring sections of a parent make one chunk (false)")
+    max_tokens: int | None = field(None, ge=16, le=4096, description="token budget of a chunk with its context (256)")
+    merge_small: bool | None = field(None, description="small neighbouring sections of a parent make one chunk (false)")
 
     @property
     def named(self) -> dict[str, Any]:

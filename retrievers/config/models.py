@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import yaml
 from pydantic import AfterValidator, Field, field_validator
 
-from retrievers.config.settings import Settings, UnshownError, address, table
+from retrievers.config.settings import Settings, UnshownError, address, field, table
 from retrievers.errors import nearest
 
 # The packaged model.
@@ -50,7 +50,7 @@ class ModelConfig(Settings):
 
     providers: ClassVar[Mapping[str, Provider]] = {}
     model: str = Field(description="PROVIDER:NAME, or python:module:factory")
-    base_url: ProviderAddress | None = Field(None, description="address of the provider's API, if not its own")
+    base_url: ProviderAddress | None = field(None, description="address of the provider's API, if not its own")
 
     @field_validator("model")
     @classmethod
@@ -93,9 +93,9 @@ class EmbeddingConfig(ModelConfig):
     """
 
     providers: ClassVar[Mapping[str, Provider]] = EMBEDDING_PROVIDERS
-    model: str = Field(PACKAGED, description="PROVIDER:NAME, or python:module:factory")
-    query_prefix: str | None = Field(None, description="text before a query, such as 'query: '")
-    document_prefix: str | None = Field(None, description="text before a text to store, such as 'passage: '")
+    model: str = field(PACKAGED, description="PROVIDER:NAME, or python:module:factory")
+    query_prefix: str | None = field(None, description="text before a query, such as 'query: '")
+    document_prefix: str | None = field(None, description="text before a text to store, such as 'passage: '")
     options: Mapping[str, Any] = table("further arguments of the provider's class")
 
     @field_validator("options")
@@ -121,4 +121,4 @@ class CrossEncoderConfig(ModelConfig):
     """
 
     providers: ClassVar[Mapping[str, Provider]] = CROSS_ENCODER_PROVIDERS
-    model: str = Field("cohere:rerank-v3.5", description="PROVIDER:NAME, or python:module:factory")
+    model: str = field("cohere:rerank-v3.5", description="PROVIDER:NAME, or python:module:factory")

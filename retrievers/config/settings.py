@@ -55,6 +55,11 @@ def table(about: str) -> Any:
     return Field(default_factory=dict, description=about, json_schema_extra=TABLE)
 
 
+def field(default: Any, **about: Any) -> Any:
+    """Return a field with a default. A type checker that does not know pydantic sees that it has one."""
+    return Field(default, **about)
+
+
 def section(model: type[BaseModel], about: str) -> Any:
     """Return a field for a section of settings. By default all of them have their defaults."""
     return Field(default_factory=lambda: model.model_validate({}), description=about)
