@@ -46,7 +46,7 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     *,
     metrics: "str | Sequence[Metric] | None" = None,
     top_k: int | None = None,
-    experiment: Experiment | None = None,
+    experiment: Experiment | str | Path | None = None,
     from_retrieval: str | Path | None = None,
     outputs: Outputs | None = None,
     track: bool = False,
@@ -66,8 +66,8 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
         metrics: Names or patterns such as `ranking/*`, and functions declared by `evals.metric`; or a text that
             separates names by commas. If left out, the metrics of the experiment (by default all) are taken.
         top_k: Number of results that count. If left out, that of the retriever or the experiment.
-        experiment: All other settings, such as criteria, judge, source pages and a baseline. If other golden data are
-            given than the experiment's own, its baseline is left out.
+        experiment: All other settings, such as criteria, judge, source pages and a baseline; or the YAML file of an
+            experiment. If other golden data are given than the experiment's own, its baseline is left out.
         from_retrieval: File of a saved retrieval (`Outputs.retrieval`) to start from, in place of a retriever. No store
             is then opened, nothing is embedded, and latency and determinism are not measured. If the experiment names
             no retriever, the saved settings are taken.
@@ -94,7 +94,7 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     top_k: Iterable[int] | str | None = None,
     threshold: Iterable[float] | str | None = None,
     metrics: "str | Sequence[Metric] | None" = None,
-    experiment: Experiment | None = None,
+    experiment: Experiment | str | Path | None = None,
     from_retrieval: str | Path | None = None,
     outputs: Outputs | None = None,
     track: bool = False,
@@ -174,8 +174,10 @@ def compare_runs(
     return compare(runs[0], runs[1:], metrics=several, tolerances=tolerances, common=common)
 
 
-def _settings(experiment: Experiment | None, metrics: "str | Sequence[Metric] | None", *, track: bool) -> Experiment:
-    config = experiment or Experiment()
+def _settings(
+    experiment: Experiment | str | Path | None, metrics: "str | Sequence[Metric] | None", *, track: bool
+) -> Experiment:
+    config = Experiment.load(experiment) if isinstance(experiment, str | Path) else experiment or Experiment()
     changed: dict[str, Any] = {"tracking": config.tracking.model_copy(update={"enabled": track})}
     if config.threshold.false_answer is not None:  # with a threshold, a function must return scores
         changed["retriever"] = config.retriever.model_copy(update={"threshold": config.retriever.threshold or 0.0})

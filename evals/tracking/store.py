@@ -193,8 +193,9 @@ def open_run(reference: str, uri: str | None, experiment: str) -> "Run":
     """Find a run and read its report.
 
     Args:
-        reference: File of a report, or a cell of its grid (`grid.json#k8-t0.3`); or the id of a run in MLflow, in any
-            experiment, or its name. An existing file goes before a run; a reference that ends in `.json` is a file.
+        reference: File of a report, its folder, or a cell of its grid (`grid.json#k8-t0.3`); or the id of a run in
+            MLflow, in any experiment, or its name. An existing file goes before a run; a reference that ends in `.json`
+            is a file.
         uri: Address of MLflow; None for the database under ./mlruns.
         experiment: Name of the experiment in which names are looked for.
 
@@ -208,6 +209,7 @@ def open_run(reference: str, uri: str | None, experiment: str) -> "Run":
     file, is_file = Path(reference), False
     before, _, cell = reference.rpartition("#")
     with suppress(OSError, ValueError):  # the name of a run may be too long for a file name
+        file = file / REPORT if (file / REPORT).is_file() else file
         is_file = file.exists() and not file.is_dir()
     if before.endswith(".json") and not is_file:
         return Run.of(cell_report(read_report(Path(before))[0], cell), reference=reference, origin=reference)

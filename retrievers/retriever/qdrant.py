@@ -255,7 +255,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         """
         start, settings = time.perf_counter(), self.settings
         keeps = use_cache and is_embedded(self.client)
-        key = (query, self.client.generation(settings.collection)) if keeps else None
+        key = (str(query), self.client.generation(settings.collection)) if keeps else None
         with self._lock:
             kept = self._results.get(key)
         if kept is not None:

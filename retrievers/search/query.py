@@ -31,8 +31,11 @@ def check_query(query: str) -> None:
     """Refuse a query that cannot be searched for.
 
     Raises:
-        QueryError: The query is blank, is longer than 512 words or 4,000 characters, or holds half of a character.
+        QueryError: The query is no text, is blank, is longer than 512 words or 4,000 characters, or holds half of a
+            character.
     """
+    if not isinstance(query, str):
+        raise QueryError(f"expected a query that is a text, got {type(query).__name__}")
     if not query.strip():
         raise QueryError("the query is empty; expected a question or some words")
     try:

@@ -111,7 +111,7 @@ def answered(hits: Hits, settings: RetrieverConfig, told: Mapping[str, Any]) -> 
 
 def failed(query: str, error: RetrievalError, told: Mapping[str, Any]) -> RetrievalSession:
     """Return the session of a search that failed. A blank query is an empty success with a warning."""
-    blank = isinstance(error, QueryError) and not query.strip()
+    blank = isinstance(error, QueryError) and not str(query).strip()
     return RetrievalSession(
         session_id=uuid.uuid4().hex,
         query=query,

@@ -199,6 +199,11 @@ def test_a_retriever_of_ours_and_a_vector_store_stay_open(made: OnDisk) -> None:
     assert store.similarity_search("forward kinematics")
 
 
+def test_an_experiment_may_be_a_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("{name: mine, retriever: {top_k: 1}}")
+    assert figures(run(experiment=tmp_path / "mine.yaml")) == figures(run(top_k=1))
+
+
 def test_what_cannot_be_is_an_error_of_its_kind() -> None:
     for wanted, error, message in (
         (lambda: run(42), ConfigError, "a LangChain retriever, QdrantVectorStore or function, got an object of int"),
@@ -273,7 +278,7 @@ def test_axes_and_metrics_are_given_in_any_form(several: Any) -> None:
 def test_results_and_files_compare_alike(tmp_path: Path) -> None:
     good, bad = run(), run(wrong)
     (held,) = compare_runs(good, bad, tolerances={HIT_RATE: 0.1}, metrics=[HIT_RATE])
-    (read,) = compare_runs(good.save(tmp_path / "a.json"), bad.save(tmp_path / "b.json"), metrics=HIT_RATE)
+    (read,) = compare_runs(good.save(tmp_path / "a.json"), bad.save(tmp_path / "folder"), metrics=HIT_RATE)
     assert [d.difference for d in held.differences] == [-1.0] == [d.difference for d in read.differences]
     assert [one.passed for one in held.regressions] == [False]
 

@@ -84,7 +84,8 @@ def test_a_session_is_one_of_its_own_and_timed_by_stage(retriever: QdrantRetriev
 
 def test_an_unusable_query_is_told(retriever: QdrantRetriever, snapshot: SnapshotAssertion) -> None:
     told = []
-    for query in ("", " \n\t", "\u2003", "word " * 513, "x" * 4_001, "robot \ud800"):
+    queries: list[Any] = ["", " \n\t", "\u2003", "word " * 513, "x" * 4_001, "robot \ud800", {"query": "robot"}]
+    for query in queries:
         session = retriever.search(query)
         told.append(f"{session.status}: {session.error or session.warnings[0]}")
         for ask in (lambda query: asyncio.run(retriever.ainvoke(query)), lambda query: retriever.candidates([query])):
