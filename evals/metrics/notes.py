@@ -81,6 +81,11 @@ def _on_unlisted(observations: Sequence[Observation], pool: Pool) -> Iterator[st
             "quote, and what divides by all relevant chunks has no value; name retriever.store and "
             "retriever.collection if it reads from one"
         )
+    texts = dict[str, str]()
+    shared = [chunk.chunk_id for chunk in pool.found if texts.setdefault(chunk.chunk_id, chunk.text) != chunk.text]
+    if shared:
+        fault = f"{len({*shared})} chunk ids, such as {shared[0]!r}, name several texts, which count as one chunk"
+        yield f"{fault}; retriever.metadata.map {{chunk_id: KEY}} names another key, or leave the id out"
     pages = {chunk.source_url for chunk in pool.found if chunk.source_url}
     ids = {chunk.chunk_id for chunk in pool.found}
     evidence = {e.source_url for o in observations for e in o.case.evidence if e.source_url}

@@ -199,6 +199,13 @@ def test_a_retriever_of_ours_and_a_vector_store_stay_open(made: OnDisk) -> None:
     assert store.similarity_search("forward kinematics")
 
 
+def test_an_id_of_several_texts_is_noted() -> None:
+    pages = [Document(text, metadata={"chunk_id": 0}) for text in TEXTS]
+    notes = run(lambda query: pages).report.notes
+    assert any(note.startswith("1 chunk ids, such as '0', name several texts, which count as one") for note in notes)
+    assert not any("name several texts" in note for note in run(documents).report.notes)
+
+
 def test_an_experiment_may_be_a_file(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("{name: mine, retriever: {top_k: 1}}")
     assert figures(run(experiment=tmp_path / "mine.yaml")) == figures(run(top_k=1))
