@@ -400,6 +400,9 @@ def _sweep_notes(swept: Swept, config: ExperimentConfig, judging: Judging | None
             f"chosen out of {len(grid):,} cells on these queries, so its figures are optimistic; a run on a split of "
             "its own is not"
         )
+    figures = swept.decision.recommended.figures if swept.decision else ()
+    if figures and figures.false_abstention.value == 1:
+        yield "the recommended cell answers no query in scope: sweep lower thresholds"
     if grid.size > len(grid.top_ks) and all(case.in_scope for case in grid.pool.cases):
         yield NO_OUT_OF_SCOPE
     elif grid.size > len(grid.top_ks) and weight in (0, 1):

@@ -113,6 +113,8 @@ def test_of_each_level_the_best_cell_within_it_is_taken(made: Any) -> None:
 
 def test_a_cell_that_answers_nothing_in_scope_is_taken_for_no_level(grid_of: Callable[..., Any]) -> None:
     decision = grid_of(sweep={"top_k": [3, 5], "threshold": [0.0, 1.0]}).swept.decision
+    of_silent = grid_of(sweep={"top_k": [3, 5], "threshold": [0.99, 1.0]})
+    assert "the recommended cell answers no query in scope: sweep lower thresholds" in of_silent.notes
     assert [level.cell is None for level in decision.levels] == [False, True, True, True]
     assert decision.levels[1].nearest == 1.0
 
