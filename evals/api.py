@@ -170,7 +170,7 @@ def compare_runs(
         Run.of(run.report) if isinstance(run, Evaluation) else open_run(str(run), tracking_uri, tracking_experiment)
         for run in (baseline, *others)
     ]
-    several = [each.strip() for each in metrics.split(",")] if isinstance(metrics, str) else metrics
+    several = [name.strip() for name in metrics.split(",")] if isinstance(metrics, str) else metrics
     return compare(runs[0], runs[1:], metrics=several, tolerances=tolerances, common=common)
 
 
