@@ -4,7 +4,7 @@ Its regular expressions may be somebody else's: RE2 matches in linear time, so n
 """
 
 from functools import lru_cache
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -38,12 +38,14 @@ class Evidence(_Record):
         heading: The nearest heading above the passage. Without it and a quote the whole page is meant, counted once.
         quote: The passage, verbatim but for white space. Without it all text under the heading is meant.
         grade: Relevance, 1 (background) upwards; 0: judged, and not relevant.
+        labelled: True if `golden label` wrote it. A later label of the chunk replaces it. No score depends on it.
     """
 
     source_url: Text | None = None
     heading: Text | None = None
     quote: Text | None = None
     grade: int = Field(1, ge=0, le=MAX_GRADE)
+    labelled: Literal[True] | None = None
 
     @property
     def place(self) -> str:

@@ -41,6 +41,8 @@ MOST_SHOWN = 5
 # Columns of a table that hold one piece of evidence; `contexts` are texts of passages.
 OF_EVIDENCE = ("quote", "source_url", "heading", "grade")
 FIELDS = (*Case.model_fields, *OF_EVIDENCE, "contexts")
+# What says where labels come from, which no fingerprint counts.
+ORIGIN: Mapping[str, Any] = {"labelling": True, "evidence": {"__all__": {"labelled"}}}
 # Columns of ragas' testsets and evaluation datasets, and the field of each.
 RAGAS = {
     "user_input": "query",
@@ -198,7 +200,8 @@ def case_fingerprint(case: Case) -> str:
     Query type, tags and split are left out, as they only sort cases. Human verdicts are left out, as they correct a
     mean and not the score of a query. So is the origin of labels.
     """
-    row = case.model_dump(mode="json", exclude={"query_type", "tags", "split", "human_verdicts", "labelling"})
+    sorting = dict.fromkeys(("query_type", "tags", "split", "human_verdicts"), True)
+    row = case.model_dump(mode="json", exclude={**ORIGIN, **sorting})
     return hashlib.sha256(json.dumps(row, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
@@ -209,7 +212,7 @@ def fingerprint(cases: Sequence[Case]) -> str:
     the field existed. The origin of labels does not count.
     """
     rows = [
-        case.model_dump(mode="json", exclude={"labelling", *(() if case.human_verdicts else ("human_verdicts",))})
+        case.model_dump(mode="json", exclude={**ORIGIN, **({} if case.human_verdicts else {"human_verdicts": True})})
         for case in sorted(cases, key=lambda case: case.id)
     ]
     text = json.dumps(rows, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

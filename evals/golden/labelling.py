@@ -84,7 +84,7 @@ class Label(BaseModel):
 
     def evidence(self, quote: str, grade: int) -> Evidence:
         """Return a quote from the chunk as evidence."""
-        return Evidence(source_url=self.source_url, heading=self.heading, quote=quote, grade=grade)
+        return Evidence(source_url=self.source_url, heading=self.heading, quote=quote, grade=grade, labelled=True)
 
 
 Labels = Mapping[str, Mapping[str, Sequence[Label]]]
@@ -125,7 +125,7 @@ def label(namespace: argparse.Namespace) -> int:
     with replacing(out) as temporary:
         # Queries, answers and chunks may be confidential.
         make_private(temporary)
-        text = _as_csv(rows) if in_csv else _as_page(rows, namespace)
+        text = _as_csv(rows, namespace.annotator) if in_csv else _as_page(rows, namespace)
         # Without a byte-order mark, Excel would read CSV in the code page of its country.
         temporary.write_text(text, encoding="utf-8-sig" if in_csv else "utf-8")
     count = f"{len(rows)} chunks of {len({row['case'] for row in rows})} queries to judge"
@@ -213,12 +213,13 @@ def asked_hash(case: Case) -> str:
     return hashlib.sha256(f"{case.query}\0{case.reference_answer or ''}".encode()).hexdigest()[:16]
 
 
-def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+def _as_csv(rows: Sequence[dict[str, Any]], annotator: str | None) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\r\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({name: f"'{cell}" if str(cell).startswith(FORMULA) else cell for name, cell in row.items()})
+        cells = row | {"annotator": annotator}
+        writer.writerow({name: f"'{cell}" if str(cell).startswith(FORMULA) else cell for name, cell in cells.items()})
     return text.getvalue()
 
 
@@ -343,12 +344,9 @@ def merge(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str, 
         of_page = [item for item in case.evidence if item.quote and item.source_url in (None, chunk.source_url)]
         inside = [item for item in of_page if normalise(item.quote or "") in text]
         whole = [item for item in inside if normalise(item.quote or "") == text]
-        # Of a case with a reference answer, `human_verdicts` names the chunks that people labelled. A former label of 0
-        # has written the whole text alone, so that other passages of the chunk are not from a label.
-        was_labelled = case.labelling and (chunk_id in case.human_verdicts or not case.reference_answer)
-        # Evidence of a label has page and heading of its chunk; other evidence was written by hand, and stays.
-        own = [item for item in inside if (item.source_url, item.heading) == (chunk.source_url, chunk.heading)]
-        made = own if was_labelled and all(item.grade for item in whole) else []
+        # A former label of this chunk made what has its page and heading. What people wrote stays.
+        origin = (chunk.source_url, chunk.heading)
+        made = [item for item in inside if item.labelled and (item.source_url, item.heading) == origin]
         if not grade and (any(item.grade for item in inside if item not in made) or chunk_id in case.relevant):
             kept = "the label replaces it" if any(item.grade for item in whole if item not in made) else "both are kept"
             contradictions.append(f"chunk {chunk_id} has grade 0, and is relevant by evidence or relevant_ids; {kept}")
@@ -361,10 +359,11 @@ def merge(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str, 
             verdicts[chunk_id] = int(grade > 0)
     given = [label for of_chunk in labels.values() for label in of_chunk]
     latest = max(label.at for label in given).isoformat(timespec="seconds")
+    by = {*(label.annotator for label in given), *(case.labelling.by if case.labelling else ())}
     changes = {
         "evidence": [item.model_dump(mode="json", exclude_none=True) for item in (former | passages).values()],
         **({"human_verdicts": verdicts} if verdicts else {}),
-        "labelling": Labelling(by=sorted({label.annotator for label in given}), at=latest).model_dump(mode="json"),
+        "labelling": Labelling(by=sorted(by), at=latest).model_dump(mode="json"),
     }
     return changes, contradictions
 

@@ -150,7 +150,8 @@ def test_a_text_of_the_pool_ends_no_script_loads_nothing_and_is_no_formula(folde
     assert run("--config", "experiment.yaml").code == 0
     text = (folder / "golden.label.html").read_text()
     assert text.count("</script>") == 2 and "<img" not in text and "default-src 'none'" in text
-    assert run("--config", "experiment.yaml", "--out", "sheet.csv").code == 0
+    assert run("--config", "experiment.yaml", "--out", "sheet.csv", "--annotator", "ada").code == 0
+    assert {row["annotator"] for row in sheet(folder / "sheet.csv")} == {"ada"}
     written = {row["reference_answer"] for row in sheet(folder / "sheet.csv")}
     assert written == {*(f"'{answer}" for answer in answers[:-1]), answers[-1]}
 

@@ -287,9 +287,11 @@ def test_what_changes_the_fingerprints_and_what_does_not(handbook: Path) -> None
     made = [golden_set([{**plain, **change}]) for change in ({}, *changes)]
     assert len({one.fingerprint for one in made}) == len(made)
     assert len({case_fingerprint(one.cases[0]) for one in made}) == 8, "sorting and verdicts change no query's score"
-    labelled = {**plain, "labelling": {"by": ["ada"], "at": "now", "pool": ["s"], "depth": 5}}
+    evidence = [{**passage, "labelled": True} for passage in plain["evidence"]]
+    labelled = {**plain, "evidence": evidence, "labelling": {"by": ["ada"], "at": "now", "pool": ["s"], "depth": 5}}
     assert golden_set([labelled]).fingerprint == made[0].fingerprint
     content = made[0].cases[0].model_dump(mode="json", exclude={"human_verdicts", "labelling"})
+    content["evidence"] = [{k: v for k, v in passage.items() if k != "labelled"} for passage in content["evidence"]]
     text = json.dumps([content], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     assert made[0].fingerprint == hashlib.sha256(text.encode()).hexdigest()
     assert load(handbook / "golden.jsonl").fingerprint.startswith("3731ab810ad1")

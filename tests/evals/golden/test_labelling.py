@@ -61,12 +61,13 @@ def written(golden: Path) -> Row:
 
 
 LABELLED = {**ROW, "evidence": [
-    {"source_url": PAGE, "heading": "Speed", "quote": "Text of a.", "grade": 3},
-    {"source_url": PAGE, "heading": "Speed", "quote": "Text of b.", "grade": 0},
+    {"source_url": PAGE, "heading": "Speed", "quote": "Text of a.", "grade": 3, "labelled": True},
+    {"source_url": PAGE, "heading": "Speed", "quote": "Text of b.", "grade": 0, "labelled": True},
 ]}  # fmt: skip
 
 
 AGAIN = {**LABELLED, "human_verdicts": {"a": 1, "b": 0}, "labelling": {"by": ["ada"], "at": "now"}}
+BY_HAND = {**ROW, "evidence": [{"source_url": PAGE, "heading": "Speed", "quote": "of a"}]}
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,12 @@ def test_what_contradicts_the_golden_data_is_named_and_changes_nothing(label: Co
         assert written(golden)["relevant_ids"] == {"b": 2}
         assert ("Text  of a", 1) in [(item["quote"], item["grade"]) for item in written(golden)["evidence"]]
         done = label([given("a", 0), given("b", 0), given("c", 0)], "--write", case=written(golden))
-    # What a person wrote stays beside the labels of a second round, or is told.
+    # What a person wrote, also with its heading as `golden init` does, stays in a second round, or is told.
+    for grade, others in ((3, "bob"), (0, "eve")):
+        done = label([given("a", grade, others)], "--write", case=BY_HAND if grade else written(golden))
+        both = [("of a", 1), ("Text of a.", grade)]
+        assert [(item["quote"], item["grade"]) for item in written(golden)["evidence"]] == both
+    assert "both are kept" in done.out and written(golden)["labelling"]["by"] == ["bob", "eve"]
     by_hand: Row = {"id": "q1", "query": "How fast?", "evidence": [{"source_url": PAGE, "quote": "of a"}]}
     asked = hashlib.sha256(b"How fast?\0").hexdigest()[:16]
     for grade in (3, 0):
