@@ -1,6 +1,6 @@
 """Passes of golden queries through a retriever: candidates at full depth, timed calls, repeated queries."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
 from math import isnan
@@ -21,6 +21,8 @@ ROUNDING = 1e-6
 WARMUP = 5
 # Number of times that each query is asked again.
 REPEATS = 2
+# Most queries that are timed and repeated: 500 give a p99 of the calls, and 7 calls of each query may cost money.
+MOST_QUERIES = 500
 # Seconds that an interrupted run waits for running calls.
 PATIENCE_S = 1.0
 
@@ -43,6 +45,12 @@ def collect(retriever: Retriever, cases: Sequence[Case], progress: Progress, chu
         parts.append(_find(retriever, batch, parts[0].chunks))
         progress("retrieving", start + len(batch), len(cases))
     return joined(parts)
+
+
+def asked_again(cases: Sequence[Case]) -> list[int]:
+    """Return the places of the cases that are timed and repeated: all, or 500 at equal distances."""
+    count = min(len(cases), MOST_QUERIES)
+    return [len(cases) * number // count for number in range(count)]
 
 
 def measure_latency(
@@ -69,8 +77,8 @@ def measure_latency(
     )
 
 
-def repeat(retriever: Retriever, cases: Sequence[Case], first: Candidates, progress: Progress) -> DeterminismPass:
-    """Ask every query again without caches, and compare ids, their order and scores with those of the first time.
+def repeat(retriever: Retriever, cases: Sequence[Case], first: Iterable[Hits], progress: Progress) -> DeterminismPass:
+    """Ask every case again without caches, and compare ids, their order and scores with those of the first time.
 
     Args:
         retriever: The retriever.

@@ -89,7 +89,9 @@ class IndexConfig(IndexSettings):
 class LatencyConfig(Settings):
     """Measurement of latency: single calls after warm-up, at each concurrency."""
 
-    repeats: int = field(2, ge=1, le=1000, description="calls of every query")
+    repeats: int = field(
+        2, ge=1, le=1000, description="calls of every query; of many queries, 500 are timed and repeated"
+    )
     concurrency: Annotated[
         tuple[Annotated[int, Field(ge=1, le=64)], ...], AfterValidator(lambda values: tuple(sorted({1, *values})))
     ] = field((1, 4), description="calls at once; 1 is serial")

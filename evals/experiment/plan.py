@@ -6,7 +6,7 @@ from itertools import chain
 
 from evals.cases.relevance import Relevance
 from evals.collect.observations import Observation
-from evals.collect.passes import REPEATS, WARMUP
+from evals.collect.passes import MOST_QUERIES, REPEATS, WARMUP
 from evals.collect.pool import Grounds
 from evals.config.judge import JudgeConfig
 from evals.experiment.inputs import Inputs
@@ -76,9 +76,10 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborator
     config, sweep, cases = inputs.config, inputs.sweep, len(inputs.golden.cases)
     # For each variant of a sweep, only what a constraint reads is measured; the rest for the chosen one alone.
     measured = [*(config.objective.constraints if sweep else metrics)]
-    timed = WARMUP + config.latency.repeats * cases * len(config.latency.concurrency)
+    again = min(cases, MOST_QUERIES)
+    timed = WARMUP + config.latency.repeats * again * len(config.latency.concurrency)
     latency = timed if needs(measured, "latency") else 0
-    repeats = REPEATS * cases if needs(measured, "determinism") else 0
+    repeats = REPEATS * again if needs(measured, "determinism") else 0
     searches, calls = cases + latency + repeats, Counter[str]()
     for settings in (retriever.settings for retriever in bench.retrievers):
         if settings.python is not None:

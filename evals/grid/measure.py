@@ -268,6 +268,8 @@ def _time_and_repeat(
 ) -> Grid:
     """Return the grid with timed calls and repeated queries of some variants, where metrics need them.
 
+    Of more than 500 queries, 500 are timed and repeated.
+
     A pass that the grid has already is not made again. Without retrievers, the grid says why there are no passes.
 
     Args:
@@ -282,14 +284,16 @@ def _time_and_repeat(
     """
     if not bench.retrievers:
         return replace(grid, observed=tuple(replace(observed, unmeasured=NOT_MEASURED) for observed in grid.observed))
-    passes_of, cases = list(grid.observed), grid.pool.cases
+    passes_of, places = list(grid.observed), passes.asked_again(grid.pool.cases)
+    cases = [grid.pool.cases[place] for place in places]
     for number in numbers:
         retriever, observed = bench.retrievers[number], grid.observed[number]
         progress = _with_name(bench.progress, grid.variants[number].name if len(numbers) > 1 else "")
         if needs(metrics, "latency") and not observed.latency:
             observed = replace(observed, latency=passes.measure_latency(retriever, cases, config.latency, progress))
         if needs(metrics, "determinism") and not observed.repetitions:
-            repetitions = passes.repeat(retriever, cases, grid.pool.tables[number], progress)
+            first = [grid.pool.tables[number][place] for place in places]
+            repetitions = passes.repeat(retriever, cases, first, progress)
             observed = replace(observed, repetitions=repetitions)
         passes_of[number] = observed
     return replace(grid, observed=tuple(passes_of))

@@ -4,6 +4,7 @@ import json
 import random
 import shlex
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -302,3 +303,19 @@ def test_what_was_found_is_read_to_the_last_bit(made: Experiment, tmp_path: Path
                 assert one.column(name).tobytes() == other.column(name).tobytes()
     few = loaded.only([1]).pool(pool.cases[3:0:-2], [0])
     assert [found.chunk_ids for found in few.tables[0]] == [pool.tables[1][row].chunk_ids for row in (3, 1)]
+
+
+def test_of_many_queries_500_are_timed_and_repeated_over_all_of_the_golden_data() -> None:
+    asked = list[str]()
+
+    def plain(query: str) -> list[str]:
+        asked.append(query)
+        return [query]
+
+    golden = [{"id": f"q{n}", "query": f"query {n}", "relevant_ids": ["x"]} for n in range(1203)]
+    found = evaluate(plain, golden, metrics=["determinism/rate", "latency/total_p50_ms"], top_k=1)
+    rate, p50 = found.report.metrics["determinism/rate"], found.report.metrics["latency/total_p50_ms"]
+    assert (rate.value, rate.n, p50.n) == (1.0, 500, 1000)
+    assert len(asked) == 1203 + WARMUP + 500 * (2 * 2 + 2), "once each, then 500: twice at 1 and 4 calls, again"
+    again = [int(query.split()[1]) for query, calls in Counter(asked).items() if calls > 2]
+    assert min(np.diff(sorted(again))) == 2 and max(np.diff(sorted(again))) == 3 and max(again) > 1198
