@@ -95,7 +95,8 @@ class SavedPool:
     def pool(self, cases: Sequence[Case], numbers: Sequence[int]) -> Pool:
         """Return the pool of some golden queries under some variants. The file must have them."""
         rows = np.asarray([self.rows[case_fingerprint(case)] for case in cases])
-        note = f"started from the retrieval {self.name!r}, saved on {self.origin.saved_at}: nothing was searched"
+        origin = f"the retrieval {self.name!r}, saved on {self.origin.saved_at}"
+        note = f"started from {origin}: nothing was searched, timed or repeated"
         return Pool(
             cases=tuple(cases),
             tables=tuple(self.table(number, rows) for number in numbers),

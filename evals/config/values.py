@@ -53,7 +53,8 @@ def _range(part: str) -> list[float]:
     if steps >= MOST:
         raise ValueError(f"{part}: holds more than {MOST:,} values")
     if left:
-        raise ValueError(f"{part}: steps of {step} lead from {first} to {last - left} and miss {last}")
+        end = f"{float(last - left):g}"
+        raise ValueError(f"{part}: steps of {step} end at {end} and miss {last}; name one, as in 0:0.6:0.05")
     return [float(first + step * number) for number in range(int(steps) + 1)]
 
 

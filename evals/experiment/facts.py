@@ -117,8 +117,9 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
     for point_id, point in sorted(points.items()):
         digest.update(f"{point_id}\0{json.dumps(point.payload or {}, sort_keys=True, default=str)}\0".encode())
         vector = np.asarray(by_name(point.vector).get(info.vector_name, ()), np.float64)
-        # Rounded, since qdrant-client's local mode changes the last bits of vectors at every search.
-        digest.update(f"{round(float(vector[::2].sum() - vector[1::2].sum()), 1) + 0.0}\0".encode())
+        # Of length 1 and rounded, since qdrant-client's local mode normalises vectors in place at every search.
+        unit = vector / (np.linalg.norm(vector) or 1.0)
+        digest.update(f"{round(float(unit[::2].sum() - unit[1::2].sum()), 1) + 0.0}\0".encode())
     content = {
         "dimension": info.dimension,
         "distance": info.distance,

@@ -89,8 +89,7 @@ def _show(namespace: argparse.Namespace) -> int:
     print_out(f"Runs: http://127.0.0.1:{port}/#/experiments in a few seconds (Ctrl-C ends it)")
     with _start_server(port, uri) as server:
         try:
-            if server.wait() == 0:
-                return 0
+            server.wait()  # it ends with 0 where the port is taken, too
         except KeyboardInterrupt:
             return 0
         finally:

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -24,8 +25,9 @@ EXIT_USER_ERROR = 2
 EXIT_INCOMPLETE = 3
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
-# Beginning of a command's name if it was started as a module: `python -m evals.golden` is `retrieval-evals golden`.
-MODULE = re.compile(r"^python -m (evals\.|evals$|retrievers) ?")
+# Name of the command that holds all others, and what they begin with as modules: `python -m evals.golden` is
+# `retrieval-evals golden`.
+SCRIPT, MODULE = "retrieval-evals", re.compile(r"python -m (evals\.|evals\b|retrievers\b) ?")
 INVALID_CHOICE = re.compile(r"(?:invalid choice:|unknown command) '([^']*)'")
 Value = TypeVar("Value")
 log = logging.getLogger(__name__)
@@ -52,12 +54,13 @@ class Parser(argparse.ArgumentParser):
         """Print the message, with the nearest known flag or the successor of a removed one, and exit with 2."""
         text, mark, unknown = message.partition("unrecognized arguments: ")
         flag, choice = unknown.partition(" ")[0].partition("=")[0], INVALID_CHOICE.search(message)
-        name = flag or (f"{MODULE.sub('retrieval-evals ', self.prog).strip()} {choice[1]}" if choice else "")
+        name = flag or (f"{MODULE.sub(f'{SCRIPT} ', self.prog).strip()} {choice[1]}" if choice else "")
         if successor := removed(name):
             self.exit(EXIT_USER_ERROR, f"{self.prog}: {name} is gone: {successor}\n")
         # The rest of the line may be a key.
         message = shortened(redacted(f"{text}{mark}{flag}" if flag.startswith("-") else message))
-        near = nearest(flag, _flags(self)) if flag else ""
+        hint = "; a text with spaces needs quotes, a file its flag" if flag else ""
+        near = nearest(flag, _flags(self)) if flag.startswith("-") else hint
         self.exit(EXIT_USER_ERROR, f"{printable(f'{self.prog}: {message}{near} (see --help)')}\n")
 
 
@@ -165,7 +168,7 @@ def _handled(terminations: list[int]) -> Iterator[None]:
 
 def print_error(text: str) -> None:
     """Write a line to standard error."""
-    sys.stderr.write(printable(text) + "\n")
+    sys.stderr.write(_as_started(printable(text)) + "\n")
 
 
 def print_out(text: str) -> None:
@@ -177,12 +180,17 @@ def print_rendered(text: str) -> None:
     """Write rendered text with its colours. `?` replaces characters that the encoding lacks."""
     encoding = sys.stdout.encoding or "utf-8"
     try:
-        sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+        sys.stdout.write(_as_started(text).encode(encoding, "replace").decode(encoding) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader went away, as `head` does. The work goes on, with the same exit code. The output is discarded: else
         # the interpreter would try to write it at its end and fail with a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _as_started(text: str) -> str:
+    """Return a text whose commands can be typed: an installed script's environment may not be that of `python`."""
+    return MODULE.sub(f"{SCRIPT} ", text) if Path(sys.argv[0]).stem == SCRIPT else text
 
 
 def terminal_width() -> int:

@@ -62,7 +62,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if config.python is not None:
         raise ConfigError(f"python: {namespace.command} works on a collection, not on {config.python!r}; leave it out")
     if namespace.write and namespace.write.exists():
-        raise ConfigError(f"{namespace.write}: exists already; name another file with --write")
+        raise ConfigError(f"{namespace.write}: exists already; leave --write out, or name another file")
     from retrievers.embedding.models import make_embeddings
 
     model = cache(lambda: make_embeddings(config.embedding, env))  # a local one takes seconds to load

@@ -19,6 +19,9 @@ import pandas as pd
 import pytest
 from datasets import Dataset
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_qdrant import QdrantVectorStore
+from qdrant_client import QdrantClient
 
 import evals
 from evals import Evaluation, Experiment, Outputs, compare_runs, evaluate, sweep
@@ -197,6 +200,17 @@ def test_a_retriever_of_ours_and_a_vector_store_stay_open(made: OnDisk) -> None:
     store = foreign.vector_store()
     assert run(store, CASES).metrics["ranking/ndcg_at_5"].n > 0
     assert store.similarity_search("forward kinematics")
+
+
+def test_a_run_on_a_local_store_of_vectors_of_any_length_does_not_change_it(tmp_path: Path) -> None:
+    """At its first search qdrant-client's local mode makes the vectors that it has read from a file of length 1."""
+    where: dict[str, Any] = {"path": str(tmp_path / "db"), "collection_name": "robots"}
+    model = DeterministicFakeEmbedding(size=64)
+    QdrantVectorStore.from_documents(foreign.documents(), model, **where).client.close()
+    with closing(QdrantClient(path=where["path"])) as client:
+        store = QdrantVectorStore(client, "robots", embedding=model)
+        done = evaluate(store, [{"query": "arm", "in_scope": False}], metrics="determinism/*")
+    assert done.incomplete == "" and done.report.facts.collection
 
 
 def test_an_id_of_several_texts_is_noted() -> None:

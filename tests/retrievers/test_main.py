@@ -334,7 +334,26 @@ def test_a_reader_that_went_away_changes_no_exit_code_and_ends_no_work(monkeypat
         assert run(work) == 1 and len(done) == 2
 
 
-WRONG = ["search q --top-n 3", "search q --treshold=3", "search q --xyzzy", "serach", "", "search q --top-k"]
+def test_the_commands_that_are_named_are_those_of_the_script_that_was_called(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Captured
+) -> None:
+    search = ["search", "q", "--store.path", str(tmp_path / "none")]
+    assert "first (python -m retrievers index DIR)" in call(main, search, capsys).err
+    monkeypatch.setattr(sys, "argv", ["/opt/venv/bin/retrieval-evals", "search"])
+    assert "first (retrieval-evals index DIR)" in call(main, search, capsys).err
+    print_out("MLflow: python -m evals ui, python -m evals.golden check")
+    assert capsys.readouterr().out == "MLflow: retrieval-evals ui, retrieval-evals golden check\n"
+
+
+WRONG = [
+    "search how do topics work",
+    "search q --top-n 3",
+    "search q --treshold=3",
+    "search q --xyzzy",
+    "serach",
+    "",
+    "search q --top-k",
+]
 
 
 @pytest.mark.parametrize("arguments", [*WRONG, "search q --thresh 3"])  # no flag is taken for another that begins so
