@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import islice, pairwise
 
 from retrievers.config.indexing import Context, Splitter
@@ -27,7 +27,7 @@ CHUNKING_VERSION = 3
 TokenCounter = Callable[[str], int]
 Fits = Callable[[str], bool]
 Path = tuple[str, ...]
-FitsUnder = Callable[[Path], Fits]
+FitsUnder = Callable[[Path, str], bool]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,8 +73,11 @@ def chunk_page(
     count_tokens = cache(count_tokens)
     context_under = cache(lambda path: context_of(context, page.title, path, max_tokens // 2, count_tokens))
 
-    def fits_under(path: Path) -> Fits:
-        return _budget(max_tokens, count_tokens, context_under(path))
+    def fits_under(path: Path, text: str) -> bool:
+        # Counting takes time. Each word has at least one token, and no token is longer than LONGEST_TOKEN.
+        if len(text) > LONGEST_TOKEN * max_tokens or len(text.split()) > max_tokens:
+            return False
+        return count_tokens(with_context(context_under(path), text)) <= max_tokens
 
     if splitter == "whole":
         blocks = [block for section in page.sections for run in section.runs for block in run]
@@ -154,7 +157,7 @@ def _passages(page: Page, fits_under: FitsUnder, max_tokens: int, *, merge_small
         replace(passage, runs=(blocks,))
         for passage in passages
         for run in passage.runs
-        for blocks in _packed(run, fits_under(passage.path), max_tokens)
+        for blocks in _packed(run, partial(fits_under, passage.path), max_tokens)
         if not CLOSING.fullmatch(join_blocks(blocks))
     ]
 
@@ -168,7 +171,7 @@ def _merged(passages: Iterable[Passage], lines: Sequence[str], fits_under: FitsU
         if merged and (siblings or parent == before.path) and len(before.runs) == len(passage.runs) == 1:
             blocks = (*before.runs[0], *passage.runs[0])
             between = lines[before.runs[0][-1].end_line : passage.runs[0][0].start_line - 1]
-            if not any(line.strip() for line in between) and fits_under(parent)(join_blocks(blocks)):
+            if not any(line.strip() for line in between) and fits_under(parent, join_blocks(blocks)):
                 sections = (*before.sections, *passage.sections)
                 merged[-1] = Passage(path=parent, sections=sections, runs=(blocks,))
                 continue
@@ -225,15 +228,3 @@ def _split(block: Block, fits: Fits) -> Iterator[Block]:
     for index, sentence in enumerate(sentences):
         continues_word = not gaps if index else block.continues_word
         yield from _split(replace(block, text=sentence, continues_word=continues_word), fits)
-
-
-def _budget(max_tokens: int, count_tokens: TokenCounter, context: str) -> Fits:
-    """Return a check whether a text fits into the budget with its context."""
-
-    def fits(text: str) -> bool:
-        # Counting takes time. Each word has at least one token, and no token is longer than LONGEST_TOKEN.
-        if len(text) > LONGEST_TOKEN * max_tokens or len(text.split()) > max_tokens:
-            return False
-        return count_tokens(with_context(context, text)) <= max_tokens
-
-    return fits
