@@ -241,9 +241,9 @@ def measure(path: Path, size: int) -> None:
         parameters = models.VectorParams(size=DIMENSIONS, distance=models.Distance.COSINE)
         terms = {"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)}
         indexes = {"metadata.n": "integer", "metadata.module": "keyword"}
-        with client.building(NAME, vectors=parameters, sparse=terms, indexes=indexes) as build:
+        with client.building(NAME, vectors=parameters, sparse=terms, indexes=indexes) as upsert:
             for begin in range(0, len(points), BATCH):
-                build.upsert(points[begin : begin + BATCH])
+                upsert(points[begin : begin + BATCH])
         rate = size / (time.perf_counter() - start)
         print(f"  index      {rate:,.0f} a second, in force and on disk: {rate / 5_000:.2f} of the 5,000 wanted")
     reopened = statistics.median(reopen(path) for _ in range(5))

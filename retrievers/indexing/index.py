@@ -235,9 +235,9 @@ def write(
             progress("writing", written, len(chunks))
 
     if is_embedded(client):
-        with client.building(name, vectors=named, sparse=sparse, metadata=complete, indexes=indexes) as build:
+        with client.building(name, vectors=named, sparse=sparse, metadata=complete, indexes=indexes) as upsert:
             for points in batches_of_points():
-                build.upsert(points)
+                upsert(points)
         return
     with store_errors(config.store, name):
         unfinished = {MANIFEST_KEY: {**manifest, "state": "indexing"}}

@@ -14,7 +14,7 @@ it back. Nothing is repaired: if its files have other sizes, a collection has to
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
@@ -44,21 +44,7 @@ DEFAULTS = {
 }
 
 
-class Build:
-    """A collection under construction."""
-
-    def __init__(self, shard: edge.EdgeShard, doing: str) -> None:
-        self._shard, self._doing = shard, doing
-
-    def upsert(self, points: Sequence[models.PointStruct]) -> None:
-        """Store points, replacing those of the same id.
-
-        Raises:
-            StoreError: A vector has another length than the collection's.
-        """
-        if points:
-            with engine_errors(self._doing):
-                self._shard.update(edge.UpdateOperation.upsert_points([*map(_point, points)]))
+Upsert = Callable[[Sequence[models.PointStruct]], None]
 
 
 @contextmanager
@@ -70,10 +56,11 @@ def building(
     sparse: Mapping[str, models.SparseVectorParams] | None = None,
     metadata: Mapping[str, Any] | None = None,
     indexes: Mapping[str, str] | None = None,
-) -> Iterator[Build]:
+) -> Iterator[Upsert]:
     """Build a collection in the block. At the end of the block it replaces the collection of its name.
 
-    If the block raises an exception, nothing is replaced.
+    The block gets the function that stores points, in place of those of the same id. If it raises an exception, nothing
+    is replaced.
 
     Args:
         store: The folder of the store.
@@ -84,8 +71,8 @@ def building(
         indexes: Kind (keyword, integer, float or bool) of each payload key that gets an index.
 
     Raises:
-        StoreError: The collection cannot be written, or another process is building in the store. The collection of
-            that name is then as it was.
+        StoreError: The collection cannot be written, a vector has another length than the collection's, or another
+            process is building in the store. The collection of that name is then as it was.
     """
     folder, old = _places(store, name)
     new = old.with_suffix(".new")
@@ -98,7 +85,12 @@ def building(
                     old.rename(folder)
                 new.mkdir(parents=True)
                 shard = edge.EdgeShard.create(str(new / "shard"), _engine_config(vectors, sparse or {}))
-            yield Build(shard, doing)
+
+            def upsert(points: Sequence[models.PointStruct]) -> None:
+                with engine_errors(doing):
+                    shard.update(edge.UpdateOperation.upsert_points([*map(_point, points)]))
+
+            yield upsert
             with engine_errors(doing):
                 for key, kind in (indexes or {}).items():
                     shard.update(edge.UpdateOperation.create_field_index(key, KINDS[kind]))

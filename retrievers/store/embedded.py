@@ -55,7 +55,7 @@ class EmbeddedClient:
         """Close all collections."""
         self._opened.clear()
 
-    def building(self, collection_name: str, **description: Any) -> AbstractContextManager[building.Build]:
+    def building(self, collection_name: str, **description: Any) -> AbstractContextManager[building.Upsert]:
         """Build a collection, which replaces the one of its name (see `retrievers.store.building`)."""
         self._opened.pop(collection_name, None)  # some systems cannot rename a folder that is open
         return building.building(self.path, collection_name, **description)
@@ -79,10 +79,8 @@ class EmbeddedClient:
         with self._reading(collection_name) as opened:
             return opened.info.model_copy()
 
-    def count(
-        self, collection_name: str, count_filter: models.Filter | None = None, exact: bool = True, **_: Any
-    ) -> models.CountResult:
-        """Count the points that pass a filter, or all points."""
+    def count(self, collection_name: str, count_filter: models.Filter | None = None, **_: Any) -> models.CountResult:
+        """Count the points that pass a filter, or all points. Every count is exact."""
         with self._reading(collection_name) as opened:
             request = edge.CountRequest(exact=True, filter=to_engine(count_filter))
             return models.CountResult(count=opened.shard.count(request))

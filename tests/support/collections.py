@@ -70,8 +70,8 @@ def fill(
     numbered = enumerate(zip(vectors, payloads, strict=True))
     points = [models.PointStruct(id=number, vector=one, payload=dict(payload)) for number, (one, payload) in numbered]
     if isinstance(client, EmbeddedClient):
-        with client.building(name, vectors=params, sparse=sparse, metadata=metadata) as build:
-            build.upsert(points)
+        with client.building(name, vectors=params, sparse=sparse, metadata=metadata) as upsert:
+            upsert(points)
         return
     client.create_collection(name, params, sparse, metadata=dict(metadata) if metadata else None)
     if points:

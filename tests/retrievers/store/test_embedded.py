@@ -42,8 +42,8 @@ POINTS = [
 
 
 def build(client: EmbeddedClient, points: Sequence[models.PointStruct], name: str = NAME, **parts: Any) -> None:
-    with client.building(name, vectors=DENSE, sparse=SPARSE, **parts) as made:
-        made.upsert(points)
+    with client.building(name, vectors=DENSE, sparse=SPARSE, **parts) as upsert:
+        upsert(points)
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ def test_a_build_that_fails_leaves_the_collection_as_it_was(client: EmbeddedClie
     before = files(client.path)
     with pytest.raises(StoreError, match="expected dim: 8, got 7"):
         build(client, [*POINTS, models.PointStruct(id=7, vector=[1.0] * 7)])
-    with pytest.raises(KeyError), client.building(NAME, vectors=DENSE, sparse=SPARSE) as made:
-        made.upsert(POINTS[:1])
+    with pytest.raises(KeyError), client.building(NAME, vectors=DENSE, sparse=SPARSE) as upsert:
+        upsert(POINTS[:1])
         raise KeyError
     assert files(client.path) == before
     assert client.count(NAME).count == 4
@@ -86,8 +86,8 @@ def test_a_build_that_fails_leaves_the_collection_as_it_was(client: EmbeddedClie
 def test_a_reader_sees_a_new_build_at_its_next_call_and_nobody_else_builds_meanwhile(client: EmbeddedClient) -> None:
     with closing(EmbeddedClient(client.path)) as other:
         generation = other.generation(NAME)
-        with client.building(NAME, vectors={"": DENSE}, sparse=SPARSE) as made:
-            made.upsert(POINTS[:3])
+        with client.building(NAME, vectors={"": DENSE}, sparse=SPARSE) as upsert:
+            upsert(POINTS[:3])
             assert (other.count(NAME).count, other.generation(NAME)) == (4, generation)
             with pytest.raises(StoreError, match="is being written to by another"), client.building("b", vectors=DENSE):
                 raise AssertionError("built")
@@ -301,10 +301,10 @@ def test_it_answers_as_local_mode(tmp_path_factory: pytest.TempPathFactory, data
     store = EmbeddedClient(tmp_path_factory.mktemp("store"), create=True)
     with closing(store) as edge, closing(QdrantClient(":memory:")) as local:
         kinds = {key: INDEXES[key] for key in indexes}
-        with edge.building(NAME, vectors=params, sparse={"bm25": IDF}, indexes=kinds) as made:
+        with edge.building(NAME, vectors=params, sparse={"bm25": IDF}, indexes=kinds) as upsert:
             local.create_collection(NAME, params, {"bm25": IDF})
             for half in (points[::2], points[1::2]):  # in which later ones take the place of earlier ones
-                made.upsert(half)
+                upsert(half)
                 local.upsert(NAME, half)
         for query, given, threshold, count in searches:
             using = "bm25" if isinstance(query, models.SparseVector) else "dense"
