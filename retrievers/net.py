@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import httpx
 import stamina
@@ -125,7 +125,7 @@ def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) ->
 def marked(typed: Typed, error: BaseException) -> Typed:
     """Return an error of ours that is marked by its cause: as transient, as a timeout, with the wait it asks for."""
     typed.transient, typed.timed_out = is_transient(error), timed_out(error)
-    typed.retry_after_s = retry_after_s(headers_of(error))
+    typed.retry_after_s = retry_after_s(error)
     return typed
 
 
@@ -162,17 +162,9 @@ def status_of(error: BaseException) -> int | None:
     return next((status for status in found if isinstance(status, int) and 100 <= status <= 599), None)
 
 
-def headers_of(error: BaseException) -> Any:
-    """Return the headers of the answer that an error is about; None without an answer."""
-    return getattr(error, "headers", None) or getattr(getattr(error, "response", None), "headers", None)
-
-
-def retry_after_s(headers: Any) -> float | None:
-    """Return the seconds that a server asks to wait by `Retry-After`; None if it does not ask.
-
-    Args:
-        headers: A mapping of header names, in any case, to values; anything else holds none.
-    """
+def retry_after_s(error: BaseException) -> float | None:
+    """Return the seconds that a server asked to wait by `Retry-After`, in its answer; None if it did not ask."""
+    headers = getattr(error, "headers", None) or getattr(getattr(error, "response", None), "headers", None)
     named = {str(name).lower(): value for name, value in headers.items()} if isinstance(headers, Mapping) else {}
     try:
         seconds = float(named.get("retry-after", "nan"))

@@ -25,7 +25,6 @@ from retrievers.errors import nearest
 from retrievers.net import (
     cause,
     causes,
-    headers_of,
     is_named,
     is_transient,
     retry_after_s,
@@ -176,7 +175,7 @@ def read_fault(error: Exception) -> Fault:
         kind=kind,
         type="Timeout" if late else type(error).__name__,
         message="the answer cannot be read: " * unreadable + cause(error, "judge") + "; raise judge.timeout_s" * late,
-        retry_after_s=retry_after_s(headers_of(error)),
+        retry_after_s=retry_after_s(error),
         billed=status in (0, 200) and not any(is_named(link, UNSENT) for link in chain),
     )
 
