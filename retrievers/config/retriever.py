@@ -281,8 +281,7 @@ class RetrieverConfig(Settings):
         if self.threshold_on == "final" and self.score_scale in UNSCALED:
             remedy = "use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
             yield f"threshold_on 'final' would compare the threshold with {self.score_scale} scores; {remedy}"
-        is_open = self.threshold_scale in UNBOUNDED
-        if self.threshold is not None and not is_open and not 0 <= self.threshold <= 1:
+        if self.threshold is not None and self.threshold_scale not in UNBOUNDED and not 0 <= self.threshold <= 1:
             yield f"threshold: expected a number from 0 to 1, got {self.threshold:g}"
         signal = self.threshold_signal
         if signal != "cosine" and self.threshold_on == "final":
