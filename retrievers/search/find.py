@@ -15,7 +15,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.errors import StoreError
 from retrievers.search.candidates import Candidates, Floats, Integers, SearchFacts, laid_out
 from retrievers.search.query import Encoded, Vector
-from retrievers.store.chunks import ChunkTable, Codes, without_vector
+from retrievers.store.chunks import ChunkTable, Codes, changed, vectors_of
 from retrievers.store.collection import batches
 from retrievers.store.opening import store_errors
 
@@ -63,8 +63,8 @@ class Search:
         requests = [{side: self._request(side, vector) for side, vector in query.items()} for query in queries]
         with store_errors(config.store, config.collection):
             sides = self._sides(requests)
-            found = np.concatenate([side.codes for side in sides.values()], axis=1)
-            codes = laid_out([np.unique(row)[::-1] for row in found], -1)
+            of_sides = np.concatenate([side.codes for side in sides.values()], axis=1)
+            codes = laid_out([np.unique(row)[::-1] for row in of_sides], -1)
             columns = {"semantic": np.full(codes.shape, np.nan)}
             columns |= {name: _laid(codes, side.codes, side.columns["score"]) for name, side in sides.items()}
             self._fill(columns, codes, requests)
@@ -154,7 +154,7 @@ class Search:
         """Ask for the scores of candidates that only another side found, and write them into the columns."""
         weighs = self.config.mode == "hybrid" and self.config.fusion == "weighted"
         lacking = [
-            (side, row, codes[row, missing].astype(np.int32))
+            (side, row, codes[row, missing])
             for side in ("semantic", "keyword")[: 1 + weighs]
             for row, missing in enumerate(np.isnan(columns[side]) & (codes >= 0))
             if side in queries[row] and missing.any()
@@ -164,9 +164,11 @@ class Search:
             columns[side][row, np.searchsorted(-codes[row], -known)] = scores
         bare = codes[np.isnan(columns["semantic"]) & (codes >= 0)]
         if len(bare):
-            without_vector(self.client, self.config, [self.chunks.point(code) for code in bare.tolist()])
+            points = self.chunks.given(bare)
+            vectors_of(self.client, self.config, points)  # raises the error if a point is gone, or has no vector
+            raise changed(self.config, points[0])
 
-    def _of_points(self, request: "models.QueryRequest", codes: Codes) -> "models.QueryRequest":
+    def _of_points(self, request: "models.QueryRequest", codes: Integers) -> "models.QueryRequest":
         """Return the request for the scores of given points. It is exact, since an index may not find all of them."""
         from qdrant_client import models
 

@@ -82,7 +82,7 @@ class Reranker:
         """Return the places of a query's candidates in the order of mmr."""
         if not len(hits):
             return []
-        stored = vectors_of(self.client, self.settings, chunks.given(hits.codes.astype(np.int32)))
+        stored = vectors_of(self.client, self.settings, chunks.given(hits.codes))
         relevance = np.clip(unit(stored) @ unit([vector])[0], 0, 1)
         return mmr_order(relevance, stored, self.settings.mmr_lambda)
 

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -179,14 +179,14 @@ class ChunkTable:
         for code in missing:
             point = self.point(code)
             if point not in payloads:
-                raise _changed(self._config, point)
+                raise changed(self._config, point)
             self._chunks[code] = to_chunk(point, payloads[point], self._config.metadata)
 
     def point(self, code: int) -> str:
         """Return the id of a chunk's point, as text."""
         return str(self._points[code])
 
-    def given(self, codes: Codes) -> list[Any]:
+    def given(self, codes: NDArray[np.integer[Any]]) -> list[Any]:
         """Return the ids of points as the store gave them. It takes them back at less cost than text."""
         return [self._points[code] for code in codes.tolist()]
 
@@ -207,16 +207,13 @@ def vectors_of(client: "QdrantClient", config: RetrieverConfig, points: Sequence
         CollectionChangedError: A point is gone.
         StoreError: A point has no vector, so that the threshold has nothing to read; or the store failed.
     """
-    if not points:
-        return np.empty((0, 0))
     name = config.vector_name
     with store_errors(config.store, config.collection):
-        ids = [point_id(str(point)) for point in points]
-        answer = client.retrieve(config.collection, ids, with_payload=False, with_vectors=[name] if name else True)
+        answer = client.retrieve(config.collection, points, with_payload=False, with_vectors=[name] if name else True)
     stored: dict[str, Any] = {str(record.id): by_name(record.vector).get(name) for record in answer}
     for point in map(str, points):
         if point not in stored:
-            raise _changed(config, point)
+            raise changed(config, point)
         if stored[point] is None:
             message = f"point {point} of collection {config.collection!r} has no dense vector {name!r}"
             raise StoreError(f"{message}, which the threshold reads; set vector_name to one that all points have")
@@ -230,18 +227,8 @@ def unit(vectors: Any) -> NDArray[np.float64]:
     return rows / np.where(lengths > 0, lengths, 1)
 
 
-def without_vector(client: "QdrantClient", config: RetrieverConfig, points: Sequence[str]) -> NoReturn:
-    """Raise the reason why points have no cosine.
-
-    Raises:
-        CollectionChangedError: A point is gone, or was gone during the search.
-        StoreError: A point has no vector.
-    """
-    vectors_of(client, config, points)
-    raise _changed(config, points[0])
-
-
-def _changed(config: RetrieverConfig, point: str) -> CollectionChangedError:
+def changed(config: RetrieverConfig, point: Any) -> CollectionChangedError:
+    """Return the error for a point that a search found, and that is gone."""
     message = f"collection {config.collection!r} changed during the search: point {point}, which it found, is gone"
     return CollectionChangedError(f"{message}; try again")
 

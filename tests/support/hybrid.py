@@ -15,7 +15,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.records import RetrievedChunk
 from retrievers.search.rerank import mmr_order
-from retrievers.store.chunks import vectors_of
+from retrievers.store.chunks import point_id, vectors_of
 from retrievers.store.embedded import EmbeddedClient
 from tests.support.collections import IDF, fill
 
@@ -58,7 +58,7 @@ def variant(retriever: QdrantRetriever, **values: Any) -> QdrantRetriever:
 
 def mmr(retriever: QdrantRetriever, chunks: Sequence[RetrievedChunk], lambda_: float) -> list[str]:
     cosines = np.asarray([found.scores["semantic"] for found in chunks])
-    vectors = vectors_of(retriever.client, retriever.settings, [found.chunk.point_id for found in chunks])
+    vectors = vectors_of(retriever.client, retriever.settings, [point_id(found.chunk.point_id) for found in chunks])
     return [chunks[place].chunk.chunk_id for place in mmr_order(cosines, vectors, lambda_)]
 
 

@@ -311,7 +311,7 @@ def test_vectors_are_in_the_order_of_the_points_and_of_the_named_vector(memory: 
     vectors = [{"a": [1.0, 0.0], "b": [0.0, number]} for number in (1.0, -1.0)]
     fill(memory, "c", vectors, [{}, {}], params=params)
     for name, found in (("a", [[1, 0], [1, 0]]), ("b", [[0, -1], [0, 1]])):
-        assert vectors_of(memory, settings(collection="c", vector_name=name), ["1", "0"]).tolist() == found
+        assert vectors_of(memory, settings(collection="c", vector_name=name), [1, 0]).tolist() == found
 
 
 def test_chunks_are_listed_by_field_in_order_of_their_ids(memory: QdrantClient) -> None:
