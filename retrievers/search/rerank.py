@@ -72,8 +72,10 @@ class Reranker:
         texts = [[chunk.indexed_text for chunk in hits.chunks] for hits in found]
         rows = [self.score(query, own) if own else () for query, own in zip(queries, texts, strict=True)]
         scores = laid_out(rows, np.nan)
-        if self.settings.threshold_scale == "rerank":
-            check_scale(scores)
+        unfit = scores[(scores < 0) | (scores > 1)]  # a model that returns logits gives such scores
+        if len(unfit) and self.settings.threshold_scale == "rerank":
+            remedy = "which the threshold would read; use threshold_on: each with threshold_signal: cosine"
+            raise RerankError(f"the cross-encoder gives a score of {unfit[0]:g}, not within 0 and 1, {remedy}")
         columns |= {"rerank": scores, "score": scores}
         facts = [replace(of_query, scale="rerank") for of_query in found.facts]
         return replace(found, columns=columns, facts=facts).at(in_order(found.codes, scores, chunks))
@@ -97,18 +99,6 @@ def make_reranker(settings: RetrieverConfig, client: "QdrantClient", env: Mappin
     if settings.rerank == "none":
         return None
     return Reranker(settings, client, cross_encoder(settings, env) if settings.reranks_by_model else None)
-
-
-def check_scale(scores: Floats) -> None:
-    """Make sure that a threshold from 0 to 1 can read the scores of a cross-encoder, NaN where there is no candidate.
-
-    Raises:
-        RerankError: A score is not within 0 and 1. A model that returns logits gives such scores.
-    """
-    unfit = scores[(scores < 0) | (scores > 1)]
-    if len(unfit):
-        remedy = "which the threshold would read; use threshold_on: each with threshold_signal: cosine"
-        raise RerankError(f"the cross-encoder gives a score of {unfit[0]:g}, not within 0 and 1, {remedy}")
 
 
 def mmr_order(relevance: Floats, vectors: NDArray[Any], lambda_: float) -> list[int]:
