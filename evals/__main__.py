@@ -11,7 +11,7 @@ from retrievers.errors import nearest
 from retrievers.terminal import start
 
 PROG = "retrieval-evals"
-RETRIEVERS = "retrievers.__main__:main"
+RETRIEVERS = "retrievers.terminal.commands:main"
 # Name of each command to what it does, and to its function as `module:function`.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run golden queries through a retriever, score what comes back", "evals.run:main"),

@@ -11,9 +11,9 @@ import yaml
 from qdrant_client import models
 from syrupy.assertion import SnapshotAssertion
 
-from retrievers.__main__ import main
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.embedding.models import StaticEmbeddings
+from retrievers.terminal.commands import main
 from retrievers.terminal.inspect import CHECKS
 from tests.support.collections import IDF, fill
 from tests.support.command import call

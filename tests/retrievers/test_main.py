@@ -17,14 +17,13 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import retrievers
-from retrievers.__main__ import main
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.errors import ConfigError
 from retrievers.records import RetrievalSession
 from retrievers.retriever.opened import search_settings
 from retrievers.store.opening import open_client
 from retrievers.terminal.command import print_out, progress_bar, run, set_up_logging
-from retrievers.terminal.commands import default_collection
+from retrievers.terminal.commands import default_collection, main
 from retrievers.terminal.present import session_text
 from tests.support.collections import indexed, mark
 from tests.support.command import call, python

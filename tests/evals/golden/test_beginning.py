@@ -18,8 +18,8 @@ from evals.golden.check import FEWEST_CHANGED, USUAL, copied_share, power, small
 from evals.golden.chunks import page_of, prose, spread
 from evals.run import main as run
 from evals.stats.paired import sign_flip
-from retrievers.__main__ import main as retrievers
 from retrievers.records import Chunk
+from retrievers.terminal.commands import main as retrievers
 from tests.support.command import Done, call
 from tests.support.experiment import make_experiment
 from tests.support.indexing import write_pages

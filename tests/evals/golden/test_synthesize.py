@@ -12,8 +12,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from evals.golden.prompts import DraftCase
 from evals.golden.writing import NO_QUERY, NO_QUOTE, UNSUPPORTED, text_objection
-from retrievers.__main__ import main as retrievers
 from retrievers.records import Chunk
+from retrievers.terminal.commands import main as retrievers
 from tests.support.command import Done
 from tests.support.writing_model import PASSAGE, Manner, WritingModel, copies, judges, well
 

@@ -16,7 +16,6 @@ from qdrant_client import QdrantClient, models
 from syrupy.assertion import SnapshotAssertion
 
 from retrievers import QdrantRetriever
-from retrievers.__main__ import main
 from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig
 from retrievers.config.indexing import DEFAULTS
 from retrievers.embedding.bm25 import Bm25Encoder
@@ -25,6 +24,7 @@ from retrievers.errors import EmbeddingError, IndexingError, StoreError
 from retrievers.indexing.index import index_corpus
 from retrievers.indexing.pages import read_corpus
 from retrievers.store.opening import open_client
+from retrievers.terminal.commands import main
 from tests.support.collections import fill
 from tests.support.hybrid import terms
 from tests.support.indexing import HashEmbeddings, content, manifest, settings, write_pages
