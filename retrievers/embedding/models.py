@@ -215,8 +215,6 @@ class StaticEmbeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed each text as a unit vector of 256 floats, which are NaN for an empty text."""
-        if not texts:
-            return []
         # The vector of a text without words is divided by its length, 0. CheckedEmbeddings refuses it.
         with np.errstate(invalid="ignore"):
             vectors: list[list[float]] = self._model.embed([text[:PART] for text in texts], norm=True).tolist()

@@ -133,8 +133,6 @@ class EmbeddedClient:
         self, collection_name: str, requests: Sequence[models.QueryRequest], **_: Any
     ) -> list[QueryResponse]:
         """Run `query_points` for each request, in one pass. Points without payload are objects of the engine."""
-        if not requests:
-            return []
         with self._reading(collection_name) as opened:
             answers = opened.shard.query_batch(edge.QueryBatchRequest([*map(_request, requests)]))
         return [
@@ -227,8 +225,6 @@ def _request(request: models.QueryRequest) -> edge.QueryRequest:
 
 def _query(query: Any, using: str | None) -> Any:
     match query:
-        case models.NearestQuery():
-            return _query(query.nearest, using)
         case models.SparseVector():
             return edge.Query.Nearest(edge.SparseVector(query.indices, query.values), using=using or "")
         case list() | tuple() | np.ndarray():
