@@ -30,9 +30,8 @@ from evals.config.files import PRESETS
 from evals.golden.command import main as golden
 from evals.judge.chat import EXTRAS
 from evals.run import main
+from retrievers.config import IndexSettings
 from retrievers.config.models import EMBEDDING_PROVIDERS
-from retrievers.embedding.tokens import count_tokens
-from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
 from retrievers.indexing.pages import read_corpus
 from tests.support.command import ROOT, call, environment, python
 from tests.support.recipes import follow, run
@@ -242,8 +241,7 @@ def test_the_readme_states_the_numbers_of_the_data_and_queries_of_the_same_evide
 
 
 def test_evidence_meets_every_expectation() -> None:
-    pages = read_corpus(FOLDER / "docs").pages
-    chunks = [chunk for page in pages for chunk in chunk_page(page, DEFAULT_MAX_TOKENS, count_tokens)]
+    chunks = [*read_corpus(FOLDER / "docs").cut(IndexSettings().over({}))]
     by_id, relevance = {chunk.chunk_id: chunk for chunk in chunks}, resolve(cases(), chunks, {})
     for case in cases(in_scope=True):
         holders = [by_id[chunk_id] for (chunk_id,) in relevance[case.id].items]

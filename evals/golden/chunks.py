@@ -20,12 +20,10 @@ from evals.config.experiment import ExperimentConfig
 from evals.config.files import check_writable, experiment_file, named_folders
 from evals.errors import DatasetError
 from evals.experiment.bench import index_if_stale
-from retrievers.config import MAX_QUERY_CHARACTERS, RetrieverConfig
+from retrievers.config import MAX_QUERY_CHARACTERS, IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, environment_layer, file_layer, flag_layer, leaves
 from retrievers.embedding.models import make_embeddings
-from retrievers.embedding.tokens import count_tokens
 from retrievers.errors import IndexingError
-from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page
 from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
@@ -111,7 +109,7 @@ def named_chunks(namespace: argparse.Namespace, *, needed: bool = False) -> list
         corpus = read_corpus(namespace.docs, namespace.base_url)
         if corpus.faults:
             raise IndexingError("pages cannot be read:", corpus.faults)
-        chunks = [chunk for page in corpus.pages for chunk in chunk_page(page, DEFAULT_MAX_TOKENS, count_tokens)]
+        chunks = [*corpus.cut(IndexSettings().over({}))]
     else:
         chunks = _list_chunks(config, env)
     if needed and not any(chunk.text.strip() for chunk in chunks):

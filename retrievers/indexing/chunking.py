@@ -21,7 +21,6 @@ CLOSING = re.compile(r"\s*(:{3,}|`{3,}|~{3,})\s*")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 # Characters. No tokenizer has longer tokens in its vocabulary.
 LONGEST_TOKEN = 64
-DEFAULT_MAX_TOKENS = 256
 # Raise it when pages are parsed or cut in another way: collections that were made before then count as out of date.
 CHUNKING_VERSION = 3
 TokenCounter = Callable[[str], int]

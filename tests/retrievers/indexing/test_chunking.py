@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from retrievers.embedding.tokens import count_tokens
-from retrievers.indexing.chunking import DEFAULT_MAX_TOKENS, chunk_page, join_blocks, point_id
+from retrievers.indexing.chunking import chunk_page, join_blocks, point_id
 from retrievers.indexing.markdown import Page, PageError, parse_page
 from retrievers.records import Chunk
 from tests.support.command import refusal
@@ -241,14 +241,14 @@ DROPPED_FORMS: dict[str, Callable[[Sequence[str]], str]] = {
 
 # Chunks: at the lines named, under ids that stay
 
-BUDGETS = st.sampled_from([16, 17, 24, 40, 64, DEFAULT_MAX_TOKENS])
+BUDGETS = st.sampled_from([16, 17, 24, 40, 64, 256])
 TREE = (
     "# Arms\n\nArms move.\n\n## Hands\n\nHands hold.\n\n## Grippers\n\nGrippers grip.\n\n"
     "### Fingers\n\nFingers bend.\n\n## Welding\n\nWelding takes more words than the others do.\n"
 )
 
 
-def chunks_of(source: str, max_tokens: int = DEFAULT_MAX_TOKENS, **options: Any) -> tuple[Chunk, ...]:
+def chunks_of(source: str, max_tokens: int = 256, **options: Any) -> tuple[Chunk, ...]:
     return chunk_page(parse_page(source, "guide/page.md"), max_tokens, count_tokens, **options)
 
 
