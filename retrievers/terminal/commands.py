@@ -135,7 +135,7 @@ def _look(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str,
         print_out(inspection_text(seen))
     if not file:
         return
-    write_experiment(file, seen, env, model())
+    write_experiment(file, seen, env)
     named, golden = quote(str(file)), quote(str(file.parent / "golden.jsonl"))
     init = f"python -m evals.golden init --config {named} --out {golden}"
     if not namespace.quiet:

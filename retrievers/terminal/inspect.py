@@ -107,7 +107,7 @@ def _points(
     return [*records(client, config, count=SAMPLE, with_vectors=True)]
 
 
-def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str], embeddings: Embeddings) -> None:
+def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str]) -> None:
     """Write an experiment for a collection, with the proposed `metadata`, after a check that its retriever opens.
 
     The mode is hybrid if the collection has a keyword side and the settings name no mode.
@@ -126,7 +126,7 @@ def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str], embed
     if has_terms and "mode" not in config.model_fields_set:
         # A weighted sum needs scores from 0 to 1.
         changes |= {"mode": "hybrid"} | ({"fusion": "rrf"} if seen.info.distance != "cosine" else {})
-    open_retriever(config.model_copy(update=changes), env=env, embeddings=embeddings).close()
+    open_retriever(config.model_copy(update=changes), env=env, embeddings=seen.model()).close()
     changes["store"] = placed(config.store, file)
     retriever = config.model_copy(update=changes).model_dump(mode="json", exclude_defaults=True)
     written = {"name": config.collection, "retriever": retriever, "dataset": {"path": "golden.jsonl"}}
