@@ -85,9 +85,9 @@ class IndexingError(RetrievalError):
         self.faults = tuple(faults)
 
 
-def nearest(name: str, known: Iterable[str], limit: int = 3) -> str:
-    """Return the known names nearest to `name` as a clause to append to an error; empty if no name is near."""
-    known = list(dict.fromkeys(known))
-    matches = get_close_matches(name, known, n=limit, cutoff=0.5)
-    matches = matches or [other for other in known if name and (name in other or other in name)][:limit]
+def nearest(name: str, names: Iterable[str], limit: int = 3) -> str:
+    """Return the names nearest to `name` as a clause to append to an error; empty if no name is near."""
+    names = list(dict.fromkeys(names))
+    matches = get_close_matches(name, names, n=limit, cutoff=0.5)
+    matches = matches or [other for other in names if name and (name in other or other in name)][:limit]
     return f"; did you mean {' or '.join(map(repr, matches))}?" if matches else ""

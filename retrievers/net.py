@@ -158,8 +158,8 @@ def lasts(error: BaseException) -> bool:
 def status_of(error: BaseException) -> int | None:
     """Return the HTTP status of an error, which is an attribute of the error or of its `response`; None without one."""
     holders = (error, getattr(error, "response", None))
-    found = (getattr(holder, name, None) for holder in holders for name in ("status_code", "status"))
-    return next((status for status in found if isinstance(status, int) and 100 <= status <= 599), None)
+    statuses = (getattr(holder, name, None) for holder in holders for name in ("status_code", "status"))
+    return next((status for status in statuses if isinstance(status, int) and 100 <= status <= 599), None)
 
 
 def retry_after_s(error: BaseException) -> float | None:

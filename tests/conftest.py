@@ -94,7 +94,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture(autouse=True)
 def no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key of one test hides nothing in the next."""
-    monkeypatch.setattr(shown, "_known", ())
+    monkeypatch.setattr(shown, "_secrets", ())
 
 
 @pytest.fixture

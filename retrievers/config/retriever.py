@@ -250,12 +250,12 @@ class RetrieverConfig(Settings):
 
     @field_validator("search_params")
     @classmethod
-    def _as_qdrant_takes_them(cls, given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        if not given:
+    def _as_qdrant_takes_them(cls, params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        if not params:
             return None
         from qdrant_client.models import SearchParams
 
-        return as_qdrants(SearchParams, given).model_dump(exclude_unset=True)
+        return as_qdrants(SearchParams, params).model_dump(exclude_unset=True)
 
     @field_validator("filters")
     @classmethod

@@ -174,13 +174,13 @@ def _stored(
     return chunks, vectors
 
 
-def _embed(given: Sequence[str], embeddings: Embeddings, progress: Progress) -> dict[str, Vector]:
+def _embed(texts: Sequence[str], embeddings: Embeddings, progress: Progress) -> dict[str, Vector]:
     """Return the vectors by text. A repeated text is embedded once."""
-    texts, vectors = list(dict.fromkeys(given)), dict[str, Vector]()
-    for batch in batches(texts, EMBED_BATCH):
+    distinct, vectors = list(dict.fromkeys(texts)), dict[str, Vector]()
+    for batch in batches(distinct, EMBED_BATCH):
         embedded = embeddings.embed_documents([*batch])
         vectors |= {text: np.asarray(vector, np.float32) for text, vector in zip(batch, embedded, strict=True)}
-        progress("embedding", len(vectors), len(texts))
+        progress("embedding", len(vectors), len(distinct))
     return vectors
 
 

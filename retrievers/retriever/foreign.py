@@ -166,12 +166,12 @@ class ForeignRetriever(Retriever):
         pairs = list[tuple[Chunk, float]]()
         for rank, item in enumerate(answer, 1):
             is_pair = self.scored and isinstance(item, tuple) and len(item) == 2
-            document, given = item if is_pair else (item, nan)
+            document, similarity = item if is_pair else (item, nan)
             document = Document(page_content=document) if isinstance(document, str) else document
-            score = _similarity(given)
+            score = _similarity(similarity)
             is_text = isinstance(document, Document) and str(document.page_content or "").strip()
             if not is_text or (self.scored and isnan(score)):
-                got = f"similarity {given!r}" if is_text and is_pair else _shown(item)
+                got = f"similarity {similarity!r}" if is_text and is_pair else _shown(item)
                 raise ForeignRetrieverError(f"returned {got} at place {rank}; expected a list of {items}")
             chunk = chunk_of(document, self.settings.metadata)
             pairs.append((self._identified(chunk) if self.settings.names_collection else chunk, score))

@@ -257,10 +257,10 @@ class QdrantRetriever(Retriever, BaseRetriever):
         keeps = use_cache and is_embedded(self.client)
         key = (str(query), self.client.generation(settings.collection)) if keeps else None
         with self._lock:
-            kept = self._results.get(key)
-        if kept is not None:
+            earlier = self._results.get(key)
+        if earlier is not None:
             timings = StageTimings(total_ms=(time.perf_counter() - start) * 1000)
-            return replace(kept, session_id=uuid.uuid4().hex, timings=timings, kept=True)
+            return replace(earlier, session_id=uuid.uuid4().hex, timings=timings, kept=True)
         [hits] = self._found([query], settings.candidates, use_cache, few=settings.group_by is None)
         session = answered(hits, settings, self._told)
         if keeps:
@@ -290,8 +290,8 @@ class QdrantRetriever(Retriever, BaseRetriever):
                     found = self._rerank.order(found, queries, vectors, chunks)
                 codes = found.codes[found.codes >= 0]
                 if few:
-                    kept, below = select(found[0], settings)
-                    codes = found[0].at([*kept, *below[:BELOW_SHOWN]]).codes
+                    passing, below = select(found[0], settings)
+                    codes = found[0].at([*passing, *below[:BELOW_SHOWN]]).codes
                 chunks.read(codes.tolist())
                 break
             except CollectionChangedError:

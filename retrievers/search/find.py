@@ -160,8 +160,8 @@ class Search:
             if side in queries[row] and missing.any()
         ]
         requests = [self._of_points(queries[row][side], own) for side, row, own in lacking]
-        for (side, row, _), (known, scores) in zip(lacking, self._ask(requests), strict=True):
-            columns[side][row, np.searchsorted(-codes[row], -known)] = scores
+        for (side, row, _), (answered, scores) in zip(lacking, self._ask(requests), strict=True):
+            columns[side][row, np.searchsorted(-codes[row], -answered)] = scores
         bare = codes[np.isnan(columns["semantic"]) & (codes >= 0)]
         if len(bare):
             points = self.chunks.given(bare)
@@ -252,11 +252,11 @@ def standing(scores: Floats) -> Floats:
         scores: The scores of each query on the side, NaN beyond the last; shape (queries, depth).
     """
     placed = np.where(np.isnan(scores), np.nan, 0.5)
-    for row, given in zip(placed, scores, strict=True):
-        values = np.sort(given[~np.isnan(given)])  # so that their sum does not depend on the order of the answer
+    for row, side in zip(placed, scores, strict=True):
+        values = np.sort(side[~np.isnan(side)])  # so that their sum does not depend on the order of the answer
         if len(values) and values[0] < values[-1]:
             deviation = values.std(ddof=1)
-            row[:] = (given - values.mean() + 3 * deviation) / (6 * deviation)
+            row[:] = (side - values.mean() + 3 * deviation) / (6 * deviation)
     return placed
 
 
@@ -269,6 +269,6 @@ def _weights(query: Encoded) -> dict[int, float]:
 def _laid(codes: Integers, own: Integers, values: Floats) -> Floats:
     """Return a side's values for all candidates of each query, whose codes descend; NaN for those it did not find."""
     column = np.full(codes.shape, np.nan)
-    for row, known in enumerate(codes):
-        column[row, np.searchsorted(-known, -own[row])] = values[row]
+    for row, of_query in enumerate(codes):
+        column[row, np.searchsorted(-of_query, -own[row])] = values[row]
     return column

@@ -30,11 +30,11 @@ def select(hits: Hits, settings: RetrieverConfig) -> tuple[list[int], list[int]]
             kept.
     """
     is_below = read_by_threshold(hits, settings) < settings.least
-    kept, below = np.flatnonzero(~is_below).tolist(), np.flatnonzero(is_below).tolist()
+    passing, below = np.flatnonzero(~is_below).tolist(), np.flatnonzero(is_below).tolist()
     if settings.group_by:
-        groups = [group_of(chunk, settings.group_by) for chunk in hits.at(kept).chunks]
-        kept = sorted({group: place for group, place in zip(reversed(groups), reversed(kept), strict=True)}.values())
-    return kept[: settings.top_k], below
+        groups = [group_of(chunk, settings.group_by) for chunk in hits.at(passing).chunks]
+        passing = sorted(dict(zip(reversed(groups), reversed(passing), strict=True)).values())
+    return passing[: settings.top_k], below
 
 
 def read_by_threshold(hits: Hits, settings: RetrieverConfig) -> Floats:
@@ -82,10 +82,10 @@ def answered(hits: Hits, settings: RetrieverConfig, told: Mapping[str, Any]) -> 
         settings: Settings of the retriever.
         told: Further fields of the session: its parameters and its model.
     """
-    facts, (kept, below) = hits.facts, select(hits, settings)
-    chunks, missed = tuple(hits.at(kept)), tuple(hits[place] for place in below[:BELOW_SHOWN])
+    facts, (passing, below) = hits.facts, select(hits, settings)
+    chunks, missed = tuple(hits.at(passing)), tuple(hits[place] for place in below[:BELOW_SHOWN])
     best_below = float(read_by_threshold(hits, settings)[below].max()) if below else None
-    confident = None if facts.no_cosine else confidence(hits.at(kept), settings)
+    confident = None if facts.no_cosine else confidence(hits.at(passing), settings)
     # A retriever of the user's own is not reranked.
     spreads = not facts.incomplete and settings.rerank != "mmr"
     warnings = [*_warnings(chunks, len(below), best_below, settings, "; rerank: mmr spreads them" if spreads else "")]

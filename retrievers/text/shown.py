@@ -28,7 +28,7 @@ BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]+", re.IGNORECASE)
 QUERY_VALUE = re.compile(r"([?&][\w.-]+=)[^\s&'\"]+")
 AFTER_PATH = re.compile(r"([?&#](?:[\w.-]+=)?)[^&#]+")
 
-_known: tuple[str, ...] = ()
+_secrets: tuple[str, ...] = ()
 _remembering = Lock()
 # Most characters of a value, of a name or a formatted value, and of a line in a message.
 LONGEST, LONGEST_NAME, LONGEST_LINE = 100, 200, 2_000
@@ -56,11 +56,11 @@ def json_text(value: Any, indent: int | None = None) -> str:
 
 def remember(value: str) -> None:
     """Hide a secret from now on, also in the forms in which JSON, HTML and addresses write it."""
-    global _known  # noqa: PLW0603 - a process has one set of secrets for all its output
-    if len(value) >= SHORTEST and value not in _known:
+    global _secrets  # noqa: PLW0603 - a process has one set of secrets for all its output
+    if len(value) >= SHORTEST and value not in _secrets:
         forms = {value, json.dumps(value)[1:-1], html.escape(value), quote(value, safe=""), quote(value)}
         with _remembering:
-            _known = tuple(sorted({*_known, *forms}, key=len, reverse=True))
+            _secrets = tuple(sorted({*_secrets, *forms}, key=len, reverse=True))
 
 
 def remember_environment(env: Mapping[str, str]) -> None:
@@ -80,7 +80,7 @@ def remember_password(url: str) -> None:
 
 def without_secrets(text: str) -> str:
     """Replace every known secret in a text by `***`."""
-    for secret in _known:
+    for secret in _secrets:
         text = text.replace(secret, HIDDEN)
     return text
 
