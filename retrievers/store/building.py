@@ -15,7 +15,7 @@ it back. Nothing is repaired: if its files have other sizes, a collection has to
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -239,10 +239,8 @@ def _settled(shard: edge.EdgeShard, folder: Path) -> int:
     """Close a shard, then open and close it again, so that later openings change no byte. Return the points' number."""
     shard.flush()
     shard.close()
-    again = edge.EdgeShard.load(str(folder))
-    points = int(again.info().points_count)
-    again.close()
-    return points
+    with closing(edge.EdgeShard.load(str(folder))) as again:
+        return int(again.info().points_count)
 
 
 def _sizes(shard: Path, files: Iterable[str]) -> dict[str, int]:
