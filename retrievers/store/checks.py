@@ -145,7 +145,7 @@ def _faults(config: RetrieverConfig, info: CollectionInfo) -> Iterator[str]:
     if name not in info.sparse_vectors:
         has = ", ".join(map(repr, info.sparse_vectors)) or "none"
         yield f"has no sparse vector {name!r}, which mode {config.mode!r} searches: it has {has}; {or_else}"
-    if is_bm25 and name in info.without_idf:
+    if is_bm25 and not info.sparse_vectors.get(name):
         yield f"has no IDF modifier on sparse vector {name!r}, which BM25 needs; {or_else}"
     recorded = info.manifest.get("bm25", {}).get("language", keyword.language)
     if is_bm25 and recorded != keyword.language:

@@ -36,7 +36,7 @@ class CollectionInfo:
         dimension: Length of the vector that will be searched; 0 if there is no dense vector of that name.
         distance: Distance of that vector, in lower case; empty if there is no such vector.
         vectors: Length of every dense vector by its name ('' for the unnamed one). Multi-vectors are left out.
-        without_idf: Names of the sparse vectors whose terms the store does not weigh by how rare they are.
+        sparse_vectors: For each sparse vector by its name, True if the store weighs terms by how rare they are (IDF).
         takes_filters: True if filters may name keys without an index. In Qdrant Cloud's strict mode they may not.
         indexed: Type of the index of each payload key that has one. Keys are written as in filters.
         manifest: Record of `retrievers index`: embedding model, state, fingerprint of the pages. Empty if another
@@ -49,9 +49,8 @@ class CollectionInfo:
     dimension: int
     distance: str
     vectors: Mapping[str, int]
-    sparse_vectors: tuple[str, ...]
+    sparse_vectors: Mapping[str, bool]
     manifest: Mapping[str, Any]
-    without_idf: tuple[str, ...] = ()
     takes_filters: bool = True
     indexed: Mapping[str, str] = field(default_factory=dict)
 
@@ -93,7 +92,6 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         count = client.count(name).count
     params, strict = stored.config.params, stored.config.strict_mode_config
     vectors = {key: value for key, value in by_name(params.vectors).items() if not value.multivector_config}
-    sparse = params.sparse_vectors or {}
     chosen_name = config.vector_name or (next(iter(vectors)) if len(vectors) == 1 else "")
     chosen = vectors.get(chosen_name)
     return CollectionInfo(
@@ -103,8 +101,7 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         dimension=chosen.size if chosen else 0,
         distance=str(chosen.distance.value).lower() if chosen else "",
         vectors={key: value.size for key, value in vectors.items()},
-        sparse_vectors=tuple(sparse),
-        without_idf=tuple(key for key, value in sparse.items() if value.modifier != "idf"),
+        sparse_vectors={key: value.modifier == "idf" for key, value in (params.sparse_vectors or {}).items()},
         takes_filters=not (strict and strict.enabled and strict.unindexed_filtering_retrieve is False),
         indexed={key: str(index.data_type.value) for key, index in (stored.payload_schema or {}).items()},
         manifest=(getattr(stored.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),

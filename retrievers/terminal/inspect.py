@@ -121,9 +121,8 @@ def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str]) -> No
     text_key = proposal.text_key or config.metadata.text_key
     metadata = {"map": mapped, "text_key": text_key, "nested_under": proposal.nested_under}
     changes: dict[str, Any] = {"metadata": config.metadata.model_copy(update=metadata)}
-    keyword = config.keyword.vector_name
-    has_terms = keyword in seen.info.sparse_vectors and keyword not in seen.info.without_idf
-    if has_terms and "mode" not in config.model_fields_set:
+    has_bm25 = seen.info.sparse_vectors.get(config.keyword.vector_name)
+    if has_bm25 and "mode" not in config.model_fields_set:
         # A weighted sum needs scores from 0 to 1.
         changes |= {"mode": "hybrid"} | ({"fusion": "rrf"} if seen.info.distance != "cosine" else {})
     open_retriever(config.model_copy(update=changes), env=env, embeddings=seen.model()).close()
@@ -218,7 +217,7 @@ def _only_terms(
         if name in vector
     ]
     shared, total = sum(len(own & ours) for own, ours in terms), sum(len(own | ours) for own, ours in terms)
-    return name if keyword.scale != "bm25" or 2 * shared > total else ""
+    return name if 2 * shared > total else ""
 
 
 def _same_model(seen: Inspection) -> str:
@@ -236,7 +235,7 @@ def _same_model(seen: Inspection) -> str:
 def _without_bm25(seen: Inspection) -> str:
     """Say that there is no sparse vector of BM25 to be checked."""
     keyword, sparse = seen.config.keyword, seen.info.sparse_vectors
-    if keyword.scale == "bm25" and keyword.vector_name in sparse:
+    if keyword.vector_name in sparse:
         return ""
     has = f"; name keyword.vector_name, of {', '.join(map(repr, sparse))}" if sparse else ""
     return f"{UNCHECKED}: there is no sparse vector of BM25 named {keyword.vector_name!r}{has}"
@@ -247,8 +246,8 @@ def _idf(seen: Inspection) -> str:
     if missing := _without_bm25(seen):
         return missing
     name = seen.config.keyword.vector_name
-    lacks = name in seen.info.without_idf
-    return f"sparse vector {name!r} has no IDF modifier; set it by client.update_collection" if lacks else ""
+    has_idf = seen.info.sparse_vectors[name]
+    return "" if has_idf else f"sparse vector {name!r} has no IDF modifier; set it by client.update_collection"
 
 
 def _average_length(seen: Inspection) -> str:

@@ -183,7 +183,7 @@ def test_the_vector_that_is_searched_is_the_named_or_the_only_one(server: Qdrant
     server.client.create_collection("mine", two, sparse_vectors_config={"bm25": models.SparseVectorParams()})
     info = described(at(server, vector_name="dense"))
     assert (info.dimension, info.distance, info.vectors) == (3, "cosine", {"dense": 3, "other": 2})
-    assert (info.without_idf, info.manifest, info.points) == (("bm25",), {}, 0)
+    assert (info.sparse_vectors, info.manifest, info.points) == ({"bm25": False}, {}, 0)
     for name in ("", "colbert"):
         with pytest.raises(StoreError, match=rf"vector '{name}': it has 'dense', 'other' \(multi-vectors are not"):
             described(at(server, vector_name=name))
