@@ -223,12 +223,15 @@ def _as_csv(rows: Sequence[dict[str, Any]], annotator: str | None) -> str:
     return text.getvalue()
 
 
-def _as_page(rows: Sequence[Mapping[str, Any]], namespace: argparse.Namespace) -> str:
+def _as_page(rows: Sequence[dict[str, Any]], namespace: argparse.Namespace) -> str:
     file, annotator = f"{namespace.file.stem}.labels.jsonl", namespace.annotator or ""
     # By this id the browser keeps the labels of each pool and person apart.
     pairs = [annotator, *((row["case"], row["asked"], row["chunk"]) for row in rows)]
     digest = hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
-    data = {"id": digest[:16], "file": file, "annotator": annotator, "rows": rows}
+    # Each text is written once: a chunk may be in the pool of many queries.
+    texts = {text: number for number, text in enumerate(dict.fromkeys(row["chunk_text"] for row in rows))}
+    numbered = [row | {"chunk_text": texts[row["chunk_text"]]} for row in rows]
+    data = {"id": digest[:16], "file": file, "annotator": annotator, "texts": [*texts], "rows": numbered}
     # A `<` could end the script that holds the data.
     text = json.dumps(data).replace("<", "\\u003c")
     return files("evals.golden").joinpath("page.html").read_text(encoding="utf-8").replace("DATA", text, 1)

@@ -76,7 +76,9 @@ def chunk_page(
         # Counting takes time. Each word has at least one token, and no token is longer than LONGEST_TOKEN.
         if len(text) > LONGEST_TOKEN * max_tokens or len(text.split()) > max_tokens:
             return False
-        return count_tokens(with_context(context_under(path), text)) <= max_tokens
+        whole = with_context(context_under(path), text)
+        # Each token has at least one byte, but for one that marks the beginning of a text.
+        return len(whole.encode()) < max_tokens or count_tokens(whole) <= max_tokens
 
     if splitter == "whole":
         blocks = [block for section in page.sections for run in section.runs for block in run]

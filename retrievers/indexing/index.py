@@ -103,7 +103,7 @@ def index_corpus(
     stored, vectors = _stored(client, config, info) if info else ({}, {})
     # A collection that is made anew takes over nothing but vectors.
     before, recorded = ({}, {}) if info is None or difference else (stored, info.manifest)
-    chunks = list(corpus.cut(settings))
+    chunks = list(corpus.cut(settings, progress))
     if not chunks:
         raise IndexingError(f"{corpus.folder}: its {corpus.unit} have no text to index; nothing was changed")
     gone = before.keys() - {chunk.point_id for chunk in chunks}

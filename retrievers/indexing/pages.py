@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import groupby, pairwise
@@ -79,9 +79,13 @@ class Corpus:
             return {"context": "title"} | ({} if "max_tokens" in named else {"splitter": "whole"})
         return {"context": "path"} if any(section.path for page in self.pages for section in page.sections) else {}
 
-    def cut(self, settings: IndexSettings) -> Iterator[Chunk]:
-        """Cut all pages into chunks."""
-        return (chunk for page in self.pages for chunk in chunk_page(page, count_tokens=count_tokens, **settings.named))
+    def cut(
+        self, settings: IndexSettings, progress: Callable[[str, int, int], None] = lambda stage, done, total: None
+    ) -> Iterator[Chunk]:
+        """Cut all pages into chunks. `progress` is called with the stage, the pages done and the number of all."""
+        for done, page in enumerate(self.pages, 1):
+            yield from chunk_page(page, count_tokens=count_tokens, **settings.named)
+            progress("cutting", done, len(self.pages))
 
 
 def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
