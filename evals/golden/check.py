@@ -17,7 +17,7 @@ from evals.config.telemetry import silence
 from evals.errors import ReportError
 from evals.golden.chunks import Floats, embedder, named_chunks, page_of, retriever_settings, say
 from evals.report.model import QueryRow, Report
-from evals.stats.intervals import Z
+from evals.stats.intervals import student_quantile
 from evals.tracking.store import read_report
 from retrievers.embedding.models import make_embeddings
 from retrievers.records import Chunk
@@ -39,8 +39,6 @@ MOST_COPIED = 0.3
 COPY = 0.8
 # From U+2E80 on, scripts put no space between words, so that each character counts as a word.
 WORD = re.compile(r"[⺀-\uffff]|\w+")
-# The 80% quantile of the normal distribution, for the usual power of 80%.
-POWER_QUANTILE = 0.8416212335729143
 # Fewest queries by which an exact test (two-sided, 5%) rejects if all of them change the same way: 2 · 0.5⁶ < 0.05.
 FEWEST_CHANGED = 6
 # Standard deviation of differences of nDCG, where two runs have little in common.
@@ -111,7 +109,7 @@ def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> str:
 def power(cases: Sequence[Case]) -> str:
     """Return which differences of nDCG the in-scope queries can prove: all queries, and those of each split.
 
-    This is (1.96 + 0.84) · s / √n for a paired test with 5% significance, two-sided, and 80% power, with s = 0.5.
+    This is (t₀.₉₇₅ + t₀.₈₀) · s / √n for a paired test with 5% significance, two-sided, and 80% power, with s = 0.5.
     Differences of hits vary more, with s up to √0.5 for two independent runs, and their exact test needs a little more.
     """
     groups = Counter(name for case in cases if case.in_scope for name in ("all", case.split) if name)
@@ -120,7 +118,7 @@ def power(cases: Sequence[Case]) -> str:
         "Smallest differences that can be proved",
         [
             f"nDCG, about: {', '.join(differences) or 'no query in scope'}; hit rates: up to half as much again",
-            "a difference between two runs that is smaller may be proved in fewer than 80% of the cases",
+            "a smaller one is proved in fewer than 80% of the cases; among ten metrics it takes 1.3 times as much",
         ],
     )
 
@@ -132,7 +130,8 @@ def smallest_difference(deviation: float, n: int) -> str:
         deviation: Standard deviation of the differences.
         n: Number of queries, at least 1.
     """
-    return "none" if n < FEWEST_CHANGED else f"{min(1.0, (Z + POWER_QUANTILE) * deviation / sqrt(n)):.3f}"
+    quantiles = student_quantile(n - 1, 0.025) + student_quantile(n - 1, 0.2)
+    return "none" if n < FEWEST_CHANGED else f"{min(1.0, quantiles * deviation / sqrt(n)):.3f}"
 
 
 def coverage(relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str:

@@ -67,6 +67,12 @@ class Sample:
         return self.scores - self.foretold[self.judged]
 
     @property
+    def agreement(self) -> Floats:
+        """[columns], share of the judged queries on which the proxy says the same as the judge; 1 without a proxy."""
+        differences = self.weight * self.scores - self.foretold[self.judged]
+        return np.asarray((np.abs(differences) <= SAME).mean(axis=0))
+
+    @property
     def means(self) -> Floats:
         """[columns], the corrected means; for few queries they may lie outside of 0 to 1."""
         return np.asarray(self.residuals.mean(axis=0) + self.foretold.mean(axis=0))
@@ -121,13 +127,12 @@ class Sample:
         known = np.where(np.isfinite(self._alone()[0]), 0.0, np.nan)
         if self.n == self.total:
             return known, known
-        mean, foretold = self.residuals.mean(axis=0), self.foretold[self.judged]
+        mean = self.residuals.mean(axis=0)
         # Bounds of a residual. Scores outside of 0 to 1 have residuals beyond them.
         floor = np.minimum(-self.foretold.max(axis=0), self.residuals.min(axis=0))
         ceiling = np.maximum(1 - self.foretold.min(axis=0), self.residuals.max(axis=0))
-        agreement = (np.abs(self.weight * self.scores - foretold) <= SAME).mean(axis=0)
         share = 1 - self.n / self.total
-        below, above = _left_open(self.residuals, mean - floor, ceiling - mean, agreement**2, share, alpha)
+        below, above = _left_open(self.residuals, mean - floor, ceiling - mean, self.agreement**2, share, alpha)
         return below + known, above + known
 
     def _around(self, below: Floats, above: Floats) -> Pair:

@@ -213,12 +213,16 @@ def queries_needed(scores: Floats, proxy: Floats) -> int:
     variance of a corrected mean is V/N + (1/n − 1/N) · R. It is (1 + `WIDER`)² V/N at
     n = N R / (R + ((1 + `WIDER`)² − 1) V).
 
+    As in the interval, an unseen query counts in both where the proxy agrees with the judge: twenty equal scores do not
+    prove that all are.
+
     Args:
         scores: [N, cells], NaN where a query was not judged, or failed.
         proxy: [N, cells], the proxy scores.
     """
     sample = corrected(scores, proxy)
-    v, r = (float(values.var(axis=0).sum()) for values in (sample.scores, sample.residuals))
+    unseen = float((sample.agreement**2).sum()) / sample.n
+    v, r = (float(values.var(axis=0).sum()) + unseen for values in (sample.scores, sample.residuals))
     return ceil(sample.total * r / (r + ((1 + WIDER) ** 2 - 1) * v)) if r else 0
 
 

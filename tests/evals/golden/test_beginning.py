@@ -284,7 +284,7 @@ def test_reports_tell_what_is_never_found(check: Command, tmp_path: Path, capsys
 # Provable differences against a simulation, and against the tests that runs are compared with
 
 
-@pytest.mark.parametrize(("n", "deviation"), [(40, 0.3), (132, 0.3), (400, 0.15)])
+@pytest.mark.parametrize(("n", "deviation"), [(8, 0.3), (12, 0.5), (40, 0.3), (132, 0.3), (400, 0.15)])
 def test_a_difference_of_that_size_is_proved_in_80_percent_of_simulated_comparisons(n: int, deviation: float) -> None:
     least = float(smallest_difference(deviation, n))
     draws = np.random.default_rng(1).normal(least, deviation, size=(4_000, n))
@@ -303,11 +303,11 @@ def test_a_difference_of_independent_hits_is_proved_at_half_as_much_again(n: int
 
 def test_a_difference_is_provable_only_where_six_queries_change() -> None:
     assert sign_flip(np.ones(FEWEST_CHANGED), 0) < 0.05 < sign_flip(np.ones(FEWEST_CHANGED - 1), 0)
-    assert [smallest_difference(0.5, n) for n in (1, 5, 6, 7)] == ["none", "none", "0.572", "0.529"]
+    assert [smallest_difference(0.5, n) for n in (1, 5, 6, 7)] == ["none", "none", "0.712", "0.634"]
 
 
 def test_provable_differences_are_told_of_all_and_by_split() -> None:
     cases = [make_case(f"q{n}", split="dev" if n < 30 else "test") for n in range(40)]
     told = power([*cases, make_case("out", in_scope=False, split="dev")])
-    assert "about: 0.221 (all, n 40), 0.256 (dev, n 30), 0.443 (test, n 10)" in told
+    assert "about: 0.227 (all, n 40), 0.265 (dev, n 30), 0.497 (test, n 10)" in told
     assert "about: none (all, n 3), none (dev, n 3)" in power(cases[:3])

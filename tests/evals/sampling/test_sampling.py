@@ -310,14 +310,23 @@ def test_so_many_queries_are_needed_that_the_interval_is_at_most_a_quarter_wider
     labels = rng.integers(0, 5, (200, 3)) / 4
     scores = np.clip(labels + rng.normal(0, noise, labels.shape), 0, 1)
     scores[40:] = np.nan
-    sample = corrected(scores, labels)
-    variance, rest = sample.scores.var(axis=0).sum(), sample.residuals.var(axis=0).sum()
+    sample, equal = corrected(scores, labels), np.abs(scores - labels)[:40] < 1e-9
+    unseen = (equal.mean(axis=0) ** 2).sum() / 40
+    variance, rest = (values.var(axis=0).sum() + unseen for values in (sample.scores, sample.residuals))
 
     def width(n: int) -> float:
         return float(np.sqrt(variance / 200 + (1 / n - 1 / 200) * rest))
 
     assert queries_needed(scores, labels) == next(n for n in range(1, 201) if width(n) <= 1.25 * width(200))
-    assert queries_needed(np.where(np.arange(200)[:, None] < 40, labels, np.nan), labels) == 0
+
+
+@pytest.mark.parametrize("score", [0.0, 0.5, 1 - 1e-10])
+def test_equal_scores_do_not_prove_that_no_other_would_come(score: float) -> None:
+    scores = np.where(np.arange(200)[:, None] < 20, score, np.nan)
+    assert queries_needed(scores, np.zeros((200, 1))) == 128, "as of any scores without a proxy: 200 / 1.25²"
+    labels = np.random.default_rng(1).integers(0, 2, (200, 1)).astype(float)
+    by_label = np.where(np.arange(200)[:, None] < 20, labels, np.nan)
+    assert 20 < queries_needed(by_label, labels) < 60, "a proxy that was never wrong may be wrong on others"
 
 
 def test_a_name_has_a_number_of_its_own_from_0_to_1() -> None:
