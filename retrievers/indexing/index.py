@@ -95,11 +95,10 @@ def index_corpus(
     """
     info = _existing(client, config)
     settings = settings.over(info.index if info else corpus.defaults(settings.named))
+    name = f"collection {config.collection!r}"
     difference = _difference(info, config, settings) if info else ""
     if difference and not replace:
-        raise StoreError(
-            f"collection {config.collection!r} was indexed with {difference}; index it again with --replace"
-        )
+        raise StoreError(f"{name} was indexed with {difference}; index it again with --replace")
     stored, vectors = _stored(client, config, info) if info else ({}, {})
     # A collection that is made anew takes over nothing but vectors.
     before, recorded = ({}, {}) if info is None or difference else (stored, info.manifest)
@@ -108,7 +107,7 @@ def index_corpus(
         raise IndexingError(f"{corpus.folder}: its {corpus.unit} have no text to index; nothing was changed")
     gone = before.keys() - {chunk.point_id for chunk in chunks}
     if len(gone) * 2 > len(before) and not replace:
-        lost = f"collection {config.collection!r} would lose {len(gone)} of its {len(before)} chunks"
+        lost = f"{name} would lose {len(gone)} of its {len(before)} chunks"
         raise StoreError(f"{lost}: are these its pages? name another collection, or allow it with --replace")
     if is_embedded(client):
         check_room(client.path, config.collection, sum(len(c.indexed_text.encode()) + POINT_BYTES for c in chunks))
