@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 from langchain_core.embeddings import Embeddings
@@ -34,6 +34,7 @@ TOLERATED = 0.3
 # Beginning of the text of a check that could not be made.
 UNCHECKED = "not checked"
 Maker = Callable[[], Embeddings]
+Points: TypeAlias = "Sequence[models.Record | models.ScoredPoint]"
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
 
@@ -57,7 +58,7 @@ class Inspection:
     model: Maker
     info: CollectionInfo
     stored: "models.CollectionInfo"
-    points: "Sequence[models.Record | models.ScoredPoint]"
+    points: Points
     chunks: Sequence[Chunk]
     proposal: Proposal
 
@@ -88,16 +89,14 @@ def look(config: RetrieverConfig, env: Mapping[str, str], model: Maker) -> Inspe
     keyword = config.keyword.model_copy(update=language | config.keyword.model_dump(exclude_unset=True))
     config = config.model_copy(update={"vector_name": info.vector_name, "metadata": metadata, "keyword": keyword})
     chunks = [to_chunk(point.id, point.payload, metadata) for point in points]
-    if name := _only_terms(config, info, [by_name(point.vector) for point in points], chunks):
+    if name := _only_terms(config, info, points, chunks):
         config = config.model_copy(update={"keyword": keyword.model_copy(update={"vector_name": name})})
     return Inspection(
         config=config, model=model, info=info, stored=stored, points=points, chunks=chunks, proposal=proposal
     )
 
 
-def _points(
-    client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo
-) -> "Sequence[models.Record | models.ScoredPoint]":
+def _points(client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo) -> Points:
     """Read some points. A server draws them at random, since the first points are often of few pages."""
     from qdrant_client import models
 
@@ -199,9 +198,7 @@ def audit(seen: Inspection) -> dict[str, str]:
     return unsearched | {name: check(seen) for name, check in CHECKS.items()}
 
 
-def _only_terms(
-    config: RetrieverConfig, info: CollectionInfo, vectors: Sequence[Mapping[str, Any]], chunks: Sequence[Chunk]
-) -> str:
+def _only_terms(config: RetrieverConfig, info: CollectionInfo, points: Points, chunks: Sequence[Chunk]) -> str:
     """Return the name of the only sparse vector if the settings name none, and if it is of the configured encoder.
 
     A vector of BM25 has most terms of its text. Other programs may stem some words in another way.
@@ -211,10 +208,11 @@ def _only_terms(
     if named or len(info.sparse_vectors) != 1:
         return ""
     [name], encoder = info.sparse_vectors, Bm25Encoder(keyword.language)
+    vectors = [by_name(point.vector).get(name) for point in points]
     terms = [
-        ({*vector[name].indices}, {*encoder.document(chunk.indexed_text).indices})
+        ({*vector.indices}, {*encoder.document(chunk.indexed_text).indices})
         for vector, chunk in zip(vectors, chunks, strict=True)
-        if name in vector
+        if vector
     ]
     shared, total = sum(len(own & ours) for own, ours in terms), sum(len(own | ours) for own, ours in terms)
     return name if 2 * shared > total else ""
