@@ -61,7 +61,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
     _owned: bool = PrivateAttr(default=False)
     _env: Mapping[str, str] = PrivateAttr()
     _listing: Listing = PrivateAttr()
-    _terms: QueryTerms = PrivateAttr()
+    _terms: QueryTerms | None = PrivateAttr()
     _among: Any = PrivateAttr()
     _rerank: Reranker | None = PrivateAttr()
     _vectors: LRUCache[str, list[float]] = PrivateAttr(default_factory=lambda: LRUCache(VECTORS))
@@ -123,7 +123,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         Raises:
             RetrievalError: The settings do not fit the collection. The message says what to do.
         """
-        terms = QueryTerms(settings, store)
+        terms = None if settings.mode == "semantic" else QueryTerms(settings, store)
         rerank = make_reranker(settings, client, env)
         info = describe(client, settings)
         if store is None:
@@ -278,7 +278,8 @@ class QdrantRetriever(Retriever, BaseRetriever):
         vectors = self._embedded(queries, use_cache)
         if vectors and self.info.distance == "dot":  # the dot product of vectors of length 1 is the cosine
             vectors = unit(vectors).tolist()
-        encoded = [encode(vector, self._terms.of(query)) for query, vector in zip(queries, vectors, strict=True)]
+        terms = [self._terms.of(query) if self._terms else None for query in queries]
+        encoded = [*map(encode, vectors, terms)]
         chunks = ChunkTable(self.client, settings) if chunks is None else chunks
         search = Search(self.client, settings, depth, chunks, self._among)
         ready = working_time()

@@ -23,18 +23,16 @@ class QueryTerms(SparseEmbeddings):
         self._settings = settings
         self._own = own_terms(store) if store else None
 
-    def of(self, query: str) -> models.SparseVector | None:
-        """Return the weights of a query's terms, synonyms included; None if only its meaning is searched for."""
+    def of(self, query: str) -> models.SparseVector:
+        """Return the weights of a query's terms, synonyms included."""
         keyword = self._settings.keyword
-        if self._settings.mode == "semantic":
-            return None
         if self._own:
             return own_weights(self._own, query)
         return Bm25Encoder(keyword.language).query(query, expand(query, keyword.synonyms))
 
     def embed_query(self, text: str) -> SparseVector:
         """Return the weights of a query's terms, synonyms included."""
-        terms = self.of(text) or models.SparseVector(indices=[], values=[])
+        terms = self.of(text)
         return SparseVector(indices=terms.indices, values=terms.values)
 
     def embed_documents(self, texts: list[str]) -> list[SparseVector]:
@@ -42,8 +40,8 @@ class QueryTerms(SparseEmbeddings):
         raise EmbeddingError("chunks are written by `python -m retrievers index`, not through a retriever's store")
 
 
-def make_store(settings: RetrieverConfig, client: Any, embeddings: Any, terms: QueryTerms) -> QdrantVectorStore:
-    """Return the vector store that the settings describe.
+def make_store(settings: RetrieverConfig, client: Any, embeddings: Any, terms: QueryTerms | None) -> QdrantVectorStore:
+    """Return the vector store that the settings describe. `terms` is None if only the meaning is searched for.
 
     Its own check of the collection would embed a text, which may cost money. Our checks replace it.
     """
@@ -55,7 +53,7 @@ def make_store(settings: RetrieverConfig, client: Any, embeddings: Any, terms: Q
         vector_name=settings.vector_name,
         content_payload_key=settings.metadata.text_key,
         metadata_payload_key=settings.metadata.nested_under,
-        sparse_embedding=None if settings.mode == "semantic" else terms,
+        sparse_embedding=terms,
         sparse_vector_name=settings.keyword.vector_name,
         validate_collection_config=False,
     )
