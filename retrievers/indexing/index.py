@@ -1,13 +1,21 @@
 """Index pages: cut them into chunks, embed the texts whose vectors the collection lacks, and write the points.
 
-Every text is embedded before the first write, so a provider that fails leaves the collection as it was. An embedded
-collection is built as a whole. On a server, points of new and changed chunks are put, and points of other chunks are
-deleted. Meanwhile the manifest says `indexing`, and readers refuse the collection. The manifest says `complete` after
-the last write.
+Every text is embedded before the first write, so a provider that fails leaves the collection as it was. What a hosted
+model embedded is kept in a file until the collection has it, so that the same command goes on after an interruption.
+
+An embedded collection is built as a whole. On a server, points of new and changed chunks are put, and points of other
+chunks are deleted. Meanwhile the manifest says `indexing`, and readers refuse the collection. The manifest says
+`complete` after the last write.
 """
 
+import hashlib
+import json
+import os
+import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +23,7 @@ from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
 from retrievers.config import IndexSettings, RetrieverConfig
+from retrievers.config.files import open_sqlite, user_cache
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import CollectionNotFoundError, IndexingError, StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
@@ -31,6 +40,7 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
 
 EMBED_BATCH, WRITE_BATCH = 96, 256
+VECTORS = "CREATE TABLE IF NOT EXISTS vectors (text TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
 # Approximate bytes of a point besides its text.
 POINT_BYTES = 2_000
 # Fields that filters are likely to name, with the kind of payload index each gets.
@@ -111,7 +121,9 @@ def index_corpus(
         raise StoreError(f"{lost}: are these its pages? name another collection, or allow it with --replace")
     if is_embedded(client):
         check_room(client.path, config.collection, sum(len(c.indexed_text.encode()) + POINT_BYTES for c in chunks))
-    vectors |= _embed([c.indexed_text for c in chunks if c.indexed_text not in vectors], embeddings, progress)
+    lacking, file = [c.indexed_text for c in chunks if c.indexed_text not in vectors], _unwritten(config)
+    with closing(_kept(file if config.embedding.declared.hosted is not False else None)) as database:
+        vectors |= _embed(lacking, embeddings, database, progress)
     manifest = {
         "embedding": {**config.embedding.identity, "dimension": len(vectors[chunks[0].indexed_text])},
         # The points that stay on a server were weighed by the recorded length.
@@ -126,6 +138,8 @@ def index_corpus(
     if changed or gone or recorded != {**manifest, "state": "complete"}:
         written = chunks if is_embedded(client) else changed
         write(client, config, written, vectors, manifest, gone=gone if recorded else None, progress=progress)
+    for left in file.parent.glob(f"{file.name}*"):
+        left.unlink(missing_ok=True)
     return IndexReport(chunks=len(chunks), changed=len(changed), removed=len(gone))
 
 
@@ -173,12 +187,36 @@ def _stored(
     return chunks, vectors
 
 
-def _embed(texts: Sequence[str], embeddings: Embeddings, progress: Progress) -> dict[str, Vector]:
-    """Return the vectors by text. A repeated text is embedded once."""
-    distinct, vectors = list(dict.fromkeys(texts)), dict[str, Vector]()
-    for batch in batches(distinct, EMBED_BATCH):
+def _unwritten(config: RetrieverConfig) -> Path:
+    """Return the file of vectors that were embedded for a collection and that it does not have yet."""
+    whose = json.dumps([config.embedding.identity, location(config.store), config.collection], default=str)
+    return user_cache(os.environ) / f"vectors-{hashlib.sha256(whose.encode()).hexdigest()[:16]}.sqlite"
+
+
+def _kept(file: Path | None) -> sqlite3.Connection:
+    """Open a file of vectors by text. Without a file, and where the cache cannot be written, it is in memory."""
+    if file:
+        with suppress(OSError, sqlite3.Error):
+            return open_sqlite(file, VECTORS, "SELECT text, vector FROM vectors LIMIT 1")
+    memory = sqlite3.connect(":memory:")
+    memory.execute(VECTORS)
+    return memory
+
+
+def _embed(
+    texts: Sequence[str], embeddings: Embeddings, database: sqlite3.Connection, progress: Progress
+) -> dict[str, Vector]:
+    """Return the vectors by text. A repeated text is embedded once, and one that the database holds is not."""
+    rows = database.execute("SELECT text, vector FROM vectors")
+    bought = {text: np.frombuffer(vector, np.float32) for text, vector in rows}
+    distinct = list(dict.fromkeys(texts))
+    vectors = {text: bought[text] for text in distinct if text in bought}
+    for batch in batches([text for text in distinct if text not in bought], EMBED_BATCH):
         embedded = embeddings.embed_documents([*batch])
-        vectors |= {text: np.asarray(vector, np.float32) for text, vector in zip(batch, embedded, strict=True)}
+        new = {text: np.asarray(vector, np.float32) for text, vector in zip(batch, embedded, strict=True)}
+        with suppress(sqlite3.Error):  # a full disk ends no indexing
+            database.executemany("INSERT INTO vectors VALUES (?, ?)", [(t, v.tobytes()) for t, v in new.items()])
+        vectors |= new
         progress("embedding", len(vectors), len(distinct))
     return vectors
 

@@ -264,6 +264,32 @@ def test_a_collection_of_another_program_is_left_alone(index: Indexer) -> None:
     assert index.client.count("pages").count == 2
 
 
+@embedded
+def test_what_was_embedded_before_an_interruption_is_not_embedded_again(
+    index: Indexer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    kept = tmp_path / "cache" / "retrieval-evals"
+    write_pages(index.docs, {f"{n:03}.md": f"Text {n}." for n in range(200)})
+    own, other = ({"embedding": {"model": f"python:tests.support.indexing:{name}"}} for name in ("a", "b"))
+    failing = CheckedEmbeddings(HashEmbeddings(poison="Text 199."), "model")
+    with pytest.raises(EmbeddingError):
+        index(changes=own, embeddings=failing)
+    [before] = [file for file in kept.iterdir() if file.suffix == ".sqlite"]
+    assert before.stat().st_mode & 0o077 == 0 and not index.client.collection_exists("pages")
+    index(changes={**own, "collection": "another"})
+    assert before.exists(), "another collection has its own"
+    index(changes=own)
+    assert 0 < len(index.embeddings.embedded) <= 200 + CHUNKS - 96 and "Text 199." in index.embeddings.embedded
+    assert list(kept.iterdir()) == []
+    whole = content(index.client)
+    assert whole == content(index.client, "another")
+    kept.rmdir()
+    kept.write_text("a cache that cannot be a folder")
+    index(changes={**other, "collection": "third"})
+    assert content(index.client, "third") == whole
+
+
 KILLS = 25
 
 
