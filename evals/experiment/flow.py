@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from evals.cases.reading import GoldenSet
 from evals.collect.pool import Find
@@ -66,9 +67,10 @@ def run_experiment(
     check_outputs(wanted, config.tracking)
     if from_retrieval:
         inputs = started_from(from_retrieval, inputs)
-    if (exported := wanted.export or wanted.refit) and inputs.config.retriever.python != config.retriever.python:
+    if (exported := wanted.export or wanted.refit) and _acting(inputs.config) != _acting(config):
         # The retriever may have been an object. And a saved retrieval of somebody else must not name code to run later.
-        raise ExperimentError(f"{exported}: only the saved retrieval names the retriever; leave the export out")
+        names = "the retriever, or code, address or options of its models"
+        raise ExperimentError(f"{exported}: only the saved retrieval names {names}; name them, or leave the export out")
     with ExitStack() as stack:
         # The bench stays open until the run is published; this progress bar ends before the result is shown.
         with progress_bar(shown=shown) as progress:
@@ -110,6 +112,14 @@ def plan_experiment(
         inputs = started_from(from_retrieval, inputs)
     with progress_bar(shown=shown) as progress, open_bench(inputs, env, progress) as (settled, bench):
         return describe_plan(settled, bench, width=width)
+
+
+def _acting(config: ExperimentConfig) -> tuple[Any, ...]:
+    """Return what of a retriever's settings names code or addresses, or reaches a provider's library as it is."""
+    retriever = config.retriever
+    models = (retriever.embedding, retriever.cross_encoder)
+    code = [retriever.python, *(model.model for model in models if model.provider == "python")]
+    return code, [model.base_url for model in models], retriever.embedding.options
 
 
 def _measure(inputs: Inputs, bench: Collaborators, finders: Sequence[Find]) -> tuple[Measured, Facts]:

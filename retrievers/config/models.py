@@ -17,6 +17,8 @@ from retrievers.errors import nearest
 PACKAGED = "wordllama:l2_supercat_256"
 # Names of arguments that are secrets, which may not stand in a file.
 SECRET = re.compile(r"(key|secret|password|credentials?|token|headers?)$", re.IGNORECASE)
+# Names of arguments that are addresses, which get the provider's key.
+ADDRESS = re.compile(r"url|endpoint|host|proxy|proxies|api_base", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +105,8 @@ class EmbeddingConfig(ModelConfig):
     def _taken(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
         if secret := next(filter(SECRET.search, options), None):
             raise UnshownError(f"{secret} belongs into the provider's environment variable")
+        if address := next(filter(ADDRESS.search, options), None):
+            raise UnshownError(f"{address} is an address; expected it in base_url, beside the options")
         return options
 
     @property

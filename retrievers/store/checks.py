@@ -19,8 +19,8 @@ SAME_MODEL_COSINE = 0.999
 # The dot product of vectors of length 1 is their cosine.
 COSINES, UNIT_LENGTH = ("cosine", "dot"), 1e-3
 COPY = "copy its vectors into a collection of the distance cosine"
-# Most stored texts that are embedded again.
-EMBEDDED_AGAIN = 8
+# Most stored texts that are embedded again, and the points that are read to find some.
+EMBEDDED_AGAIN, SCROLLED = 8, 32
 AGAIN = "index the pages again (python -m retrievers index DIR)"
 
 
@@ -29,7 +29,7 @@ def check_collection(
 ) -> None:
     """Make sure that queries which `embeddings` embeds may be compared with the vectors of the collection.
 
-    For this check, three of its texts are embedded again (see `model_fault`), unless `trust_embedding` is set.
+    For this check, up to eight of its texts are embedded again (see `model_fault`), unless `trust_embedding` is set.
 
     Raises:
         StoreError: The collection is unfinished, lacks the sparse vector of the mode, gives no cosines, or was embedded
@@ -40,7 +40,7 @@ def check_collection(
     trusted = config.trust_embedding or (config.python and not info.points)
     if not fault and not (trusted and info.distance == "cosine"):
         with store_errors(config.store, info.name):
-            records, _ = client.scroll(info.name, limit=3, with_payload=True, with_vectors=True)
+            records, _ = client.scroll(info.name, limit=SCROLLED, with_payload=True, with_vectors=True)
         fault = distance_fault(info, records)
     if not fault and not trusted:
         if not records:

@@ -35,11 +35,13 @@ COLLECTION = re.compile(r"/collections/([^/]+)")
 # for a server without TLS.
 TOO_LARGE, NO_TLS = "larger than rate limiter capacity", "illegal"
 REMEDIES = {
+    **dict.fromkeys((301, 302, 307, 308), "the address redirects; name the one that it leads to"),
     401: f"the API key in {KEY} was refused, or none was sent",
     403: f"the API key in {KEY} may not do this",
     404: "is the address that of Qdrant itself?",
     429: "requests come too fast; wait, and try again",
 }
+LIMITED = "raise it (strict_mode_config.max_query_limit): a run reads 256 points at once, a search candidates + 1"
 UNREACHED = "does it run? is http:// or https:// right? is its certificate's authority in SSL_CERT_FILE?"
 LOCAL_MODE = "if you trust it, name a factory of your QdrantVectorStore over it (retriever.python)"
 # Most characters of a server's message that are quoted.
@@ -135,6 +137,7 @@ def _typed(error: Exception, where: str) -> StoreError:
     if isinstance(cause, UnexpectedResponse):
         status = cause.status_code or 0
         remedy = REMEDIES.get(status, "see the log of the server" if status >= 500 or not words else "")
+        remedy = LIMITED if "Limit exceeded" in words else remedy
         fault = f"answered {status} {cause.reason_phrase}: {'; '.join(filter(None, (words, remedy)))}"
     elif late:
         fault = "no answer in time; raise store.timeout_s or look at the server"

@@ -24,7 +24,7 @@ HIDDEN = "***"
 SHORTEST = 8
 SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|ACCESS_KEY|SECRET|SECRET_KEY|TOKEN|PASSWORD)$", re.IGNORECASE)
 WORD = re.compile(r"[^\s'\"]+")
-BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]+", re.IGNORECASE)
+BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]{6,}", re.IGNORECASE)
 QUERY_VALUE = re.compile(r"([?&][\w.-]+=)[^\s&'\"]+")
 AFTER_PATH = re.compile(r"([?&#](?:[\w.-]+=)?)[^&#]+")
 

@@ -369,6 +369,12 @@ def test_a_secret_in_an_address_is_not_printed() -> None:
             assert fault.startswith(setting.replace("__", ".")) and "s3cret" not in fault
 
 
+def test_an_address_among_the_options_of_a_model_is_refused_unseen() -> None:
+    for name in ("base_url", "openai_api_base", "endpoint"):
+        (fault,) = faults(layer(embedding={"options": {name: "https://u:s3cret@h"}}))
+        assert f"{name} is an address; expected it in base_url" in fault and "s3cret" not in fault
+
+
 def test_a_key_in_place_of_its_variable_is_refused_unseen() -> None:
     for key in ("sk-0123456789abcdef", "x7KdQ2mZp8Lr4TnV9sWb3HcY6fJg1AeR5uXo0iBt", "A" * 32, "", 5):
         (fault,) = faults(layer(judge={"api_key_env": key}), model=ExperimentConfig)

@@ -228,6 +228,32 @@ def test_a_run_that_names_no_retriever_has_the_saved_one(tmp_path: Path) -> None
         sweep(golden=BY_TEXT, from_retrieval=kept, outputs=Outputs(export=tmp_path / "retriever.yaml"), **grid)
 
 
+ACTING = (
+    {"python": "theirs:make"}, {"embedding.model": "python:theirs:make"},
+    {"rerank": "cross-encoder", "cross_encoder.model": "python:theirs:make"},
+    {"embedding.model": "openai:e5", "embedding.options": {"dimensions": 8}},
+    {"embedding.model": "openai:e5", "embedding.base_url": "https://theirs.example"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("theirs", [{}, *ACTING])
+def test_a_saved_retrieval_brings_no_code_and_no_address_into_an_export(
+    saved: Path, tmp_path: Path, theirs: dict[str, Any]
+) -> None:
+    table, golden, file = pq.read_table(saved), saved.with_name("golden.jsonl"), tmp_path / "theirs"
+    origin = json.loads(table.schema.metadata[b"origin"])
+    origin["variants"] = [variant | theirs for variant in origin["variants"]]
+    metadata = {**table.schema.metadata, b"origin": json.dumps(origin).encode()}
+    pq.write_table(table.replace_schema_metadata(metadata), file)
+    export = tmp_path / "retriever.yaml"
+    if theirs:
+        with pytest.raises(ExperimentError, match=r"only the saved retrieval names|expected (retriever\.|settings)"):
+            evaluate(golden=golden, from_retrieval=file, outputs=Outputs(export=export))
+    else:
+        evaluate(golden=golden, from_retrieval=file, outputs=Outputs(export=export))
+    assert export.exists() == (not theirs)
+
+
 def test_no_threshold_is_held_against_a_retrieval_without_scores(tmp_path: Path) -> None:
     evaluate(lambda _: ["an arm"], BY_TEXT, outputs=Outputs(retrieval=tmp_path / "kept"))
     for cut in ({"retriever": {"threshold": 0.2}}, {"threshold": {"false_answer": 0.9}}):

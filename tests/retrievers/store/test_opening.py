@@ -106,6 +106,19 @@ def test_indexing_gets_over_faults(server: QdrantServer, tmp_path: Path, clock: 
     assert (info.points, info.manifest["state"]) == (9, "complete")
 
 
+LIMIT = {"status": {"error": 'Limit exceeded 256 > 100 for "limit"'}}
+REFUSALS = {
+    "the address redirects; name the one": Reply(status=307),
+    r"raise it \(strict_mode_config.max_query_limit\)": Reply.json(LIMIT, 403),
+}
+
+
+@pytest.mark.parametrize("remedy", REFUSALS)
+def test_a_refusal_says_what_to_do(server: QdrantServer, remedy: str) -> None:
+    with server.failing(Fault(reply=REFUSALS[remedy])), pytest.raises(StoreError, match=remedy):
+        described(settings(store={"url": server.url}))
+
+
 # TLS
 
 
@@ -221,9 +234,8 @@ NAMED = {
 }
 OTHER = {text: vector[::-1] for text, vector in TABLE.items()}
 LONGER = {text: [7 * x for x in vector] for text, vector in TABLE.items()}
-FIRST = {text: TABLE[text] for text in "abc"}
 COLLECTIONS: dict[str, tuple[dict[str, Any], dict[str, Any], Mapping[str, list[float]]]] = {
-    "three chunks are embedded again": ({}, {}, FIRST),
+    "the first points have no text": ({"payloads": [*[{"page_content": ""}] * 3, *texts("d")]}, {}, {"d": TABLE["d"]}),
     "none where it is trusted": ({}, TRUSTED, {}),
     "a whole one": ({"manifest": {"state": "complete"}}, {}, TABLE),
     "nothing to check the model by": (BARE, {}, TABLE),
