@@ -139,12 +139,14 @@ class Sweep(Evaluation):
         """A row for each cell: settings, the mean of every metric, `recommended`, and `in_set` (it may be the best)."""
         import pandas as pd
 
-        from evals.grid.cells import table
+        from evals.tracking.values import grid_table
 
-        frame = pd.DataFrame(table(self.swept.grid))
-        standings = self.swept.choice.standings if self.swept.choice else ()
+        grid = self.report.grid
+        assert grid is not None
+        frame = pd.DataFrame(grid_table(grid))
+        standings = grid.choice.standings if grid.choice else ()
         best = {cell for standing in standings if standing.in_set for cell in standing.members}
         return frame.assign(
-            recommended=[index == self.swept.chosen for index in range(len(frame))],
+            recommended=[index == grid.chosen for index in range(len(frame))],
             in_set=[index in best for index in range(len(frame))],
         )

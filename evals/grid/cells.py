@@ -7,7 +7,6 @@ once, and the score of a cell is the score of the result that the cell keeps.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -30,18 +29,14 @@ class GridCell:
     """A variant, a threshold and a cut.
 
     Attributes:
-        index: Number of the cell in the grid.
         variant: Number of the variant.
         top_k: The cut.
         threshold: The threshold; None where none is in force.
-        parameters: All settings by which cells differ.
     """
 
-    index: int
     variant: int
     top_k: int
     threshold: float | None
-    parameters: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -137,12 +132,11 @@ class Grid:
 
     def cell(self, index: int) -> GridCell:
         """Return a cell by its number."""
-        number, place = divmod(index, self.size)
-        row, column = divmod(place, len(self.top_ks))
-        variant, top_k = self.variants[number], self.top_ks[column]
+        number, of_variant = divmod(index, self.size)
+        row, column = divmod(of_variant, len(self.top_ks))
+        variant = self.variants[number]
         threshold = None if variant.settings.threshold is None else variant.thresholds[row]
-        parameters = {**variant.parameters, "top_k": top_k, **({} if threshold is None else {"threshold": threshold})}
-        return GridCell(index=index, variant=number, top_k=top_k, threshold=threshold, parameters=parameters)
+        return GridCell(variant=number, top_k=self.top_ks[column], threshold=threshold)
 
     def settings(self, index: int) -> RetrieverConfig:
         """Return the retriever's settings for a run of one cell."""
@@ -315,12 +309,3 @@ def _first_thresholds(order: Integers) -> Integers:
 def _cut(order: Integers, lengths: Integers) -> Integers:
     """Return the first places of each list, −1 beyond its length."""
     return np.where(np.arange(order.shape[1]) < lengths[:, None], order, -1)
-
-
-def table(grid: Grid) -> dict[str, list[Any]]:
-    """Return the whole grid by columns, one row a cell: its settings, and the mean of every metric or None."""
-    cells = [grid.cell(index).parameters for index in range(len(grid))]
-    names = dict.fromkeys(name for cell in cells for name in cell)
-    settings = {name: [cell.get(name) for cell in cells] for name in names}
-    means = {name: [mean if isfinite(mean) else None for mean in m.mean.tolist()] for name, m in grid.metrics.items()}
-    return settings | means

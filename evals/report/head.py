@@ -138,10 +138,12 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
     if result.swept:
         if result.swept.chosen is None:
             return ""  # the user must first mend what keeps the cells from being ranked
-        cell = result.swept.grid.cell(result.swept.chosen).parameters.items()
+        grid = result.swept.grid
+        cell = grid.cell(result.swept.chosen)
+        parameters = {**grid.variants[cell.variant].parameters, "top_k": cell.top_k, "threshold": cell.threshold}
         # The command names a retriever by `python` already. Naming it anew would replace its other settings.
-        settings = {name.replace("_", "-"): value for name, value in cell if value is not None and name != "python"}
-        further = [f"--retriever.{name} {value}" for name, value in settings.items()]
+        settings = {name: value for name, value in parameters.items() if value is not None and name != "python"}
+        further = [f"--retriever.{name.replace('_', '-')} {value}" for name, value in settings.items()]
         # Judging in rounds needs a grid, and a second judge of all queries needs rounds.
         further += ["--judge.stop.margin null"] * ((judge := result.config.judge).stop.margin is not None)
         further += ["--judge.second.sample auto"] * (judge.second.model is not None and judge.second.sample == "all")

@@ -192,12 +192,12 @@ def test_every_cell_keeps_what_a_search_with_its_settings_returns_and_each_resul
     lists, queries = grid.pool.lists(range(len(grid.variants))), range(len(grid.pool.cases))
     results, row_of = lay_out(lists, grid.variants, grid.top_ks)
     assert row_of.shape == (len(grid), len(queries))
-    for cell in [*map(grid.cell, range(len(grid)))]:
-        expected = [select(grid.pool.tables[cell.variant][query], grid.settings(cell.index))[0] for query in queries]
-        kept = results.at(row_of[cell.index])
+    for index, cell in enumerate(map(grid.cell, range(len(grid)))):
+        expected = [select(grid.pool.tables[cell.variant][query], grid.settings(index))[0] for query in queries]
+        kept = results.at(row_of[index])
         assert lists.variant[kept.list_of].tolist() == [cell.variant] * len(queries)
         assert lists.query[kept.list_of].tolist() == list(queries)
-        for each in (kept, grid.results(cell.index)):
+        for each in (kept, grid.results(index)):
             assert [[place for place in places if place >= 0] for places in each.places.tolist()] == expected
     assert {*row_of.ravel().tolist()} == {*range(len(results))}
     if all(list(each.thresholds) == sorted(each.thresholds) for each in grid.variants):
@@ -226,13 +226,13 @@ def test_means_and_counts_of_a_cell_are_those_of_its_results_alone(block: int, s
         matrix = grid.matrix(metric, context)
     inside = [query for query, case in enumerate(grid.pool.cases) if scope == "all" or case.in_scope]
     columns = []
-    for cell in [*map(grid.cell, range(len(grid)))]:
-        values = metric.values(grid.results(cell.index), context)
+    for index in range(len(grid)):
+        values = metric.values(grid.results(index), context)
         columns.append([values[query] for query in inside])
         alone = summarise(metric, columns[-1])
-        assert (found.n[cell.index], found.n_failed[cell.index]) == (alone.n, alone.n_failed)
+        assert (found.n[index], found.n_failed[index]) == (alone.n, alone.n_failed)
         expected = np.nan if alone.value is None else alone.value
-        np.testing.assert_allclose(found.mean[cell.index], expected, atol=1e-12)
+        np.testing.assert_allclose(found.mean[index], expected, atol=1e-12)
     scored = np.asarray([[score if isinstance(score, float) else np.nan for score in each] for each in columns]).T
     np.testing.assert_allclose(matrix, scored, atol=1e-12)
     common = scored[~np.isnan(scored).any(axis=1)]

@@ -124,8 +124,8 @@ def test_a_cell_keeps_what_reaches_its_threshold(world: Experiment, signal: str,
     with open_retriever(grid.variants[0].settings) as retriever:
         corpus = {term for chunk in retriever.chunks() for term in Bm25Encoder().document(chunk.text).indices}
         found = [tuple(retriever.candidates([case.query])[0]) for case in grid.pool.cases]
-    for cell in map(grid.cell, range(len(grid))):
-        for observed, hits in zip(grid.results(cell.index).observations(), found, strict=True):
+    for index, cell in enumerate(map(grid.cell, range(len(grid)))):
+        for observed, hits in zip(grid.results(index).observations(), found, strict=True):
             read = list(readings(signal, observed.case.query, hits, corpus))
             read = [max(read, default=0.0)] * len(read) if on == "best" else read
             kept = [hit.chunk.chunk_id for hit, score in zip(hits, read, strict=True) if score >= (cell.threshold or 0)]
