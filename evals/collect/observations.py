@@ -233,21 +233,21 @@ class Validation(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationReport:
-    """Outcomes of queries, as columns in the order of the queries.
+    """Outcomes of queries, as columns in the order of the queries, named as the fields of a report's query.
 
     Attributes:
-        outcomes: The outcomes.
+        outcome: The outcomes.
         reasons: Of each, why it is not SUCCESS.
         metadata_accuracy: Share of metadata fields that are right, None when not checked or nothing was returned.
         content_relevance: Share of the first five results that are relevant; out of scope, 1 when abstained; None for
             a query without labels.
-        accuracy_scores: Mean of the two that are known, None where none is.
-        times_ms: Mean wall time of the query's serial calls.
+        accuracy_score: Mean of the two that are known, None where none is.
+        time_ms: Mean wall time of the query's serial calls.
     """
 
-    outcomes: tuple[Outcome, ...]
+    outcome: tuple[Outcome, ...]
     reasons: tuple[tuple[str, ...], ...]
     metadata_accuracy: tuple[float | None, ...]
     content_relevance: tuple[float | None, ...]
-    accuracy_scores: tuple[float | None, ...]
-    times_ms: tuple[float, ...]
+    accuracy_score: tuple[float | None, ...]
+    time_ms: tuple[float, ...]

@@ -102,12 +102,12 @@ def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: i
     count = np.sum([~np.isnan(metadata), ~np.isnan(relevance)], axis=0)
     mean = np.where(count > 0, np.nansum([metadata, relevance], axis=0) / np.maximum(count, 1), np.nan)
     return ValidationReport(
-        outcomes=faults.outcomes,
+        outcome=faults.outcomes,
         reasons=tuple(tuple(_reasons(o, faults, row, context, top_k)) for row, o in enumerate(observations)),
         metadata_accuracy=_or_none(metadata),
         content_relevance=_or_none(relevance),
-        accuracy_scores=_or_none(mean),
-        times_ms=tuple(fmean(times.get(o.case.id, [o.candidates.facts.timings.total_ms])) for o in observations),
+        accuracy_score=_or_none(mean),
+        time_ms=tuple(fmean(times.get(o.case.id, [o.candidates.facts.timings.total_ms])) for o in observations),
     )
 
 

@@ -111,7 +111,7 @@ def slices(result: Measured) -> list[SliceEntry]:
     cases = [observation.case for observation in result.observed.observations]
     types = {c.query_type: [case.id for case in cases if case.query_type == c.query_type] for c in cases}
     tags = {tag: [case.id for case in cases if tag in case.tags] for c in cases for tag in c.tags}
-    outcomes = zip(cases, result.validation.outcomes, strict=True)
+    outcomes = zip(cases, result.validation.outcome, strict=True)
     passed = {case.id: outcome == "SUCCESS" for case, outcome in outcomes if outcome != "UNLABELLED"}
     groups = [("query_type", name, ids) for name, ids in types.items() if name]
     groups += [("tag", name, ids) for name, ids in tags.items() if len(ids) >= LEAST]
@@ -181,9 +181,11 @@ def _judge_lines(judging: Judging, trust: Trust | None, queries: int) -> Iterato
 def _query_rows(result: Measured) -> Iterator[QueryRow]:
     """Yield a row for each query, in the order of the golden data."""
     serial = next((timed for timed in result.observed.latency if timed.concurrency == 1), None)
-    timed = dict(reversed(list(zip(serial.query_ids, serial.timings, strict=True)))) if serial else {}
+    first_calls = dict(reversed(list(zip(serial.query_ids, serial.timings, strict=True)))) if serial else {}
     for number, observation in enumerate(result.observed.observations):
-        yield _row(observation, number, timed.get(observation.case.id, observation.candidates.facts.timings), result)
+        timings = first_calls.get(observation.case.id, observation.candidates.facts.timings)
+        verdict = {name: column[number] for name, column in vars(result.validation).items()}
+        yield _row(observation, verdict, timings, result)
 
 
 def _chunks(result: Measured) -> dict[str, ChunkEntry]:
@@ -224,13 +226,13 @@ def cause_of(observation: Observation, outcome: Outcome, top_k: int) -> Cause:
     return next((cause for holds, cause in rules if holds), "ranked too low")
 
 
-def _row(observation: Observation, number: int, timings: StageTimings, result: Measured) -> QueryRow:
-    judging, validation, outcome = result.judging, result.validation, result.validation.outcomes[number]
-    case, relevance, best = observation.case, observation.relevance, observation.top_score
+def _row(observation: Observation, verdict: dict[str, Any], timings: StageTimings, result: Measured) -> QueryRow:
+    judging, case, relevance, best = result.judging, observation.case, observation.relevance, observation.top_score
     stages = {name: getattr(timings, f"{name}_ms") for name in ("embed", "search", "rerank", "total")}
     evidence = sorted(case.relevant_evidence, key=lambda evidence: -evidence.grade)
     return QueryRow.of(
         {name: getattr(case, name) for name in OF_A_CASE}
+        | verdict
         | {
             "fingerprint": case_fingerprint(case),
             "expected": list(dict.fromkeys(item.place for item in evidence)),
@@ -241,13 +243,7 @@ def _row(observation: Observation, number: int, timings: StageTimings, result: M
             "retrieved": [_hit(hit, observation, judging) for hit in observation.selection],
             "best_below_threshold": [_hit(hit, observation, None) for hit in _below(observation)],
             "claims": list(judging.claims.get((case.id, observation.selection.chunk_ids), ())) if judging else [],
-            "outcome": outcome,
-            "reasons": list(validation.reasons[number]),
-            "cause": cause_of(observation, outcome, result.config.retriever.top_k),
-            "metadata_accuracy": validation.metadata_accuracy[number],
-            "content_relevance": validation.content_relevance[number],
-            "accuracy_score": validation.accuracy_scores[number],
-            "time_ms": validation.times_ms[number],
+            "cause": cause_of(observation, verdict["outcome"], result.config.retriever.top_k),
             "stages_ms": {name: round(ms, 3) for name, ms in stages.items() if ms is not None},
         }
     )

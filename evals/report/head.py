@@ -106,7 +106,7 @@ def criteria_line(report: Report) -> str:
 
 def _figures(result: Measured) -> Iterator[str]:
     """Yield how many queries pass, then the main figures."""
-    totals = Validation.of(result.validation.outcomes)
+    totals = Validation.of(result.validation.outcome)
     values = {summary.metric: summary.value for summary in result.summaries}
     decided, unlabelled = totals.passed + totals.failed, totals.unlabelled
     passing = f"{totals.passed} of {decided} queries pass ({totals.pass_rate:.0%})" if decided else ""

@@ -37,7 +37,7 @@ def asked(*returned: Chunk | str, relevant: str = "", candidates: tuple[Any, ...
 def verdict(observation: Observation, context: Context | None = None, top_k: int = FIRST) -> tuple[Any, ...]:
     """Return outcome, reasons, metadata accuracy, content relevance and accuracy score of one query."""
     made = validate(results_of([observation]), None, context or make_context(), top_k)
-    columns = (made.outcomes, made.reasons, made.metadata_accuracy, made.content_relevance, made.accuracy_scores)
+    columns = (made.outcome, made.reasons, made.metadata_accuracy, made.content_relevance, made.accuracy_score)
     return tuple(value for [value] in columns)
 
 
@@ -117,19 +117,19 @@ RUN = (
 
 def test_partial_successes_count_as_failed_and_queries_without_labels_as_neither() -> None:
     report = validate(results_of(RUN), None, make_context(), 5)
-    assert report.outcomes == ("SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "SUCCESS", "UNLABELLED")
-    totals = Validation.of(report.outcomes)
+    assert report.outcome == ("SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "SUCCESS", "UNLABELLED")
+    totals = Validation.of(report.outcome)
     assert (totals, totals.pass_rate, Validation.of(["UNLABELLED"]).pass_rate) == ((2, 2, 1), 0.5, None)
     assert scored("queries/pass_rate", RUN) == [1.0, 0.0, 0.0, 1.0, NO_LABELS]
-    assert report.content_relevance == report.accuracy_scores == (1.0, 1.0, 0.0, 1.0, None)
-    assert report.times_ms == (1.0,) * 5, "that of the search that was scored"
+    assert report.content_relevance == report.accuracy_score == (1.0, 1.0, 0.0, 1.0, None)
+    assert report.time_ms == (1.0,) * 5, "that of the search that was scored"
 
 
 def test_times_are_those_of_the_serial_calls() -> None:
     totals = {"one": (1.0, 3.0), "two": (5.0, 5.0), "three": (10.0, 20.0), "four": (2.0, 2.0)}
     times = [StageTimings(embed_ms=0.5, total_ms=totals[query][repeat]) for repeat in range(2) for query in totals]
     calls = LatencyPass(concurrency=1, query_ids=(*totals, *totals), timings=tuple(times))
-    assert validate(results_of(RUN[:4]), calls, make_context(), 5).times_ms == (2.0, 5.0, 15.0, 2.0)
+    assert validate(results_of(RUN[:4]), calls, make_context(), 5).time_ms == (2.0, 5.0, 15.0, 2.0)
 
 
 JUDGED = Judging(model="cohere:c", verdicts={}, scores={}, claims={})

@@ -204,7 +204,7 @@ def test_what_is_quoted_is_text() -> None:
         claims={("evil", ("a",)): (Claim(statement=HOSTILE, attributed=0, reason=HOSTILE),)},
     )
     made = result(asked, config=config(HOSTILE, mode="semantic"), notes=(HOSTILE,), judging=said)
-    wrong = replace(made.validation, outcomes=("FAILURE",), reasons=((HOSTILE,),))
+    wrong = replace(made.validation, outcome=("FAILURE",), reasons=((HOSTILE,),))
     page = render_page(report(replace(made, validation=wrong), FACTS.model_copy(update={"dataset": HOSTILE})))
     found = Tags(page)
     assert found.seen.count("script") == 2
