@@ -6,7 +6,7 @@ Its regular expressions may be somebody else's: RE2 matches in linear time, so n
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS
 from retrievers.text.shown import shortened
@@ -20,6 +20,21 @@ def _not_blank(text: str) -> str:
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise ValueError("holds half of a surrogate pair, which is no character")
     return text
+
+
+def _can_be_asked(query: str) -> str:
+    words = len(query.split())
+    if words > MAX_QUERY_WORDS or len(query) > MAX_QUERY_CHARACTERS:
+        raise ValueError(
+            f"is too long: {words} words and {len(query)} characters; "
+            f"at most {MAX_QUERY_WORDS} words and {MAX_QUERY_CHARACTERS} characters"
+        )
+    return query
+
+
+def _compiles(pattern: str) -> str:
+    compiled(pattern)
+    return pattern
 
 
 Text = Annotated[str, AfterValidator(_not_blank)]
@@ -96,7 +111,7 @@ class Case(_Record):
     """
 
     id: Text
-    query: Text
+    query: Annotated[Text, AfterValidator(_can_be_asked)]
     reference_answer: Text | None = None
     evidence: list[Evidence] = Field(default_factory=list)
     relevant_ids: dict[str, int] = Field(default_factory=dict)
@@ -104,29 +119,11 @@ class Case(_Record):
     in_scope: bool = True
     query_type: str | None = None
     expected_topics: list[Text] = Field(default_factory=list)
-    source_url_pattern: Text | None = None
+    source_url_pattern: Annotated[Text, AfterValidator(_compiles)] | None = None
     min_results: int = Field(1, ge=1, le=100)
     tags: list[str] = Field(default_factory=list)
     split: str | None = None
     labelling: Labelling | None = None
-
-    @field_validator("query")
-    @classmethod
-    def _can_be_asked(cls, query: str) -> str:
-        words = len(query.split())
-        if words > MAX_QUERY_WORDS or len(query) > MAX_QUERY_CHARACTERS:
-            raise ValueError(
-                f"is too long: {words} words and {len(query)} characters; "
-                f"at most {MAX_QUERY_WORDS} words and {MAX_QUERY_CHARACTERS} characters"
-            )
-        return query
-
-    @field_validator("source_url_pattern")
-    @classmethod
-    def _compiles(cls, pattern: str | None) -> str | None:
-        if pattern is not None:
-            compiled(pattern)
-        return pattern
 
     @property
     def relevant(self) -> dict[str, int]:
