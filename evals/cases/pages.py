@@ -85,11 +85,6 @@ class SourcePage:
         return self.page.sections[above - 1].path if above else ()
 
 
-def without_fragment(url: str | None) -> str:
-    """Return an address without its fragment, which is that of the page; empty for no address."""
-    return (url or "").partition("#")[0]
-
-
 class SourcePageError(EvaluationError):
     """A source page exists, but cannot be fetched or read."""
 
@@ -137,7 +132,7 @@ class SourcePages:
         Raises:
             SourcePageError: The page cannot be fetched or read.
         """
-        url = without_fragment(chunk.source_url)
+        url = (chunk.source_url or "").partition("#")[0]  # a page has no fragment
         if self.fetch and url and url not in self.pages:
             self.pages[url] = self.fetch(url)
         page = self.pages.get(chunk.file_path or "") or self.pages.get(url)

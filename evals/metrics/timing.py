@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import fmean
 
+import numpy as np
+
 from evals.collect.observations import LatencyPass, Observed, Summary
 from evals.metrics.declaration import AMOUNT, Context, RunMetric, figure
 from evals.stats import intervals as stats
@@ -33,7 +35,8 @@ def stage_statistic(observed: Observed, _: Context, *, stage: str, statistic: st
         interval = stats.mean_interval([fmean(of_query) for of_query in times.values()], shares=False)
     else:
         share = PERCENTILES[statistic]
-        value, interval = stats.percentile(values, share), stats.percentile_interval(values, share)
+        # By linear interpolation between order statistics.
+        value, interval = float(np.quantile(values, share)), stats.percentile_interval(values, share)
     return figure(value, interval.note, ci_low=interval.low, ci_high=interval.high, n=len(values))
 
 

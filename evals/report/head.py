@@ -179,12 +179,6 @@ def leading(measured: Collection[str], wanted: Collection[str], most: int = MOST
     return [name for name in measured if name in shown]
 
 
-def most_telling(report: Report) -> list[str]:
-    """Return all metrics of a run that have a value, the most important ones first."""
-    measured = [name for name, metric in report.metrics.items() if metric.value is not None]
-    return ranked(measured, (*(gate.metric for gate in report.criteria), *report.headline))
-
-
 def ranked(names: Collection[str], further: Collection[str] = ()) -> list[str]:
     """Return names of metrics by importance.
 

@@ -198,16 +198,6 @@ def _reach(centred: Floats, least: Floats, share: float) -> Floats:
     return np.asarray(1 / inverse)
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return the percentile by linear interpolation between order statistics (numpy's default).
-
-    Args:
-        values: At least one number.
-        share: 0.95 for p95.
-    """
-    return float(np.quantile(np.asarray(values, dtype=float), share))
-
-
 def percentile_interval(values: Sequence[float], share: float) -> Interval:
     """Return the distribution-free interval of a percentile: two order statistics that hold it with probability ≥ 95%.
 

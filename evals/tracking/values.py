@@ -15,7 +15,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.config.values import CRITERION
 from evals.grid.axes import CELL_AXES
 from evals.grid.objective import TOKENS
-from evals.report.head import most_telling, ranked
+from evals.report.head import ranked
 from evals.report.model import GridSection, QueryRow, Report
 from evals.report.sections import rank_and_score, verdict_lines
 from evals.report.terminal import description
@@ -81,9 +81,10 @@ def metric_values(report: Report) -> dict[str, float]:
     MLflow's columns have the order in which the newest run logged its metrics. `metrics_table` has all metrics, with
     intervals and n.
     """
-    important = most_telling(report)
-    names = dict.fromkeys((*(name for name in COLUMNS if name in important), *important))
-    return {name: value for name in islice(names, MOST_METRICS) if (value := report.metrics[name].value) is not None}
+    values = {name: metric.value for name, metric in report.metrics.items() if metric.value is not None}
+    important = ranked(values, (*(gate.metric for gate in report.criteria), *report.headline))
+    names = dict.fromkeys((*(name for name in COLUMNS if name in values), *important))
+    return {name: values[name] for name in islice(names, MOST_METRICS)}
 
 
 def curves(report: Report) -> Iterator[Figure]:
