@@ -126,21 +126,32 @@ def mlflow_at(uri: str, *, writing: bool = False) -> Iterator["MlflowClient"]:
         # The import of MLflow sets the levels of the loggers that are silenced.
         from mlflow import MlflowClient
 
-        with _silence(), _lock_of(uri) if writing else contextlib.nullcontext():
-            if writing and (file := database_file(uri)) is not None and not file.exists():
-                # MLflow can neither finish nor replace a database that an interrupted run has begun to make. So it is
-                # made under a new name, and moved when it is finished.
-                for unfinished in file.parent.glob(f".{file.name}.new.*"):
-                    unfinished.unlink()
-                new = file.with_name(f".{file.name}.new.{time.time_ns()}")
-                MlflowClient(tracking_uri=f"{SQLITE}{new}").search_experiments(max_results=1)
-                new.replace(file)
+        with _silence(), contextlib.ExitStack() as stack:
+            if writing and (file := database_file(uri)) is not None:  # a server needs no lock
+                file.parent.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(file_lock(file.with_name(f".{file.name}.lock")))
+                if not file.exists():
+                    _make_database(file)
             yield MlflowClient(tracking_uri=uri)
     except RetrievalError:
         raise
     except Exception as error:  # MLflow raises its own errors, and those of SQLAlchemy and requests
         cause = redacted(next(iter(str(error).strip().splitlines()), ""))[:300]
         raise TrackingError(f"MLflow at {redacted(uri)} failed: {type(error).__name__}: {cause}") from error
+
+
+def _make_database(file: Path) -> None:
+    """Make a database under a new name, and move it when it is finished.
+
+    MLflow can neither finish nor replace a database that an interrupted run has begun to make.
+    """
+    from mlflow import MlflowClient
+
+    for unfinished in file.parent.glob(f".{file.name}.new.*"):
+        unfinished.unlink()
+    new = file.with_name(f".{file.name}.new.{time.time_ns()}")
+    MlflowClient(tracking_uri=f"{SQLITE}{new}").search_experiments(max_results=1)
+    new.replace(file)
 
 
 def ui_command(uri: str | None) -> str:
@@ -178,15 +189,6 @@ def _check_place(experiment: str) -> None:
         f"{database}: was copied or moved: it keeps the artifacts of experiment {experiment!r} in {place}, expected "
         f"{expected}; move {FOLDER} away, and the next run begins a new store"
     )
-
-
-def _lock_of(uri: str) -> contextlib.AbstractContextManager[object]:
-    """Return the lock of a database, whose folder is made. A server needs none."""
-    file = database_file(uri)
-    if file is None:
-        return contextlib.nullcontext()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    return file_lock(file.with_name(f".{file.name}.lock"))
 
 
 def open_run(reference: str, uri: str | None, experiment: str) -> "Run":
