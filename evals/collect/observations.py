@@ -116,7 +116,6 @@ class Observed:
         observations: One observation for each golden query.
         latency: Timed calls, by concurrency; empty if latency was not measured.
         repetitions: Repeated calls; None if determinism was not measured.
-        listed: True if relevance is over all chunks of a collection; False if it is over the candidates.
         retriever_notes: Notes of the retriever for the reader of its results.
         unmeasured: Reason why latency and determinism cannot be measured; empty if they can.
     """
@@ -124,7 +123,6 @@ class Observed:
     observations: tuple[Observation, ...]
     latency: tuple[LatencyPass, ...] = ()
     repetitions: DeterminismPass | None = None
-    listed: bool = True
     retriever_notes: tuple[str, ...] = ()
     unmeasured: str = ""
 

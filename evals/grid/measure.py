@@ -257,9 +257,7 @@ def grid_of(plan: Plan, pool: Pool) -> Grid:
     for number in range(len(plan.variants)):
         lists = pool.lists([number])
         observations = tuple(lists.observation(row, ()) for row in range(len(lists)))
-        observed.append(
-            Observed(observations=observations, listed=pool.texts is not None, retriever_notes=pool.notes[number])
-        )
+        observed.append(Observed(observations=observations, retriever_notes=pool.notes[number]))
     return Grid(plan=plan, pool=pool, observed=tuple(observed), notes=plan.notes)
 
 

@@ -40,7 +40,7 @@ def notes(
         yield f"deeper than the lists go ({lists}): {_list(deeper)}; they are scored as if nothing followed"
     yield from _on_labels(observations)
     yield from observed.retriever_notes
-    yield from () if observed.listed else _on_unlisted(observations, pool)
+    yield from _on_unlisted(observations, pool) if pool.texts is None else ()
     yield from _on_results(observations)
     if settings.threshold is not None and settings.group_by is None:
         yield from _on_threshold(observations, settings.top_k)
