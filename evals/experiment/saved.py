@@ -25,12 +25,15 @@ from retrievers.retriever.protocol import Retriever
 from retrievers.store.checks import check_index
 
 if TYPE_CHECKING:
-    from evals.collect.saved import SavedPool
+    from evals.collect.saved import SavedVariant
 
 # Parts of the names of settings that do not decide which candidates are found. `effective` has the axes of a sweep.
 FREE = frozenset(
     "store top_k threshold threshold_on threshold_signal group_by trust_embedding required base_url".split()
 ) | {*VARIANT_AXES}
+
+# Makes the error from what was expected and what was found.
+Refusal = Callable[[str, object], ExperimentError]
 
 
 def make_finders(inputs: Inputs, bench: Collaborators) -> list[Find]:
@@ -87,20 +90,21 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
             raise refused(f"case {case.id!r} as it was saved", got)
     if origin.collection:
         check_index(inputs.config.index, origin.collection["name"], recorded_settings(origin.indexed))
-    return replace(inputs, saved=saved.only([_variant(saved, settings, refused) for settings in inputs.settings]))
+    variants = [_variant(saved.variants, settings, refused) for settings in inputs.settings]
+    return replace(inputs, saved=replace(saved, variants=variants))
 
 
-def _variant(saved: "SavedPool", settings: RetrieverConfig, refused: Callable[[str, object], ExperimentError]) -> int:
-    """Return the number of the saved variant that was retrieved with the settings."""
+def _variant(saved: "Sequence[SavedVariant]", settings: RetrieverConfig, refused: Refusal) -> "SavedVariant":
+    """Return the saved variant that was retrieved with the settings."""
     asked = _deciding(settings)
-    differences = [{name for name in asked | was if asked.get(name) != was.get(name)} for was in saved.origin.variants]
-    number = min(range(len(differences)), key=lambda n: len(differences[n]))
-    for name in differences[number]:
-        was = saved.origin.variants[number].get(name)
+    differences = [{n for n in asked | was.settings if asked.get(n) != was.settings.get(n)} for was in saved]
+    nearest, names = min(zip(saved, differences, strict=True), key=lambda pair: len(pair[1]))
+    for name in names:
+        was = nearest.settings.get(name)
         raise refused(f"retriever.{name} {was!r}, with which it was saved", repr(asked.get(name)))
-    if settings.threshold is not None and saved.lists[number].facts[0].no_cosine:
+    if settings.threshold is not None and nearest.candidates.facts[0].no_cosine:
         raise refused(f"scores to hold threshold {settings.threshold:g} against", "a retrieval without any")
-    return number
+    return nearest
 
 
 def _deciding(settings: RetrieverConfig) -> dict[str, Any]:

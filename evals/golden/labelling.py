@@ -185,9 +185,8 @@ def _systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> Mapping[st
 
     for file in namespace.pool:
         saved = read(file, "--pool")
-        for number in range(len(saved.lists)):
-            name = f"{file.name}#{number + 1}" if len(saved.lists) > 1 else file.name
-            add(name, saved.ids, saved.table(number, np.arange(len(saved.ids))))
+        for number, variant in enumerate(saved.variants, 1):
+            add(f"{file.name}#{number}" if len(saved.variants) > 1 else file.name, saved.ids, variant.candidates)
     config, env, is_named = retriever_settings(namespace)
     if is_named:
         with open_retriever(config, env=env) as retriever:

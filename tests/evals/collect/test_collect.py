@@ -327,7 +327,7 @@ def test_what_was_found_is_read_to_the_last_bit(made: Experiment, tmp_path: Path
             assert one.chunks == other.chunks
             for name in after.columns:
                 assert one.column(name).tobytes() == other.column(name).tobytes()
-    few = loaded.only([1]).pool(pool.cases[3:0:-2], [0])
+    few = loaded.pool(pool.cases[3:0:-2], [1])
     assert [found.chunk_ids for found in few.tables[0]] == [pool.tables[1][row].chunk_ids for row in (3, 1)]
 
 

@@ -192,7 +192,7 @@ def test_compared_and_as_a_baseline_it_is_data_and_retrievals_hold_no_pickle(evi
     classes: list[object] = []
     reading = True
     sys.addaudithook(lambda event, found: classes.append(found) if reading and event == "pickle.find_class" else None)
-    assert read(saved).lists
+    assert read(saved).variants
     reading = False
     assert classes == []
 
