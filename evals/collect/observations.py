@@ -39,6 +39,8 @@ Score = float | Unscored | Failure
 MAX_FAILED_SHARE = 0.05
 VERDICT_METRIC = "queries/pass_rate"
 """The share of the queries whose outcome is SUCCESS."""
+Calls = tuple[tuple[str, StageTimings], ...]
+"""The query of each call, and the times of its stages."""
 Outcome = Literal["SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "UNLABELLED"]
 
 
@@ -84,28 +86,25 @@ class LatencyPass:
 
     Attributes:
         concurrency: Number of calls at once.
-        query_ids: The query of each call.
-        timings: The times of the stages of each call.
+        calls: The calls.
     """
 
     concurrency: int
-    query_ids: tuple[str, ...]
-    timings: tuple[StageTimings, ...]
+    calls: Calls
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeterminismPass:
-    """Repeated calls, in the order in which they were made, each compared with the first result of its query.
+class Repetition(NamedTuple):
+    """A repeated call, compared with the first result of its query.
 
     Attributes:
-        query_ids: The query of each call.
-        changed: For each call, False if the ids are the same in the same order, with scores within 1e-6.
-        score_deltas: For each call, the largest change of a chunk's score; None for a retriever without scores.
+        query_id: The query.
+        changed: False if the ids are the same in the same order, with scores within 1e-6.
+        score_delta: The largest change of a chunk's score; None for a retriever without scores.
     """
 
-    query_ids: tuple[str, ...]
-    changed: tuple[bool, ...]
-    score_deltas: tuple[float | None, ...]
+    query_id: str
+    changed: bool
+    score_delta: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,14 +114,14 @@ class Observed:
     Attributes:
         observations: One observation for each golden query.
         latency: Timed calls, by concurrency; empty if latency was not measured.
-        repetitions: Repeated calls; None if determinism was not measured.
+        repetitions: Repeated calls, in the order in which they were made; empty if determinism was not measured.
         retriever_notes: Notes of the retriever for the reader of its results.
         unmeasured: Reason why latency and determinism cannot be measured; empty if they can.
     """
 
     observations: tuple[Observation, ...]
     latency: tuple[LatencyPass, ...] = ()
-    repetitions: DeterminismPass | None = None
+    repetitions: Sequence[Repetition] = ()
     retriever_notes: tuple[str, ...] = ()
     unmeasured: str = ""
 

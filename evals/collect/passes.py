@@ -7,7 +7,7 @@ from math import isnan
 from typing import Any
 
 from evals.cases.case import Case
-from evals.collect.observations import DeterminismPass, LatencyPass
+from evals.collect.observations import Calls, LatencyPass, Repetition
 from evals.config.experiment import LatencyConfig
 from retrievers.errors import RetrievalError
 from retrievers.records import StageTimings
@@ -70,14 +70,12 @@ def measure_latency(
     for number in range(WARMUP):
         _search(retriever, cases[number % len(cases)])
     calls = [*cases] * config.repeats
-    query_ids = tuple(case.id for case in calls)
     return tuple(
-        LatencyPass(concurrency=level, query_ids=query_ids, timings=_time(retriever, calls, level, progress))
-        for level in config.concurrency
+        LatencyPass(concurrency=level, calls=_time(retriever, calls, level, progress)) for level in config.concurrency
     )
 
 
-def repeat(retriever: Retriever, cases: Sequence[Case], first: Iterable[Hits], progress: Progress) -> DeterminismPass:
+def repeat(retriever: Retriever, cases: Sequence[Case], first: Iterable[Hits], progress: Progress) -> list[Repetition]:
     """Ask every case again without caches, and compare ids, their order and scores with those of the first time.
 
     Args:
@@ -89,14 +87,13 @@ def repeat(retriever: Retriever, cases: Sequence[Case], first: Iterable[Hits], p
     Raises:
         RetrievalError: A call failed.
     """
-    calls, chunks = list[tuple[str, bool, float | None]](), retriever.candidates([]).chunks
+    repetitions, chunks = list[Repetition](), retriever.candidates([]).chunks
     for done, (case, before) in enumerate(zip(cases, first, strict=True), 1):
         for _ in range(REPEATS):
             [again] = _find(retriever, [case], chunks, use_cache=False)
-            calls.append((case.id, *_change(before, again)))
+            repetitions.append(Repetition(case.id, *_change(before, again)))
         progress("repeating", done, len(cases))
-    query_ids, changed, deltas = zip(*calls, strict=True)
-    return DeterminismPass(query_ids=query_ids, changed=changed, score_deltas=deltas)
+    return repetitions
 
 
 def _change(before: Hits, after: Hits) -> tuple[bool, float | None]:
@@ -126,21 +123,21 @@ def _find(retriever: Retriever, batch: Sequence[Case], chunks: Any, *, use_cache
         raise type(error)(f"{cases}: {error}") from error
 
 
-def _time(retriever: Retriever, calls: Sequence[Case], level: int, progress: Progress) -> tuple[StageTimings, ...]:
-    """Return the timings of calls, in their order, `level` of them at once."""
+def _time(retriever: Retriever, cases: Sequence[Case], level: int, progress: Progress) -> Calls:
+    """Return the query and the timings of a call of each case, in their order, `level` of them at once."""
     stage, timings = "timing" if level == 1 else f"timing ×{level}", list[StageTimings]()
     pool = ThreadPoolExecutor(level)
     # A thread does not inherit the context, which says whether a run is patient with a provider.
-    futures = [pool.submit(copy_context().run, _search, retriever, case) for case in calls]
+    futures = [pool.submit(copy_context().run, _search, retriever, case) for case in cases]
     try:
         for future in futures:
             timings.append(future.result())
-            progress(stage, len(timings), len(calls))
+            progress(stage, len(timings), len(cases))
     finally:
         # An interrupted run makes no further call, and waits a moment for running ones.
         pool.shutdown(wait=False, cancel_futures=True)
         wait(futures, PATIENCE_S)
-    return tuple(timings)
+    return tuple(zip((case.id for case in cases), timings, strict=True))
 
 
 def _search(retriever: Retriever, case: Case) -> StageTimings:

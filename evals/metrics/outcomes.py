@@ -95,7 +95,7 @@ def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: i
         top_k: Number of chunks asked for. A reason may name it.
     """
     times: dict[str, list[float]] = {}
-    for query_id, timings in zip(latency.query_ids, latency.timings, strict=True) if latency else ():
+    for query_id, timings in latency.calls if latency else ():
         times.setdefault(query_id, []).append(timings.total_ms)
     faults, observations = outcomes_of(r, context), list(r.observations())
     metadata, relevance = accuracy(r, context).values, content_relevance(r)

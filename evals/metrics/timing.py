@@ -43,7 +43,7 @@ def stage_statistic(observed: Observed, _: Context, *, stage: str, statistic: st
 def _times(timed: LatencyPass, stage: str) -> Mapping[str, Sequence[float]]:
     """Return the times of one stage by query id, of the calls in which the stage ran."""
     times: dict[str, list[float]] = {}
-    for query_id, timings in zip(timed.query_ids, timed.timings, strict=True):
+    for query_id, timings in timed.calls:
         if (time := getattr(timings, f"{stage}_ms")) is not None:
             times.setdefault(query_id, []).append(time)
     return times
@@ -74,13 +74,12 @@ def metric_named(name: str) -> RunMetric | None:
 
 def rate(observed: Observed, _: Context) -> Summary:
     """Return the share of queries whose repetitions gave the same ids in the same order, scores within 1e-6; 0 to 1."""
-    repeated = observed.repetitions
-    if repeated is None:
+    if not observed.repetitions:
         return figure(None, observed.unmeasured or "no query was repeated")
-    changed = {query for query, differs in zip(repeated.query_ids, repeated.changed, strict=True) if differs}
-    n = len(set(repeated.query_ids))
-    interval = stats.wilson(n - len(changed), n)
-    return figure((n - len(changed)) / n, ci_low=interval.low, ci_high=interval.high, n=n)
+    n = len({call.query_id for call in observed.repetitions})
+    same = n - len({call.query_id for call in observed.repetitions if call.changed})
+    interval = stats.wilson(same, n)
+    return figure(same / n, ci_low=interval.low, ci_high=interval.high, n=n)
 
 
 def max_score_delta(observed: Observed, _: Context) -> Summary:
@@ -88,11 +87,10 @@ def max_score_delta(observed: Observed, _: Context) -> Summary:
 
     The change of a chunk that is missing in one of two results is its whole score.
     """
-    repeated = observed.repetitions
-    if repeated is None:
+    if not observed.repetitions:
         return figure(None, observed.unmeasured or "no query was repeated")
-    deltas = [delta for delta in repeated.score_deltas if delta is not None]
-    if lacking := len(repeated.score_deltas) - len(deltas):
+    deltas = [call.score_delta for call in observed.repetitions if call.score_delta is not None]
+    if lacking := len(observed.repetitions) - len(deltas):
         return figure(None, "the retriever gives no scores", n_unscored=lacking)
     return figure(max(deltas), "a maximum has no interval", n=len(deltas))
 

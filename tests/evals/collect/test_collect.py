@@ -99,12 +99,11 @@ def test_every_call_is_a_search_of_its_own_after_warm_up_and_every_repetition_to
     retriever: QdrantRetriever, model: Model, repeats: int, levels: tuple[int, ...]
 ) -> None:
     passes = measure(retriever, repeats=repeats, concurrency=levels)
-    assert [len(p.timings) for p in passes] == [repeats * len(ASKED)] * len(levels)
+    assert [len(p.calls) for p in passes] == [repeats * len(ASKED)] * len(levels)
     assert model.asked == WARMUP + repeats * len(ASKED) * len(levels)
     before, told = model.asked, list[Any]()
     found = repeat(retriever, ASKED, collect(retriever, ASKED, silent), lambda *given: told.append(given))
-    assert found.query_ids == tuple(case.id for case in ASKED for _ in range(2))
-    assert (set(found.changed), set(found.score_deltas)) == ({False}, {0.0})
+    assert found == [(case.id, False, 0.0) for case in ASKED for _ in range(2)]
     assert told == [("repeating", n, 4) for n in (1, 2, 3, 4)]
     assert model.asked == before + len(ASKED) * 3, "every repetition embeds anew"
 
@@ -122,8 +121,8 @@ def test_a_repetition_differs_by_a_chunk_its_place_and_a_score_beyond_rounding(r
     by_scores = ((moved(delta), abs(delta) > 1e-6, np.full(8, abs(delta))) for delta in (6e-8, -9e-7, 2e-6))
     for first, is_changed, deltas in (one_came, two_swapped, *by_scores):
         found = repeat(retriever, ASKED, first, silent)
-        assert set(found.changed) == {is_changed}
-        assert found.score_deltas == pytest.approx(deltas, rel=1e-3, abs=1e-9)
+        assert {call.changed for call in found} == {is_changed}
+        assert [call.score_delta for call in found] == pytest.approx(deltas, rel=1e-3, abs=1e-9)
 
 
 # Saved retrievals: the same figures without the store, or a refusal before any work

@@ -128,7 +128,7 @@ def test_partial_successes_count_as_failed_and_queries_without_labels_as_neither
 def test_times_are_those_of_the_serial_calls() -> None:
     totals = {"one": (1.0, 3.0), "two": (5.0, 5.0), "three": (10.0, 20.0), "four": (2.0, 2.0)}
     times = [StageTimings(embed_ms=0.5, total_ms=totals[query][repeat]) for repeat in range(2) for query in totals]
-    calls = LatencyPass(concurrency=1, query_ids=(*totals, *totals), timings=tuple(times))
+    calls = LatencyPass(concurrency=1, calls=tuple(zip((*totals, *totals), times, strict=True)))
     assert validate(results_of(RUN[:4]), calls, make_context(), 5).time_ms == (2.0, 5.0, 15.0, 2.0)
 
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from evals.cases.pages import SourcePageError, SourcePages
 from evals.collect.observations import (
-    DeterminismPass,
     Failure,
     Gate,
     LatencyPass,
     Observation,
     Observed,
+    Repetition,
     SampledMean,
     Score,
     Summary,
@@ -263,9 +263,9 @@ TIMES = tuple(float(n) for n in range(1, 101))
 
 def timed(*totals: float, queries: int | None = None) -> Observed:
     """Calls with these total times, of which a tenth is embedding, over so many queries in turn."""
-    ids = tuple(f"q{n % (queries or len(totals))}" for n in range(len(totals)))
-    timings = tuple(StageTimings(embed_ms=total / 10, total_ms=total) for total in totals)
-    return Observed(observations=(), latency=(LatencyPass(concurrency=1, query_ids=ids, timings=timings),))
+    timings = (StageTimings(embed_ms=total / 10, total_ms=total) for total in totals)
+    calls = tuple((f"q{n % (queries or len(totals))}", of_call) for n, of_call in enumerate(timings))
+    return Observed(observations=(), latency=(LatencyPass(concurrency=1, calls=calls),))
 
 
 @pytest.mark.parametrize(
@@ -321,8 +321,7 @@ def test_what_was_not_measured_has_no_figure_but_a_reason(name: str, observed: O
 )
 def test_repeats_and_the_largest_change_of_scores(calls: list[Any], same: int, queries: int, largest: Any) -> None:
     """Repetitions: query, whether the result changed, the largest change of a score."""
-    ids, changed, deltas = zip(*calls, strict=True)
-    made = Observed(observations=(), repetitions=DeterminismPass(query_ids=ids, changed=changed, score_deltas=deltas))
+    made = Observed(observations=(), repetitions=tuple(Repetition(*call) for call in calls))
     rate, change = (of_run(f"determinism/{name}", made) for name in ("rate", "max_score_delta"))
     expected = stats.wilson(same, queries)
     assert (rate.value, rate.n, rate.note) == (same / queries, queries, "")

@@ -59,8 +59,8 @@ def judged_run() -> Measured:
     own = [replace(o, case=o.case.model_copy(update={"query_type": kind, "tags": ("all", kind)})) for o, kind in kinds]
     made = result(*own, judging=said)
     failed: dict[str, Score] = {"right": 0.5, "empty": Failure(type="ValueError", message="no contexts")}
-    timings = (StageTimings(embed_ms=0.25, search_ms=1.5, total_ms=4.0),) * 2
-    latency = tuple(LatencyPass(concurrency=n, query_ids=("right", "right"), timings=timings) for n in (4, 1))
+    calls = (("right", StageTimings(embed_ms=0.25, search_ms=1.5, total_ms=4.0)),) * 2
+    latency = tuple(LatencyPass(concurrency=n, calls=calls) for n in (4, 1))
     observed, scores = replace(made.observed, latency=latency), {**made.scores, "ragas/id_context_recall": failed}
     return replace(made, observed=observed, scores=scores)
 
