@@ -7,7 +7,7 @@ once, and the score of a cell is the score of the result that the cell keeps.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,7 @@ from retrievers.search.selection import group_of
 BLOCK = 4_000_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class GridCell:
+class GridCell(NamedTuple):
     """A variant, a threshold and a cut.
 
     Attributes:
@@ -95,7 +94,6 @@ class Grid:
         observed: By variant, the candidates at full depth, latency and repetitions.
         summaries: By variant, the metrics that belong to the variant and not to a cell: latency, determinism, AUROC.
         metrics: The scores of every cell, by metric.
-        notes: Notes for the reader of the figures.
         whole: Cache of `laid_out`. Copies of the grid share it.
     """
 
@@ -104,7 +102,6 @@ class Grid:
     observed: tuple[Observed, ...] = ()
     summaries: tuple[tuple[Summary, ...], ...] = ()
     metrics: Mapping[str, CellScores] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
     whole: list[tuple[Results, Integers]] = field(default_factory=list, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -136,7 +133,7 @@ class Grid:
         row, column = divmod(of_variant, len(self.top_ks))
         variant = self.variants[number]
         threshold = None if variant.settings.threshold is None else variant.thresholds[row]
-        return GridCell(variant=number, top_k=self.top_ks[column], threshold=threshold)
+        return GridCell(number, self.top_ks[column], threshold)
 
     def settings(self, index: int) -> RetrieverConfig:
         """Return the retriever's settings for a run of one cell."""

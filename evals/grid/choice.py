@@ -20,9 +20,8 @@ from evals.metrics.declaration import SHARE, Context, QueryMetric
 from evals.sampling.rounds import Rounds
 from evals.stats import intervals as stats
 from evals.stats.best import compare_with_best, with_unseen
-from evals.stats.intervals import FEWEST, SAME, Interval
+from evals.stats.intervals import FEWEST, SAME, Interval, Pair
 
-Bounds = tuple[Floats, Floats]
 # Scores are compared to these decimals: ragas' perfect precision is 1 − 1e-10 / relevant, which must equal 1.
 DECIMALS = 9
 
@@ -44,10 +43,10 @@ class ObjectiveScores:
 
     values: Floats
     strata: Integers
-    bounds: Bounds | None = None
+    bounds: Pair | None = None
     dropped: int = 0
     judged: int | None = None
-    ends: Bounds | None = None
+    ends: Pair | None = None
 
     @property
     def span(self) -> float:

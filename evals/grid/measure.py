@@ -258,7 +258,7 @@ def grid_of(plan: Plan, pool: Pool) -> Grid:
         lists = pool.lists([number])
         observations = tuple(lists.observation(row, ()) for row in range(len(lists)))
         observed.append(Observed(observations=observations, retriever_notes=pool.notes[number]))
-    return Grid(plan=plan, pool=pool, observed=tuple(observed), notes=plan.notes)
+    return Grid(plan=plan, pool=pool, observed=tuple(observed))
 
 
 def _time_and_repeat(
@@ -303,7 +303,7 @@ def _score(grid: Grid, metrics: Mapping[str, Metric], context: Context, proof: C
     scored = replace(_summarise_variants(grid, metrics, context), metrics=score_cells(grid, by_query, context))
     if context.judging is None or context.judging.drawn is None:
         return scored
-    return with_samples(scored, by_query, context, proof.judged if proof else None, looks=proof.looks if proof else 1)
+    return with_samples(scored, by_query, context, proof)
 
 
 def _summarise_variants(grid: Grid, metrics: Mapping[str, Metric], context: Context) -> Grid:
@@ -329,7 +329,7 @@ def _choose(config: ExperimentConfig, grid: Grid, context: Context, proof: CellP
     shown = choice.recommended.cell if choice else 0
     promised, signals = abstaining(grid, shown, config.objective.wrong_answers)
     return Swept(
-        grid=replace(grid, notes=(*grid.notes, *notes)),
+        grid=replace(grid, plan=replace(grid.plan, notes=(*grid.plan.notes, *notes))),
         ranking=ranking,
         choice=choice,
         decision=decision(grid, objective, ranking.allowed, choice, context) if choice else None,
@@ -389,7 +389,7 @@ def _measure_cell(
 def _sweep_notes(swept: Swept, config: ExperimentConfig, judging: Judging | None) -> Iterator[str]:
     """Yield notes for the reader of a cell that was chosen out of a grid."""
     grid, ranking, weight = swept.grid, swept.ranking, config.objective.out_of_scope
-    yield from grid.notes
+    yield from grid.plan.notes
     if judging and judging.incomplete and ranking.order:
         yield (
             f"{judging.incomplete}: cells are compared on the {min(ranking.n.values())} queries that were judged "

@@ -7,8 +7,8 @@ from math import isfinite
 import numpy as np
 
 from evals.collect.observations import SampledMean, Score, Summary, Unscored
-from evals.collect.pool import Bools
 from evals.grid.cells import CellSample, CellScores, Grid
+from evals.grid.judging import CellProof
 from evals.judge.verdicts import NOT_JUDGED
 from evals.metrics.declaration import Context, QueryMetric, summarise
 from evals.metrics.llm import can_be_judged
@@ -18,22 +18,18 @@ from evals.sampling.corrected import corrected
 from evals.sampling.order import NOT_DRAWN
 
 
-def with_samples(
-    grid: Grid, metrics: Mapping[str, QueryMetric], context: Context, judged_on: Bools | None, looks: int
-) -> Grid:
+def with_samples(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context, proof: CellProof | None) -> Grid:
     """Correct the means of judged metrics in every cell.
 
     Args:
         grid: The grid. A sample of its queries was judged.
         metrics: The metrics of the grid. Those without a proxy need no correction.
         context: Inputs of the metrics, with the verdicts.
-        judged_on: [all queries, cells], the queries that each cell was judged on; None if all cells were judged on the
-            same queries.
-        looks: Number of planned looks at the verdicts. Judging may have ended at any of them.
+        proof: What judging in rounds proved; None if all cells were judged on the same queries.
     """
     below = context.judging.below if context.judging else None
     corrected_scores = {
-        name: _corrected_scores(grid, metric, foretelling(metric, below), context, judged_on, looks)
+        name: _corrected_scores(grid, metric, foretelling(metric, below), context, proof)
         for name, metric in metrics.items()
         if metric.proxy is not None
     }
@@ -41,7 +37,7 @@ def with_samples(
 
 
 def _corrected_scores(
-    grid: Grid, metric: QueryMetric, proxy: QueryMetric, context: Context, judged_on: Bools | None, looks: int
+    grid: Grid, metric: QueryMetric, proxy: QueryMetric, context: Context, proof: CellProof | None
 ) -> CellScores:
     """Return the scores of a judged metric in every cell, with the means that the proxy corrects.
 
@@ -52,8 +48,8 @@ def _corrected_scores(
     eligible = np.array([can_be_judged(metric.name, case) for case in grid.pool.cases if case.in_scope], dtype=np.bool_)
     matrix = grid.matrix(metric, context)
     was_asked = np.broadcast_to(eligible[:, None], matrix.shape)
-    if judged_on is not None:
-        was_asked = was_asked & judged_on[in_scope]
+    if proof:
+        was_asked = was_asked & proof.judged[in_scope]
     scores = np.where(was_asked, matrix, np.nan)[eligible]
     proxy_scores = grid.matrix(proxy, context)[eligible]
 
@@ -79,6 +75,7 @@ def _corrected_scores(
         if sample.n > 1:  # a single query compares nothing
             means[cells] = np.clip(sample.means, 0.0, 1.0)  # rounding must not lead out of the range of shares
             comparable[places] = sample.pseudo
+    looks = proof.looks if proof else 1
     return replace(
         grid.metrics[metric.name],
         mean=means,

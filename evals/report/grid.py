@@ -44,7 +44,7 @@ MOST_PLACES = 250_000
 def grid_section(result: Swept, results: ResultsByCell | None) -> GridSection:
     """Return the section of a grid: axes, configurations, cells, every metric by cell, and the recommendation."""
     grid, ranking, choice, decision = result.grid, result.ranking, result.choice, result.decision
-    cells = [grid.cell(index) for index in range(len(grid))]
+    configurations, top_ks, thresholds = zip(*map(grid.cell, range(len(grid))), strict=True)
     ranked = {"values": _numbers(ranking.values), "excluded": int((~ranking.allowed).sum())}
     return GridSection(
         axes={name: list(values) for name, values in grid.plan.axes.items()},
@@ -60,11 +60,7 @@ def grid_section(result: Swept, results: ResultsByCell | None) -> GridSection:
             ConfigurationEntry.of(vars(variant) | {"metrics": {summary.metric: summary for summary in summaries}})
             for variant, summaries in zip(grid.variants, grid.summaries, strict=True)
         ],
-        cells=CellColumns(
-            configuration=[cell.variant for cell in cells],
-            top_k=[cell.top_k for cell in cells],
-            threshold=[cell.threshold for cell in cells],
-        ),
+        cells=CellColumns(configuration=[*configurations], top_k=[*top_ks], threshold=[*thresholds]),
         metrics={
             name: GridMetric(mean=_numbers(scores.mean), n=_counts(scores.n), n_failed=_counts(scores.n_failed))
             for name, scores in grid.metrics.items()
