@@ -128,7 +128,7 @@ def adjust(families: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
 def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
     """Return a query's score; None if the metric does not score the query."""
     if metric == VERDICT_METRIC:
-        return None if row.outcome == "UNLABELLED" else float(row.outcome == "SUCCESS")
+        return row.passed
     return row.scores.get(metric)
 
 

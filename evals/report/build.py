@@ -76,7 +76,7 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
         verdict=conclusion(result, causes),
         next_flags=next_flags(result, next((cause for cause, _ in causes.most_common(1)), None), sparse_vectors),
         criteria=tuple(result.gates),
-        slices=slices(result),
+        slices=[*_slices(result, rows)],
         notes=list(result.notes),
         judge=_judge(result.judging, result.context.trust, sum(r.in_scope for r in rows)) if result.judging else None,
         grid=grid_section(result.swept, results_by_cell(result)) if result.swept else None,
@@ -106,33 +106,23 @@ def _settings_line(retriever: RetrieverConfig, facts: Facts) -> str:
     return " · ".join(filter(None, (*search, *cuts, f"candidates {retriever.candidates}", facts.embedding, *limited)))
 
 
-def slices(result: Measured) -> list[SliceEntry]:
-    """Return the metrics of the queries of each type, and of each tag of at least three queries, ordered by name."""
-    cases = [observation.case for observation in result.observed.observations]
-    types = {c.query_type: [case.id for case in cases if case.query_type == c.query_type] for c in cases}
-    tags = {tag: [case.id for case in cases if tag in case.tags] for c in cases for tag in c.tags}
-    outcomes = zip(cases, result.validation.outcome, strict=True)
-    passed = {case.id: outcome == "SUCCESS" for case, outcome in outcomes if outcome != "UNLABELLED"}
-    groups = [("query_type", name, ids) for name, ids in types.items() if name]
-    groups += [("tag", name, ids) for name, ids in tags.items() if len(ids) >= LEAST]
-    return [
-        SliceEntry(by=by, name=name, n=len(ids), metrics=dict(_of_slice(result, ids, passed)))  # type: ignore[arg-type]
-        for by, name, ids in sorted(groups)
-    ]
+def _slices(result: Measured, rows: Sequence[QueryRow]) -> Iterator[SliceEntry]:
+    """Yield the metrics of the queries of each type, and of each tag of at least three queries, ordered by name."""
+    for name in sorted({row.query_type for row in rows if row.query_type}):
+        of_type = [row for row in rows if row.query_type == name]
+        yield SliceEntry(by="query_type", name=name, n=len(of_type), metrics=dict(_of_slice(result, of_type)))
+    for name in sorted({tag for row in rows for tag in row.tags}):
+        tagged = [row for row in rows if name in row.tags]
+        if len(tagged) >= LEAST:
+            yield SliceEntry(by="tag", name=name, n=len(tagged), metrics=dict(_of_slice(result, tagged)))
 
 
-def _of_slice(result: Measured, ids: Sequence[str], passed: Mapping[str, bool]) -> Iterator[tuple[str, Summary]]:
-    """Yield the metrics of a slice, and last its pass rate. Judged samples are corrected as for the whole run.
-
-    Args:
-        result: The run.
-        ids: Ids of the queries of the slice.
-        passed: Case id to True if the query passed; without unlabelled queries.
-    """
+def _of_slice(result: Measured, rows: Sequence[QueryRow]) -> Iterator[tuple[str, Summary]]:
+    """Yield the metrics of a slice, and last its pass rate. Judged samples are corrected as for the whole run."""
     samples = {summary.metric: summary.sampled for summary in result.summaries}
     for name, scores in result.scores.items():
         metric, proxies = metric_named(name), result.proxies.get(name)
-        scored = [query_id for query_id in ids if query_id in scores]
+        scored = [row.id for row in rows if row.id in scores]
         if not isinstance(metric, QueryMetric) or not scored:
             continue
         column = [scores[query_id] for query_id in scored]
@@ -143,10 +133,10 @@ def _of_slice(result: Measured, ids: Sequence[str], passed: Mapping[str, bool]) 
             summary = summarise(metric, column)
         if summary.value is not None:
             yield name, summary
-    if n := len(verdicts := [passed[query_id] for query_id in ids if query_id in passed]):
-        ends = wilson(sum(verdicts), n)
-        rate = Summary(metric=VERDICT_METRIC, value=sum(verdicts) / n, ci_low=ends.low, ci_high=ends.high, n=n)
-        yield VERDICT_METRIC, rate
+    if verdicts := [row.passed for row in rows if row.passed is not None]:
+        passed, n = sum(verdicts), len(verdicts)
+        ends = wilson(passed, n)
+        yield VERDICT_METRIC, Summary(metric=VERDICT_METRIC, value=passed / n, ci_low=ends.low, ci_high=ends.high, n=n)
 
 
 def _judge(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:

@@ -276,6 +276,11 @@ class QueryRow(Part):
         return self._scores
 
     @property
+    def passed(self) -> float | None:
+        """1 if the query passed, 0 if not; None without labels, as it is not known."""
+        return None if self.outcome == "UNLABELLED" else float(self.outcome == "SUCCESS")
+
+    @property
     def proxies(self) -> Mapping[str, float]:
         """Judged metric to its proxy, the score that foretells it."""
         return self._proxies

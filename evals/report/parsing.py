@@ -87,9 +87,7 @@ def cell_report(report: Report, name: str) -> Report:
         "scope/abstention": [None if in_scope else is_silent for in_scope, is_silent in silent],
         "scope/false_abstention": [is_silent if in_scope else None for in_scope, is_silent in silent],
     }
-    passed: list[ScoreValue | None] = [
-        None if row.outcome == "UNLABELLED" else float(row.outcome == "SUCCESS") for row, _ in results
-    ]
+    passed: dict[str, list[ScoreValue | None]] = {VERDICT_METRIC: [row.passed for row, _ in results]}
     configuration, before = grid.configurations[way], report.config["retriever"]
     parameters = {name: value for name, value in configuration.parameters.items() if name in before}
     return Report(
@@ -100,7 +98,7 @@ def cell_report(report: Report, name: str) -> Report:
         settings=f"{configuration.name} · top_k {top_k}" + ("" if threshold is None else f" · threshold {threshold:g}"),
         facts=report.facts,
         config={**report.config, "retriever": {**before, **parameters, "top_k": top_k, "threshold": threshold}},
-        metrics={name: mean_of(name, column) for name, column in {**scores, VERDICT_METRIC: passed}.items()},
+        metrics={name: mean_of(name, column) for name, column in (scores | passed).items()},
         headline=list(scores),
         criteria=(),
         notes=[],
