@@ -27,7 +27,6 @@ from evals.report.sections import (
     criteria,
     disagreements,
     figure,
-    judge_lines,
     metrics,
     rank_and_score,
     searched,
@@ -97,15 +96,11 @@ def render_page(report: Report) -> str:
             report=report,
             # A grid begins with the note that no query is out of scope.
             notes=[note for note in report.notes if note != NO_OUT_OF_SCOPE],
-            badge=(tone(report), badge(report)),
-            criteria_line=criteria_line(report),
-            searched=searched(report.facts),
             recommendation=[text for text in (grid.proof, *grid.explanation) if text] if grid else [],
             levels=[*decision.levels, decision.recommended] if decision else [],
             sections=shown,
             queries=worst_first(report.queries, MOST_QUERIES),
             query_scores=[name for p in QUERY_SCORES if (name := deepest(p, report.scores)) in report.scores],
-            judge=judge_lines(report),
             config=yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True),
             drawn=drawn,
             figures_data=Markup(embedded(drawn | {"grid": _with_zipped_queries(drawn["grid"])})),
@@ -156,7 +151,8 @@ def environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals.update({f.__name__: f for f in (figure, rank_and_score, signed, signed_ends)})
+    functions = badge, criteria_line, figure, rank_and_score, searched, signed, signed_ends, tone
+    templates.globals.update({function.__name__: function for function in functions})
     return templates
 
 
