@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +21,13 @@ from evals.cases.relevance import (
 )
 from evals.collect.observations import Observation
 from evals.errors import DatasetError
+from evals.stats.intervals import Floats, Integers
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk
 from retrievers.retriever.protocol import Retriever
 from retrievers.search.candidates import Candidates, Chunks, laid_out
 from retrievers.search.selection import decisive
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-T = TypeVar("T")
 Find = Callable[[Sequence[int]], "Pool"]
 """Returns the candidates of some golden queries under the variants of given numbers."""
 # Number of items that one integer holds as bits.

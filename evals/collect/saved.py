@@ -20,8 +20,9 @@ from pydantic_core import to_json
 from evals.cases.case import Case
 from evals.cases.reading import case_fingerprint
 from evals.cases.relevance import Relevance
-from evals.collect.pool import Integers, Pool
+from evals.collect.pool import Pool
 from evals.config.files import replacing
+from evals.stats.intervals import Integers
 from retrievers.errors import ConfigError
 from retrievers.records import Chunk
 from retrievers.search.candidates import Candidates, ChunkList, SearchFacts, joined

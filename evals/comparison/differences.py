@@ -7,7 +7,6 @@ from functools import partial
 from math import isfinite
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evals.collect.observations import VERDICT_METRIC, Unscored
 from evals.comparison.mismatches import other_judges
@@ -21,7 +20,7 @@ from evals.report.parsing import mean_of
 from evals.sampling.corrected import difference as sampled_difference
 from evals.sampling.order import NOT_DRAWN
 from evals.stats import paired
-from evals.stats.intervals import SAME, Floats
+from evals.stats.intervals import SAME, Bools, Floats
 from evals.stats.paired import Paired
 from retrievers.errors import nearest
 from retrievers.search.candidates import laid_out
@@ -135,7 +134,7 @@ def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
 def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Difference:
     """Compare the scores of the queries that are scored in both runs."""
 
-    def ids(is_chosen: NDArray[np.bool_]) -> tuple[str, ...]:
+    def ids(is_chosen: Bools) -> tuple[str, ...]:
         return tuple(row.id for (row, _), chosen in zip(pairing.rows, is_chosen.tolist(), strict=True) if chosen)
 
     # Arrays of shape [queries, runs]. A missing score is NaN. `not_drawn`: the judge was not asked.

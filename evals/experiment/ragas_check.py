@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
 from math import isclose, isnan
-from typing import Any, Literal, TypeVar
-
-from pydantic import BaseModel
+from typing import Any, Literal
 
 from evals.collect.observations import Observation, Unscored
 from evals.collect.passes import Progress
 from evals.grid.measure import Measured
+from evals.judge.answers import Schema
 from evals.judge.asking import UnansweredError
 from evals.judge.chat import Chat
 from evals.judge.judge import Judge
@@ -26,7 +25,6 @@ from evals.judge.tasks import JUDGED, by_ragas
 from evals.report.model import RagasCheck
 from retrievers.text.shown import redacted
 
-Schema = TypeVar("Schema", bound=BaseModel)
 Scorer = Callable[[Observation], Awaitable[float]]
 
 # Metric to the class of ragas.metrics that computes the same.

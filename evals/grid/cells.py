@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evals.collect.observations import Failure, Observed, Summary
-from evals.collect.pool import Bools, Floats, Integers, Lists, Pool
+from evals.collect.pool import Lists, Pool
 from evals.grid.axes import Plan, Variant
 from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.results import Results, Values, every_candidate
-from evals.stats.intervals import Pair
+from evals.stats.intervals import Bools, Floats, Integers, Pair
 from retrievers.config import RetrieverConfig
 from retrievers.search.selection import group_of
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evals.collect.pool import Bools, Floats, Integers
 from evals.config.experiment import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.objective import TOKENS, Ranking, over_all
@@ -20,7 +19,7 @@ from evals.metrics.declaration import SHARE, Context, QueryMetric
 from evals.sampling.rounds import Rounds
 from evals.stats import intervals as stats
 from evals.stats.best import compare_with_best, with_unseen
-from evals.stats.intervals import FEWEST, SAME, Interval, Pair
+from evals.stats.intervals import FEWEST, SAME, Bools, Floats, Integers, Interval, Pair
 
 # Scores are compared to these decimals: ragas' perfect precision is 1 − 1e-10 / relevant, which must equal 1.
 DECIMALS = 9

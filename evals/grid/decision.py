@@ -15,7 +15,6 @@ import numpy as np
 
 from evals.cases.case import Case
 from evals.collect.observations import VERDICT_METRIC, Summary
-from evals.collect.pool import Bools, Floats, Integers
 from evals.config.experiment import ObjectiveConfig
 from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice
@@ -23,7 +22,7 @@ from evals.grid.objective import TOKENS, range_of
 from evals.grid.sampled import figures_of
 from evals.metrics import metric_named
 from evals.metrics.declaration import Context, QueryMetric, Scope
-from evals.stats.intervals import SAME
+from evals.stats.intervals import SAME, Bools, Floats, Integers
 
 ABSTENTION, FALSE_ANSWER, FALSE_ABSTENTION = "scope/abstention", "scope/false_answer", "scope/false_abstention"
 ANY = 1.0

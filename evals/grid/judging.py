@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from evals.collect.observations import Failure, Unscored
-from evals.collect.pool import Bools, Floats, Integers
 from evals.config.experiment import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.objective import over_all
@@ -26,6 +25,7 @@ from evals.metrics.proxies import foretelling
 from evals.sampling.order import among, judging_order, sample_size
 from evals.sampling.rounds import Rounds, Unjudged, judge_in_rounds, queries_needed
 from evals.stats.best import planned_looks
+from evals.stats.intervals import Bools, Floats, Integers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evals.collect.pool import Bools, Floats
 from evals.config.experiment import ObjectiveConfig
 from evals.errors import ExperimentError
 from evals.grid.cells import CellScores, Grid
 from evals.metrics import declared
 from evals.metrics.criteria import is_met, parsed
 from evals.metrics.declaration import QueryMetric
+from evals.stats.intervals import Bools, Floats
 
 MOST_DROPPED = 0.05
 TOKENS = "cost/context_tokens"

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from evals.collect.observations import Failure, Unscored
 from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
-from evals.judge.answers import MalformedError, read_verdict
+from evals.judge.answers import MalformedError, Schema, read_verdict
 from evals.judge.budget import Account, Pace, Tokens
 from evals.judge.chat import Chat, Fault, Kind, read_fault
 from evals.judge.store import VerdictStore
@@ -24,7 +24,6 @@ from retrievers.embedding.tokens import count_tokens
 from retrievers.text.shown import without_secrets
 
 log = logging.getLogger(__name__)
-Schema = TypeVar("Schema", bound=BaseModel)
 Result = TypeVar("Result")
 # The verdict as JSON, or why there is none.
 Outcome = str | Failure | Unscored

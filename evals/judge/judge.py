@@ -9,11 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 from evals.collect.observations import Failure, Observation
 from evals.config.judge import JudgeConfig
-from evals.judge.asking import Engine, Schema
+from evals.judge.answers import Schema
+from evals.judge.asking import Engine, Result
 from evals.judge.budget import Account, Usage
 from evals.judge.chat import Chat, make_chat
 from evals.judge.store import VerdictStore
@@ -24,7 +25,6 @@ from retrievers.config.files import user_cache
 from retrievers.embedding.tokens import count_tokens
 
 log = logging.getLogger(__name__)
-Result = TypeVar("Result")
 # Called with the number of answered questions, the number of all, and the spending.
 OnProgress = Callable[[int, int, Usage], None]
 Prompts = Sequence[int | None]

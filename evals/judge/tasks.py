@@ -12,7 +12,8 @@ from math import isfinite
 from typing import Any
 
 from evals.collect.observations import Failure, Observation, Score
-from evals.judge.asking import Asker, Schema, UnansweredError
+from evals.judge.answers import Schema
+from evals.judge.asking import Asker, UnansweredError
 from evals.judge.verdicts import ChunkVerdict, Claim, Selected
 from evals.sampling.order import judging_order
 

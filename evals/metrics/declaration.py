@@ -21,13 +21,13 @@ from evals.cases.case import Case
 from evals.cases.pages import SourcePages
 from evals.collect.observations import Failure, Observation, Observed, Score, Summary, Unscored
 from evals.collect.passes import Progress
-from evals.collect.pool import Floats
 from evals.errors import ExperimentError
 from evals.judge.judge import Judge
 from evals.judge.trust import Trust
 from evals.judge.verdicts import Judging
 from evals.metrics.results import Results, Values
 from evals.stats import intervals as stats
+from evals.stats.intervals import Floats
 from retrievers.config import RetrieverConfig
 from retrievers.config.settings import load_factory
 from retrievers.records import Chunk

@@ -11,7 +11,6 @@ import numpy as np
 
 from evals.cases.case import Case
 from evals.collect.observations import Observed, Score, Summary, Unscored
-from evals.collect.pool import Bools
 from evals.judge.budget import Usage
 from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE
 from evals.judge.trust import CORRECTED, summaries
@@ -20,6 +19,7 @@ from evals.metrics.declaration import Context, QueryMetric, Scorer, figure
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
 from evals.metrics.results import Results, Values
 from evals.sampling.order import NOT_DRAWN, judging_order
+from evals.stats.intervals import Bools
 from retrievers.records import Chunk
 
 NO_PEOPLE = "no case has human_verdicts"

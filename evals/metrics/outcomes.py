@@ -14,11 +14,11 @@ import numpy as np
 
 from evals.cases.pages import SourcePageError
 from evals.collect.observations import VERDICT_METRIC, LatencyPass, Observation, Outcome, ValidationReport
-from evals.collect.pool import Bools, Floats
 from evals.metrics.declaration import NO_LABELS, Context, Scorer
 from evals.metrics.metadata import accuracy, missing_fields, wrong_fields
 from evals.metrics.results import Results
 from evals.metrics.texts import found_in_source, topic_match
+from evals.stats.intervals import Bools, Floats
 from retrievers.records import Chunk
 
 FIRST = 5

@@ -20,11 +20,11 @@ import numpy as np
 
 from evals.cases.case import Case
 from evals.collect.observations import Unscored
-from evals.collect.pool import Floats, Integers
 from evals.judge.verdicts import Judging, average_precision, sentences
 from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.ranking import evidence_recall
 from evals.metrics.results import Results, Values, as_bits
+from evals.stats.intervals import Floats, Integers
 from retrievers.records import Chunk
 from retrievers.text import words
 

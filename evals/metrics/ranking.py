@@ -12,9 +12,9 @@ from typing import Self
 import numpy as np
 
 from evals.collect.observations import Unscored
-from evals.collect.pool import Bools, Floats, Integers
 from evals.metrics.declaration import Context, Scorer
 from evals.metrics.results import Results, Values
+from evals.stats.intervals import Bools, Floats, Integers
 
 TOO_FEW = Unscored(reason="fewer than three relevant chunks")
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from evals.cases.case import Case
 from evals.cases.pages import SourcePageError
 from evals.collect.observations import Failure, Observation, Score, Unscored
-from evals.collect.pool import BITS, Bools, Floats, Integers, Lists
+from evals.collect.pool import BITS, Lists
+from evals.stats.intervals import Bools, Floats, Integers
 from retrievers.embedding.tokens import count_tokens
 from retrievers.records import Chunk
 

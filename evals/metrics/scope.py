@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from evals.collect.observations import Observation, Observed, Summary, Unscored
-from evals.collect.pool import Floats
 from evals.metrics.declaration import Context, Scorer, figure, within
 from evals.metrics.results import Results, Values
 from evals.stats import intervals as stats
+from evals.stats.intervals import Floats
 
 NO_COSINE = "the retriever gives no cosine similarity"
 

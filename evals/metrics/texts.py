@@ -16,10 +16,10 @@ from evals.cases.case import Case, found
 from evals.cases.pages import SourcePage
 from evals.cases.relevance import normalise
 from evals.collect.observations import Unscored
-from evals.collect.pool import Floats, Integers
 from evals.judge.verdicts import average_precision
 from evals.metrics.declaration import Context, Scorer
 from evals.metrics.results import NO_CHUNKS, Results, Values, as_bits
+from evals.stats.intervals import Floats, Integers
 from retrievers.records import Chunk
 
 # Texts are alike up to this normalised Levenshtein distance. For recall the distance must be below it.

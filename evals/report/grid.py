@@ -8,9 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite, isnan
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evals.collect.pool import Floats, Integers
 from evals.grid.cells import Grid
 from evals.grid.choice import explain
 from evals.grid.decision import FALSE_ABSTENTION, FALSE_ANSWER, Decision
@@ -34,6 +32,7 @@ from evals.report.model import (
 from evals.report.parsing import FOUND
 from evals.stats.abstention import Promise
 from evals.stats.bands import mean_bands, share_bands
+from evals.stats.intervals import Bools, Floats, Integers
 
 # Most weights that are shown of those at which the choice changes.
 MOST_WEIGHTS = 6
@@ -215,7 +214,7 @@ def _proof(result: Swept, proof: CellProof) -> str:
 
 
 def _bands(
-    grid: Grid, gain: Floats, is_silent: NDArray[np.bool_], seed: int
+    grid: Grid, gain: Floats, is_silent: Bools, seed: int
 ) -> Iterator[tuple[str, tuple[list[float], list[float]]]]:
     """Yield the name and the band by cell of found answers, false abstention and false answers.
 

@@ -23,14 +23,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evals.stats import paired
 from evals.stats.best import with_unseen
-from evals.stats.intervals import LEVEL, SAME, Floats, Interval, Pair, mean_intervals, student_quantile
+from evals.stats.intervals import LEVEL, SAME, Bools, Floats, Interval, Pair, mean_intervals, student_quantile
 from evals.stats.paired import Paired, agreed, difference_intervals, sign_flip
 
-Bools = NDArray[np.bool_]
 # A regression of fewer queries leaves too few residuals for its F.
 FEWEST_REGRESSED = 4
 

@@ -15,13 +15,11 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evals.sampling.corrected import Sample, corrected, shrunk_weight, weight_of_differences
-from evals.stats.best import Bools, Floats, compare_with_best, planned_looks
-from evals.stats.intervals import FEWEST, SAME
+from evals.stats.best import compare_with_best, planned_looks
+from evals.stats.intervals import FEWEST, SAME, Bools, Floats, Integers
 
-Integers = NDArray[np.int64]
 Ask = Callable[[Integers, Bools], tuple[Floats, bool]]
 """Buys verdicts. It gets rows (numbers in the order of judging) and a mask [cells]. It returns the scores [rows, cells
 of the mask], NaN where a verdict failed, and whether everything was judged."""

@@ -15,11 +15,9 @@ Each of the three bands (found, silent in scope, silent out of scope) holds with
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evals.stats.intervals import SAME, Pair, bounded_intervals
+from evals.stats.intervals import SAME, Floats, Pair, bounded_intervals
 
-Floats = NDArray[np.float64]
 EACH = 1 - 0.05 / 3
 DRAWS = 4_000
 # Largest number of drawn scores: for many queries, DRAWS samples would take gigabytes.

@@ -28,10 +28,8 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.stats.intervals import LEVEL, SAME, student_quantile
+from evals.stats.intervals import LEVEL, SAME, Bools, Floats, Integers, student_quantile
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Singles = NDArray[np.float32]
 Places = NDArray[np.intp]
 DRAWS = 2_000
@@ -79,7 +77,7 @@ def compare_with_best(
     *,
     span: float,
     loss: float | None = None,
-    strata: NDArray[np.int64] | None = None,
+    strata: Integers | None = None,
     looks: Sequence[int] = (),
     judged: int | None = None,
     seed: int,
@@ -161,7 +159,7 @@ def with_unseen(
     return (n * difference - open_share * times * loss) / part, error
 
 
-def _root(values: Floats, strata: NDArray[np.int64]) -> Floats:
+def _root(values: Floats, strata: Integers) -> Floats:
     """Return R [at most cells, cells]; RᵀR has the sums of squares and products of cells within strata."""
     means = np.stack([values.mean(axis=0, where=(strata == s)[:, None]) for s in range(int(strata.max()) + 1)])
     return np.asarray(np.linalg.qr(values - means[strata], mode="r"))

@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Pair = tuple[Floats, Floats]
 LEVEL = 0.95
 Z = 1.959963984540054

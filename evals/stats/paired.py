@@ -19,16 +19,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evals.stats.intervals import FEWEST, RESAMPLES, SAME, Floats, Interval, Pair, bounded_intervals, student_intervals
+from evals.stats.intervals import (
+    FEWEST,
+    RESAMPLES,
+    SAME,
+    Bools,
+    Floats,
+    Interval,
+    Pair,
+    bounded_intervals,
+    student_intervals,
+)
 
 # Up to this number of differing queries, all 2^n choices of signs are counted, as pairs of 2^(n/2) of each half.
 EXACT = 30
 # Draws that are in memory at once.
 BATCH = 1_000
 ALPHA = 0.05
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
