@@ -1,7 +1,7 @@
 """Records of an evaluation: scores, observations of queries, summaries, verdicts. All are frozen."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field
@@ -80,19 +80,6 @@ class Observation:
         return float(self.candidates.column("semantic").max(initial=0.0))
 
 
-@dataclass(frozen=True, kw_only=True)
-class LatencyPass:
-    """Timed single calls at one concurrency, in the order in which they were started.
-
-    Attributes:
-        concurrency: Number of calls at once.
-        calls: The calls.
-    """
-
-    concurrency: int
-    calls: Calls
-
-
 class Repetition(NamedTuple):
     """A repeated call, compared with the first result of its query.
 
@@ -113,14 +100,15 @@ class Observed:
 
     Attributes:
         observations: One observation for each golden query.
-        latency: Timed calls, by concurrency; empty if latency was not measured.
+        latency: Number of calls at once to timed single calls, in the order in which they were started; empty if none
+            were timed.
         repetitions: Repeated calls, in the order in which they were made; empty if determinism was not measured.
         retriever_notes: Notes of the retriever for the reader of its results.
         unmeasured: Reason why latency and determinism cannot be measured; empty if they can.
     """
 
     observations: tuple[Observation, ...]
-    latency: tuple[LatencyPass, ...] = ()
+    latency: Mapping[int, Calls] = field(default_factory=dict)
     repetitions: Sequence[Repetition] = ()
     retriever_notes: tuple[str, ...] = ()
     unmeasured: str = ""

@@ -7,7 +7,7 @@ from math import isnan
 from typing import Any
 
 from evals.cases.case import Case
-from evals.collect.observations import Calls, LatencyPass, Repetition
+from evals.collect.observations import Calls, Repetition
 from evals.config.experiment import LatencyConfig
 from retrievers.errors import RetrievalError
 from retrievers.records import StageTimings
@@ -55,7 +55,7 @@ def asked_again(cases: Sequence[Case]) -> list[int]:
 
 def measure_latency(
     retriever: Retriever, cases: Sequence[Case], config: LatencyConfig, progress: Progress
-) -> tuple[LatencyPass, ...]:
+) -> dict[int, Calls]:
     """Time single calls of `search`, as an application makes them, at each concurrency, after warm-up.
 
     Args:
@@ -70,9 +70,7 @@ def measure_latency(
     for number in range(WARMUP):
         _search(retriever, cases[number % len(cases)])
     calls = [*cases] * config.repeats
-    return tuple(
-        LatencyPass(concurrency=level, calls=_time(retriever, calls, level, progress)) for level in config.concurrency
-    )
+    return {level: _time(retriever, calls, level, progress) for level in config.concurrency}
 
 
 def repeat(retriever: Retriever, cases: Sequence[Case], first: Iterable[Hits], progress: Progress) -> list[Repetition]:

@@ -368,8 +368,7 @@ def _measure_cell(
         summaries.append(cell_summary(grid, metric, index, scores[name], proxy_scores))
     summaries.append(figures_of(grid, PASS_RATE, index, context))
     names = [summary.metric for summary in summaries]
-    # The times of single queries are those of serial calls: concurrent calls wait for each other.
-    serial = next((timed for timed in observed.latency if timed.concurrency == 1), None)
+    serial = observed.latency.get(1, ())  # concurrent calls wait for each other
     # The report names the metadata fields that were required.
     metadata = settings.metadata.model_copy(update={"required": context.required})
     return Measured(

@@ -13,7 +13,7 @@ from statistics import fmean
 import numpy as np
 
 from evals.cases.pages import SourcePageError
-from evals.collect.observations import VERDICT_METRIC, LatencyPass, Observation, Outcome, ValidationReport
+from evals.collect.observations import VERDICT_METRIC, Calls, Observation, Outcome, ValidationReport
 from evals.metrics.declaration import NO_LABELS, Context, Scorer
 from evals.metrics.metadata import accuracy, missing_fields, wrong_fields
 from evals.metrics.results import Results
@@ -85,17 +85,17 @@ def pass_rate(r: Results, context: Context) -> Floats:
     return outcomes_of(r, context).passed.astype(float)
 
 
-def validate(r: Results, latency: LatencyPass | None, context: Context, top_k: int) -> ValidationReport:
+def validate(r: Results, serial: Calls, context: Context, top_k: int) -> ValidationReport:
     """Return the outcomes of queries, with reasons.
 
     Args:
         r: The results, one row a query.
-        latency: The serial calls, from which the times are taken; None if they were not measured.
+        serial: The serial calls, from which the times are taken; empty if they were not measured.
         context: Inputs of the metrics: required metadata and sources.
         top_k: Number of chunks asked for. A reason may name it.
     """
     times: dict[str, list[float]] = {}
-    for query_id, timings in latency.calls if latency else ():
+    for query_id, timings in serial:
         times.setdefault(query_id, []).append(timings.total_ms)
     faults, observations = outcomes_of(r, context), list(r.observations())
     metadata, relevance = accuracy(r, context).values, content_relevance(r)

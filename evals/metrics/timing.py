@@ -7,7 +7,7 @@ from statistics import fmean
 
 import numpy as np
 
-from evals.collect.observations import LatencyPass, Observed, Summary
+from evals.collect.observations import Calls, Observed, Summary
 from evals.metrics.declaration import AMOUNT, Context, RunMetric, figure
 from evals.stats import intervals as stats
 
@@ -23,10 +23,9 @@ def stage_statistic(observed: Observed, _: Context, *, stage: str, statistic: st
     The interval of the mean is over the means of the queries, since calls of one query are alike. The interval of a
     percentile is of order statistics of all calls. It holds for further calls of these queries, not for other queries.
     """
-    timed = next((timed for timed in observed.latency if timed.concurrency == concurrency), None)
-    if timed is None:
+    if concurrency not in observed.latency:
         return figure(None, observed.unmeasured or f"not measured at concurrency {concurrency}")
-    times = _times(timed, stage)
+    times = _times(observed.latency[concurrency], stage)
     values = [time for of_query in times.values() for time in of_query]
     if not values:
         return figure(None, f"no {stage} stage ran")
@@ -40,10 +39,10 @@ def stage_statistic(observed: Observed, _: Context, *, stage: str, statistic: st
     return figure(value, interval.note, ci_low=interval.low, ci_high=interval.high, n=len(values))
 
 
-def _times(timed: LatencyPass, stage: str) -> Mapping[str, Sequence[float]]:
+def _times(calls: Calls, stage: str) -> Mapping[str, Sequence[float]]:
     """Return the times of one stage by query id, of the calls in which the stage ran."""
     times: dict[str, list[float]] = {}
-    for query_id, timings in timed.calls:
+    for query_id, timings in calls:
         if (time := getattr(timings, f"{stage}_ms")) is not None:
             times.setdefault(query_id, []).append(time)
     return times

@@ -170,8 +170,7 @@ def _judge_lines(judging: Judging, trust: Trust | None, queries: int) -> Iterato
 
 def _query_rows(result: Measured) -> Iterator[QueryRow]:
     """Yield a row for each query, in the order of the golden data."""
-    serial = next((timed for timed in result.observed.latency if timed.concurrency == 1), None)
-    first_calls = dict(reversed(serial.calls)) if serial else {}
+    first_calls = dict(reversed(result.observed.latency.get(1, ())))
     for number, observation in enumerate(result.observed.observations):
         timings = first_calls.get(observation.case.id, observation.candidates.facts.timings)
         verdict = {name: column[number] for name, column in vars(result.validation).items()}

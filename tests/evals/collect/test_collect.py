@@ -99,7 +99,7 @@ def test_every_call_is_a_search_of_its_own_after_warm_up_and_every_repetition_to
     retriever: QdrantRetriever, model: Model, repeats: int, levels: tuple[int, ...]
 ) -> None:
     passes = measure(retriever, repeats=repeats, concurrency=levels)
-    assert [len(p.calls) for p in passes] == [repeats * len(ASKED)] * len(levels)
+    assert [len(calls) for calls in passes.values()] == [repeats * len(ASKED)] * len(levels)
     assert model.asked == WARMUP + repeats * len(ASKED) * len(levels)
     before, told = model.asked, list[Any]()
     found = repeat(retriever, ASKED, collect(retriever, ASKED, silent), lambda *given: told.append(given))

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from evals.cases.pages import SourcePageError, SourcePages
 from evals.cases.relevance import Relevance
-from evals.collect.observations import LatencyPass, Observation, Observed, Validation
+from evals.collect.observations import Observation, Observed, Validation
 from evals.judge.budget import Usage
 from evals.judge.verdicts import Judging
 from evals.metrics import notes as subject
@@ -36,7 +36,7 @@ def asked(*returned: Chunk | str, relevant: str = "", candidates: tuple[Any, ...
 
 def verdict(observation: Observation, context: Context | None = None, top_k: int = FIRST) -> tuple[Any, ...]:
     """Return outcome, reasons, metadata accuracy, content relevance and accuracy score of one query."""
-    made = validate(results_of([observation]), None, context or make_context(), top_k)
+    made = validate(results_of([observation]), (), context or make_context(), top_k)
     columns = (made.outcome, made.reasons, made.metadata_accuracy, made.content_relevance, made.accuracy_score)
     return tuple(value for [value] in columns)
 
@@ -116,7 +116,7 @@ RUN = (
 
 
 def test_partial_successes_count_as_failed_and_queries_without_labels_as_neither() -> None:
-    report = validate(results_of(RUN), None, make_context(), 5)
+    report = validate(results_of(RUN), (), make_context(), 5)
     assert report.outcome == ("SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "SUCCESS", "UNLABELLED")
     totals = Validation.of(report.outcome)
     assert (totals, totals.pass_rate, Validation.of(["UNLABELLED"]).pass_rate) == ((2, 2, 1), 0.5, None)
@@ -128,7 +128,7 @@ def test_partial_successes_count_as_failed_and_queries_without_labels_as_neither
 def test_times_are_those_of_the_serial_calls() -> None:
     totals = {"one": (1.0, 3.0), "two": (5.0, 5.0), "three": (10.0, 20.0), "four": (2.0, 2.0)}
     times = [StageTimings(embed_ms=0.5, total_ms=totals[query][repeat]) for repeat in range(2) for query in totals]
-    calls = LatencyPass(concurrency=1, calls=tuple(zip((*totals, *totals), times, strict=True)))
+    calls = tuple(zip((*totals, *totals), times, strict=True))
     assert validate(results_of(RUN[:4]), calls, make_context(), 5).time_ms == (2.0, 5.0, 15.0, 2.0)
 
 

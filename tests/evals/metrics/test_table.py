@@ -16,7 +16,6 @@ from evals.cases.pages import SourcePageError, SourcePages
 from evals.collect.observations import (
     Failure,
     Gate,
-    LatencyPass,
     Observation,
     Observed,
     Repetition,
@@ -265,7 +264,7 @@ def timed(*totals: float, queries: int | None = None) -> Observed:
     """Calls with these total times, of which a tenth is embedding, over so many queries in turn."""
     timings = (StageTimings(embed_ms=total / 10, total_ms=total) for total in totals)
     calls = tuple((f"q{n % (queries or len(totals))}", of_call) for n, of_call in enumerate(timings))
-    return Observed(observations=(), latency=(LatencyPass(concurrency=1, calls=calls),))
+    return Observed(observations=(), latency={1: calls})
 
 
 @pytest.mark.parametrize(

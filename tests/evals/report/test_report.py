@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from syrupy.assertion import SnapshotAssertion
 
-from evals.collect.observations import Failure, Gate, LatencyPass, Score, Summary, Unscored
+from evals.collect.observations import Failure, Gate, Score, Summary, Unscored
 from evals.config.experiment import ThresholdConfig
 from evals.errors import ReportError
 from evals.grid.measure import Measured
@@ -60,7 +60,7 @@ def judged_run() -> Measured:
     made = result(*own, judging=said)
     failed: dict[str, Score] = {"right": 0.5, "empty": Failure(type="ValueError", message="no contexts")}
     calls = (("right", StageTimings(embed_ms=0.25, search_ms=1.5, total_ms=4.0)),) * 2
-    latency = tuple(LatencyPass(concurrency=n, calls=calls) for n in (4, 1))
+    latency = dict.fromkeys((4, 1), calls)
     observed, scores = replace(made.observed, latency=latency), {**made.scores, "ragas/id_context_recall": failed}
     return replace(made, observed=observed, scores=scores)
 
