@@ -5,11 +5,10 @@ from typing import Any, Literal, NamedTuple, Self
 
 from evals.metrics.declaration import Direction
 from evals.report.model import DifferenceEntry, QueryRow, Report
+from evals.stats.paired import ALPHA
 
 # `lost` and `gained`: the query passed in the baseline alone, or in the other run alone. Else only its score changed.
 Kind = Literal["lost", "gained", "worse", "better"]
-# Largest adjusted p value of a difference that is proved.
-LEVEL = 0.05
 
 
 def written_p(p: float | None) -> str:
@@ -86,7 +85,7 @@ class Difference(DifferenceEntry):
     def adjusted(self, p: float) -> Self:
         """Return the difference with its adjusted p value, and the verdict that follows: `better`, `worse` or none."""
         verdict = ""
-        if p < LEVEL and self.difference and self.better != "neither":
+        if p < ALPHA and self.difference and self.better != "neither":
             verdict = "better" if (self.difference > 0) == (self.better == "higher") else "worse"
         return self.model_copy(update={"p_adjusted": p, "verdict": verdict})
 

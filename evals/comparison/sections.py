@@ -10,12 +10,10 @@ from evals.comparison.records import Change, Difference, Moved, Pairing, Regress
 from evals.metrics import declared
 from evals.report.model import QueryRow
 from evals.report.parsing import FOUND
-from evals.report.section import NOTHING, Column, Section, Styled, in_html, line, row_of, terminal
+from evals.report.section import NOTHING, PRINTED, Column, Section, Styled, in_html, line, row_of, terminal
 from evals.report.sections import difference, figure, numbers, signed
 
 COMPARISON_SCHEMA = 2
-# Columns of a comparison that a notebook or a prompt prints.
-WIDTH = 100
 # Most chunks that are shown of a result.
 HITS = 5
 COLUMNS = (
@@ -50,7 +48,7 @@ class Comparison:
         return in_html(self._shown(color=True))
 
     def _shown(self, *, color: bool) -> str:
-        return terminal(head(self), width=WIDTH, color=color, whole=True)
+        return terminal(head(self), width=PRINTED, color=color, whole=True)
 
 
 def render(comparisons: Sequence[Comparison], *, width: int, color: bool, queries: int, whole: bool = False) -> str:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from evals.grid.measure import Measured, Swept
     from evals.report.model import Report
 
-# Width of a result that is printed, in columns.
-COLUMNS = 100
 # Fields of a query that `to_pandas` has.
 OF_A_QUERY = ("id", "query", "in_scope", "query_type", "outcome", "reasons", "top_score")
 
@@ -56,9 +54,10 @@ class Evaluation:
         return in_html(self._shown(color=True)) + frame
 
     def _shown(self, *, color: bool) -> str:
+        from evals.report.section import PRINTED
         from evals.report.terminal import render
 
-        return render(self.report, width=COLUMNS, color=color, brief=True, whole=True).rstrip("\n")
+        return render(self.report, width=PRINTED, color=color, brief=True, whole=True).rstrip("\n")
 
     @property
     def metrics(self) -> "Mapping[str, Summary]":

@@ -22,6 +22,8 @@ STYLES = {"good": "green", "fair": "yellow", "bad": "red", "bold": "bold", "dim"
 HEADING = 13
 # Characters between two columns.
 BETWEEN = 2
+# Width of what a notebook or a prompt prints.
+PRINTED = 100
 # Width at which no table is cut.
 UNCUT = 10_000
 # Texts of a cell without a value.

@@ -36,6 +36,7 @@ from evals.stats.intervals import (
 EXACT = 30
 # Draws that are in memory at once.
 BATCH = 1_000
+# p values below this prove a difference.
 ALPHA = 0.05
 
 
