@@ -220,7 +220,8 @@ def test_two_processes_on_one_store_both_end_well(made: Experiment, server: Cohe
         started([*command, "--output", "1.json"], tmp_path) as second,
     ):
         for child in (first, second):
-            assert (child.communicate(timeout=200)[1], child.returncode) == ("", 0)
+            error = child.communicate(timeout=200)[1]  # on a busy machine the second one says that it waits
+            assert child.returncode == 0 and all("waiting for another run" in line for line in error.splitlines())
     reports = [load_report(tmp_path / f"{number}.json") for number in range(2)]
     assert [row["scores"] for row in reports[0]["queries"]] == [row["scores"] for row in reports[1]["queries"]]
     questions = calls_of(reports[0]["queries"])
