@@ -19,10 +19,11 @@ from retrievers.text.shown import quoted
 
 IMPORT = r"""import\s+(?:[\w$*{][^'";]*?\bfrom\s*)?["'][^"'\n]+["'];?\s*"""
 EXPORT = r"export\s+(?:default|const|let|var|function|async|class|\{|\*).*"
-COMMENT = r"\{/\*(?:(?!\*/\}).)*\*/\}"
+# Of MDX, and the label that MyST puts before what it names.
+COMMENT = r"\{/\*(?:(?!\*/\}).)*\*/\}|\([^()\n]+\)="
 # A tag. Links such as <https://...> and <me@...> are none.
 TAG = r"</?[A-Za-z](?![^\s<>]*[:@])(?:=>|[^<>])*>"
-# Paragraphs of MDX that are no text: tags and comments, or statements.
+# Paragraphs that are no text: tags and comments, or statements.
 NO_TEXT = re.compile(rf"(?:{TAG}|<!--(?:(?!-->).)*-->|{COMMENT}|\s)+|(?:{IMPORT})+(?:{EXPORT})?|{EXPORT}", re.DOTALL)
 # Docusaurus drops `01-` from addresses, but not a date or version.
 NUMBER_PREFIX = re.compile(r"^(?!\d+[-_.]\d)\d+\s*[-_.]+\s*(?=[^-_.\s])")

@@ -30,7 +30,7 @@ from retrievers.search.selection import answered
 from retrievers.store.chunks import to_chunk
 
 UNSCORED = "the retriever gives no scores"
-UNPAIRED = "documents or texts (pairs with a similarity are read under a threshold)"
+UNPAIRED = "documents or texts (pairs with a similarity need retriever.threshold; 0 keeps all)"
 # Key of the metadata under which langchain-qdrant puts the id of the point.
 POINT_KEY = "_id"
 

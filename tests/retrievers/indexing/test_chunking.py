@@ -355,6 +355,7 @@ def test_small_neighbours_of_one_parent_share_a_chunk_which_stands_at_the_first(
         ("# A\n\n## B\n\nb\n\n# C\n\n## D\n\nd\n", 100, ["B", "D"]),
         ("# A\n\n## B\n\nb\n\n## C\n\nc\n\n# D\n\nd\n", 100, ["B+C", "D"]),
         ("# A\n\na\n\nimport Tabs from '@theme/Tabs';\n\n# B\n\nb\n", 100, ["A", "B"]),
+        ("(label-a)=\n# A\n\na\n\n(label-b)=\n# B\n\nb\n\n(end)=\n", 100, ["A", "B"]),
     ):
         chunks = by_words(source, budget, merge_small=True)
         assert ["+".join(chunk.chunk_headings or (chunk.heading or "",)) for chunk in chunks] == held

@@ -130,7 +130,7 @@ def test_a_function_that_returns_something_else_than_pairs_is_told(snapshot: Sna
             assert refusal(ForeignRetrieverError, retriever.candidates, ["q"]).partition(") ")[2] == snapshot
     with of_function(lambda query: [(DOCS[0], 0.5)]) as retriever:
         said = refusal(ForeignRetrieverError, retriever.candidates, ["q"])
-    assert said.endswith("documents or texts (pairs with a similarity are read under a threshold)")
+    assert said.endswith("documents or texts (pairs with a similarity need retriever.threshold; 0 keeps all)")
 
 
 def test_an_unusable_query_is_not_asked() -> None:
