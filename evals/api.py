@@ -5,6 +5,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from contextvars import copy_context
 from ctypes import c_ulong, py_object, pythonapi
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from evals.cases.reading import GoldenSet as Golden
 from evals.cases.reading import golden_set
 from evals.config.experiment import ExperimentConfig as Experiment
-from evals.config.telemetry import silence
+from evals.config.telemetry import SILENCED
 from evals.errors import ExperimentError, ReportError
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.outputs import Outputs
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     Metric: TypeAlias = str | QueryMetric | Callable[..., float | bool | None]
     AnyRetriever: TypeAlias = Runnable[str, Documents] | QdrantVectorStore | Retriever | Function
 
+AnyExperiment: TypeAlias = Experiment | Mapping[str, Any] | str | Path
+
 __all__ = ["Evaluation", "Experiment", "Golden", "Outputs", "Sweep", "compare_runs", "evaluate", "metric", "sweep"]
 
 
@@ -46,7 +49,7 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
     *,
     metrics: "str | Sequence[Metric] | None" = None,
     top_k: int | None = None,
-    experiment: Experiment | str | Path | None = None,
+    experiment: AnyExperiment | None = None,
     from_retrieval: str | Path | None = None,
     outputs: Outputs | None = None,
     track: bool = False,
@@ -66,8 +69,9 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
         metrics: Names or patterns such as `ranking/*`, and functions declared by `evals.metric`; or a text that
             separates names by commas. If left out, the metrics of the experiment (by default all) are taken.
         top_k: Number of results that count. If left out, that of the retriever or the experiment.
-        experiment: All other settings, such as criteria, judge, source pages and a baseline; or the YAML file of an
-            experiment. If other golden data are given than the experiment's own, its baseline is left out.
+        experiment: All other settings, such as criteria, judge, source pages and a baseline, also nested as in YAML;
+            or the YAML file of an experiment. If other golden data are given than the experiment's own, its baseline is
+            left out.
         from_retrieval: File of a saved retrieval (`Outputs.retrieval`) to start from, in place of a retriever. No store
             is then opened, nothing is embedded, and latency and determinism are not measured. If the experiment names
             no retriever, the saved settings are taken.
@@ -88,13 +92,13 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
 
 
 def sweep(  # noqa: PLR0913 the public entry: all but the first two have names and defaults
-    given: "Experiment | AnyRetriever | None" = None,
+    given: "AnyExperiment | AnyRetriever | None" = None,
     golden: "GoldenData | None" = None,
     *,
     top_k: Iterable[int] | str | None = None,
     threshold: Iterable[float] | str | None = None,
     metrics: "str | Sequence[Metric] | None" = None,
-    experiment: Experiment | str | Path | None = None,
+    experiment: AnyExperiment | None = None,
     from_retrieval: str | Path | None = None,
     outputs: Outputs | None = None,
     track: bool = False,
@@ -104,9 +108,9 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     """Measure every cell of the experiment's grid and recommend one.
 
     Args:
-        given: An experiment with a `sweep`; or a retriever, as for `evaluate`. A `QdrantVectorStore` is searched for
-            every axis. The results of any other retriever are cut by top_k and threshold. If a threshold is swept, a
-            function must return pairs of a document or text and its similarity.
+        given: An experiment with a `sweep`; or a retriever, both as for `evaluate`. A `QdrantVectorStore` is searched
+            for every axis. The results of any other retriever are cut by top_k and threshold. If a threshold is swept,
+            a function must return pairs of a document or text and its similarity.
         top_k: Cuts, such as `1:20` or `range(1, 21)`. If left out, those of the experiment's sweep.
         threshold: Thresholds, such as `0:0.6:0.05`. If left out, those of the experiment's sweep.
         metrics: As for `evaluate`.
@@ -121,8 +125,10 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     Raises:
         RetrievalError: As for `evaluate`; or no cell meets the constraints.
     """
-    retriever = None if isinstance(given, Experiment) else given
-    config = _settings(given if isinstance(given, Experiment) else experiment, metrics, track=track)
+    retriever, experiment = (
+        (None, given) if isinstance(given, Experiment | Mapping | str | Path) else (given, experiment)
+    )
+    config = _settings(experiment, metrics, track=track)
     axes = {name: values for name, values in (("top_k", top_k), ("threshold", threshold)) if values is not None}
     swept = given_settings(config.sweep, axes)
     if not swept.axes:
@@ -163,7 +169,8 @@ def compare_runs(
     from evals.comparison.records import Run
     from evals.tracking.store import open_run
 
-    silence(hub=False)
+    # In the process of a script or a notebook, what the user has set goes before.
+    os.environ.update(SILENCED | os.environ)
     if not others:
         raise ReportError(f"expected a baseline and at least one run to compare, got {str(baseline)!r} alone")
     runs = [
@@ -174,10 +181,9 @@ def compare_runs(
     return compare(runs[0], runs[1:], metrics=several, tolerances=tolerances, common=common)
 
 
-def _settings(
-    experiment: Experiment | str | Path | None, metrics: "str | Sequence[Metric] | None", *, track: bool
-) -> Experiment:
+def _settings(experiment: AnyExperiment | None, metrics: "str | Sequence[Metric] | None", *, track: bool) -> Experiment:
     config = Experiment.load(experiment) if isinstance(experiment, str | Path) else experiment or Experiment()
+    config = given_settings(Experiment(), config) if isinstance(config, Mapping) else config
     changed: dict[str, Any] = {"tracking": config.tracking.model_copy(update={"enabled": track})}
     if config.threshold.false_answer is not None:  # with a threshold, a function must return scores
         changed["retriever"] = config.retriever.model_copy(update={"threshold": config.retriever.threshold or 0.0})
@@ -206,7 +212,7 @@ def _run(
         # The baseline of an experiment with a dataset of its own is of those golden data.
         baseline = None if config.dataset.path or config.dataset.hub else config.baseline
         config = config.model_copy(update={"dataset": dataset, "baseline": baseline})
-    silence(hub=bool(config.dataset.hub))
+    os.environ.update(SILENCED | os.environ)
     from evals.experiment.flow import run_experiment
 
     env = environment(os.environ)
@@ -230,7 +236,7 @@ def _run(
         if asyncio._get_running_loop() is None:
             return run()
         pool = stack.enter_context(ThreadPoolExecutor(1))
-        thread, ran = c_ulong(pool.submit(get_ident).result()), pool.submit(run)
+        thread, ran = c_ulong(pool.submit(get_ident).result()), pool.submit(copy_context().run, run)
         # The pool waits for the run: what interrupts this thread is to end that, too.
         stack.callback(lambda: ran.done() or pythonapi.PyThreadState_SetAsyncExc(thread, py_object(KeyboardInterrupt)))
         return ran.result()

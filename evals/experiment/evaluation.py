@@ -115,7 +115,7 @@ class Evaluation:
             ConfigError: A file cannot be written.
         """
         target = Path(path)
-        kind = {".json": "report", ".html": "html", ".xml": "junit"}.get(target.suffix)
+        kind = {".json": "report", ".html": "html", ".xml": "junit"}.get(target.suffix.lower())
         files = {kind: target} if kind else {"report": target / "report.json", "html": target / "report.html"}
         save_data(self.report, Outputs(**files))
         if "html" in files:

@@ -40,7 +40,7 @@ PARENT = "mlflow.parentRunId"
 SQLITE = "sqlite:///"
 # MLflow must not send telemetry, and not print an address, which may have credentials.
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
-# Nor must it wait for a server for minutes. Variables of the user go before these.
+# Nor must it wait for a server for minutes in a run. Variables of the user go before these.
 PATIENCE = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
@@ -120,7 +120,7 @@ def mlflow_at(uri: str, *, writing: bool = False) -> Iterator["MlflowClient"]:
     Raises:
         TrackingError: MLflow failed within the block.
     """
-    os.environ.update(QUIET | {name: value for name, value in PATIENCE.items() if name not in os.environ})
+    os.environ.update(QUIET)
     remember_password(uri)
     try:
         # The import of MLflow sets the levels of the loggers that are silenced.
@@ -161,14 +161,18 @@ def ui_command(uri: str | None) -> str:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Keep warnings, and the logs of MLflow, alembic and SQLAlchemy, off the terminal."""
+    """Keep warnings, and the logs of MLflow, alembic and SQLAlchemy, off the terminal, and wait as `PATIENCE` says."""
+    ours = {name: value for name, value in PATIENCE.items() if name not in os.environ}
     levels = {logger: logger.level for logger in map(logging.getLogger, ("mlflow", "alembic", "sqlalchemy"))}
     try:
+        os.environ.update(ours)
         for logger in levels:
             logger.setLevel(logging.CRITICAL + 1)
         with warnings.catch_warnings(action="ignore"):
             yield
     finally:
+        for name in ours:
+            del os.environ[name]
         for logger, level in levels.items():
             logger.setLevel(level)
 

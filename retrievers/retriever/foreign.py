@@ -7,6 +7,7 @@ What it cannot give (scores, stages, a list of all chunks) is left out with the 
 import asyncio
 import hashlib
 import inspect
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
@@ -184,12 +185,12 @@ def _awaited(answer: Awaitable[Any]) -> Any:
     async def awaited() -> Any:
         return await answer
 
-    return asyncio.run_coroutine_threadsafe(awaited(), _event_loop()).result()
+    return asyncio.run_coroutine_threadsafe(awaited(), _event_loop(os.getpid())).result()
 
 
 @cache
-def _event_loop() -> asyncio.AbstractEventLoop:
-    """Start the event loop, in a thread that ends with the process."""
+def _event_loop(_process: int) -> asyncio.AbstractEventLoop:
+    """Start the event loop of a process, in a thread that ends with it. A forked process has no such thread."""
     loop = asyncio.new_event_loop()
     Thread(target=loop.run_forever, name="foreign-retriever", daemon=True).start()
     return loop

@@ -3,16 +3,20 @@
 import asyncio
 import builtins
 import json
+import os
 import re
 import time
 from collections.abc import Callable
 from contextlib import closing
+from contextvars import ContextVar
 from html import unescape
+from multiprocessing import get_context
 from pathlib import Path
 from signal import SIGINT, default_int_handler, pthread_kill, signal
 from threading import main_thread
 from traceback import format_exception
 from typing import Any
+from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
@@ -42,6 +46,7 @@ ROWS: list[dict[str, Any]] = [
     {"query": "named channel", "evidence": [{"quote": TOPIC}], "query_type": "factual"},
     {"query": "zebra", "in_scope": False},
 ]
+TENANT = ContextVar[str]("TENANT")
 CHEAP = ["ranking/*", "scope/*"]
 HIT_RATE = "ranking/hit_rate_at_5"
 SWEPT = Experiment.load(None, {"sweep.top_k": "1:3"}, {})
@@ -149,11 +154,23 @@ def test_golden_data_of_any_kind(convert: Callable[[Any], Any], here: Path) -> N
 
 def test_it_works_inside_a_running_event_loop() -> None:
     metrics = [*CHEAP, "ragas/nonllm_context_recall"]
+    tenants = set[str]()
+
+    def noted(query: str) -> Any:
+        tenants.add(TENANT.get("none"))
+        return later(query)
 
     async def cell() -> Evaluation:
-        return run(later, metrics=metrics)
+        TENANT.set("ours")
+        return run(noted, metrics=metrics)
 
-    assert figures(asyncio.run(cell())) == figures(run(later, metrics=metrics))
+    assert figures(asyncio.run(cell())) == figures(run(later, metrics=metrics)) and tenants == {"ours"}
+
+
+def test_it_works_in_a_process_that_was_forked_after_a_run() -> None:
+    run(later)
+    with catch_warnings(action="ignore"), get_context("fork").Pool(1) as pool:
+        assert pool.apply_async(run, [later]).get(60).passed
 
 
 def test_outside_of_one_no_event_loop_is_told_of_in_errors() -> None:
@@ -182,9 +199,14 @@ def test_an_interrupt_in_a_running_event_loop_ends_the_run() -> None:
     assert asked == [ROWS[0]["query"]]
 
 
-def test_nothing_is_printed_or_written(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    evaluate(texts, ROWS)
+def test_nothing_is_printed_or_written_and_no_variable_of_the_user_changed(
+    here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LANGSMITH_TRACING", "true")
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    evaluate(texts, ROWS, experiment={"retriever": {"top_k": 3}})
     assert list(here.iterdir()) == [] and capfd.readouterr() == ("", "")
+    assert os.environ["LANGSMITH_TRACING"] == "true" and "HF_HUB_OFFLINE" not in os.environ
 
 
 def test_a_retriever_of_ours_and_a_vector_store_stay_open(made: OnDisk) -> None:
@@ -293,7 +315,7 @@ def test_a_sweep_of_a_function_is_ranked_by_what_its_results_alone_can_score() -
 def test_axes_and_metrics_are_given_in_any_form(several: Any) -> None:
     made = sweep(texts, ROWS, top_k=several, metrics="ranking/*, scope/*")
     assert made.cells["top_k"].tolist() == [1, 2, 3]
-    assert made.cells.equals(sweep(texts, ROWS, top_k="1:3", metrics=CHEAP).cells)
+    assert made.cells.equals(sweep(texts, ROWS, top_k="1:3", experiment={"metrics": CHEAP}).cells)
 
 
 def test_results_and_files_compare_alike(tmp_path: Path) -> None:
@@ -323,7 +345,7 @@ def text_of(html: str) -> str:
 
 def test_a_run_and_a_sweep_are_shown(made: OnDisk, capsys: pytest.CaptureFixture[str]) -> None:
     result = evaluate(experiment=Experiment.load(made.config))
-    swept = sweep(Experiment.load(made.config, {"sweep": {"top_k": [1, 3], "threshold": [0.1, 0.3]}}))
+    swept = sweep(made.config, top_k=[1, 3], threshold=[0.1, 0.3])
     for each, flags in ((result, []), (swept, ["--sweep.top-k", "1,3", "--sweep.threshold", "0.1,0.3"])):
         assert str(each) == repr(each) and len(repr(each)) < MOST
         assert call(main, ["--config", made.config, "--no-gate", *flags], capsys).out.startswith(f"{each!r}\n")

@@ -22,7 +22,7 @@ from evals.compare import main as compare
 from evals.errors import TrackingError
 from evals.run import main as evaluate
 from evals.tracking.__main__ import main, show
-from evals.tracking.store import mlflow_at, open_run
+from evals.tracking.store import PATIENCE, mlflow_at, open_run
 from tests.support.command import Done, environment, refusal
 from tests.support.experiment import make_experiment
 from tests.support.loopback import free_port
@@ -50,6 +50,7 @@ def test_a_database_whose_making_was_interrupted_is_made_again(tmp_path: Path, m
     with mlflow_at(f"sqlite:///{database}", writing=True) as opened:
         assert [each.name for each in opened.search_experiments()] == ["Default"]
     assert {file.name for file in tmp_path.iterdir()} == {".mlflow.db.lock", "mlflow.db"}
+    assert PATIENCE.keys().isdisjoint(os.environ), "the user's own calls of MLflow wait as long as ever"
 
 
 def everything(folder: Path) -> tuple[list[Path], list[bytes]]:
