@@ -189,7 +189,8 @@ def explain(item: dict[str, Any]) -> str:
         return f"{name}: unknown field{nearest(str(item['loc'][-1]), fields)}"
     if item["type"] == "missing":
         return f"{name}: this field is required"
-    message = str(item["msg"]).removeprefix("Value error, ")
+    message = {"bool_parsing": "expected true or false"}.get(item["type"], str(item["msg"]))
+    message = message.removeprefix("Value error, ")
     got = "" if isinstance(item["input"], dict) else f", got {quoted(item['input'])}"
     return f"{name + ': ' if name else ''}{message}{got}"
 

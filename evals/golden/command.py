@@ -56,6 +56,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         if makes_file:
             described = f"file to write (default: {GOLDEN})"
             add("-o", "--out", type=path_argument, default=GOLDEN, metavar="FILE", help=described)
+        if makes_file or name == "label":
             add("--force", action="store_true", help="replace the file if it exists")
         if name in ("init", "label", "synthesize"):
             add("--seed", type=whole_number(0), default=0, help="of the choice and order (default: 0)")

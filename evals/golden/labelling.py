@@ -27,9 +27,9 @@ from evals.cases.relevance import normalise
 from evals.collect.passes import collect
 from evals.collect.saved import read
 from evals.config.experiment import DatasetConfig
-from evals.config.files import check_writable, replacing, write
+from evals.config.files import replacing, write
 from evals.errors import DatasetError
-from evals.golden.chunks import Floats, json_lines, next_check, retriever_settings, say
+from evals.golden.chunks import Floats, check_new, json_lines, next_check, retriever_settings, say
 from evals.judge.trust import cohens_kappa
 from evals.report.model import Report
 from evals.sampling.order import judging_order, uniform
@@ -117,7 +117,8 @@ def label(namespace: argparse.Namespace) -> int:
     if namespace.write:
         raise DatasetError("--write: expected the files of labels to write: --labels FILE [FILE ...]")
     out: Path = namespace.out or file.with_suffix(".label.html")
-    check_writable(out)
+    # A page keeps its labels apart; a spreadsheet may be filled in.
+    check_new(out, force=namespace.force or out.suffix.lower() != ".csv")
     rows, systems = pooled_rows(namespace, report)
     if not rows:
         return say(namespace, ["No chunk of the pool is left to judge"])
@@ -152,12 +153,16 @@ def pooled_rows(namespace: argparse.Namespace, report: Report | None) -> tuple[l
     holes = {*_holes(report)} if report else None
     rows = []
     for case in sorted(cases, key=lambda case: order.get(case.id, len(order))):
+        by_label = [item for item in case.evidence if item.labelled]
         pool = {chunk.chunk_id: chunk for chunks in systems.values() for chunk in chunks.get(case.id, ())}
         for chunk in sorted(pool.values(), key=lambda chunk: uniform(namespace.seed, case.id, chunk.chunk_id)):
             is_asked = holes is None or (case.id, chunk.chunk_id) in holes
-            if is_asked and chunk.text.strip() and chunk.chunk_id not in case.human_verdicts:
+            origin, text = (chunk.source_url, chunk.heading), normalise(chunk.text)
+            labelled = (normalise(item.quote or "") for item in by_label if (item.source_url, item.heading) == origin)
+            is_judged = chunk.chunk_id in case.human_verdicts or any(quote in text for quote in labelled)
+            if is_asked and text and not is_judged:
                 rows.append(_row(case, chunk))
-    if not rows and report is None and not any(case.human_verdicts for case in cases):
+    if not rows and report is None and not any(case.human_verdicts or case.labelling for case in cases):
         raise DatasetError("the pool is empty: none of its systems found a chunk with text for a query of this file")
     return rows, [*systems]
 

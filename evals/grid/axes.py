@@ -70,7 +70,9 @@ def plan(base: RetrieverConfig, sweep: SweepConfig) -> Plan:
     for values in product(*(getattr(sweep, name) or (getattr(base, name),) for name in axes)):
         settings = _combine(base, dict(zip(axes, values, strict=True)) | cut)
         distinct.setdefault(tuple(effective(settings).items()), settings)
-    variants = tuple(_variant(settings, sweep, thresholds) for settings in distinct.values())
+    # Of equal cells the first is preferred: one without a reranker.
+    plain_first = sorted(distinct.values(), key=lambda settings: settings.rerank != "none")
+    variants = tuple(_variant(settings, sweep, thresholds) for settings in plain_first)
     return Plan(variants=variants, top_ks=top_ks, axes=dict(sweep.axes))
 
 

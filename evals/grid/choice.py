@@ -23,6 +23,8 @@ from evals.stats.intervals import FEWEST, SAME, Bools, Floats, Integers, Interva
 
 # Scores are compared to these decimals: ragas' perfect precision is 1 − 1e-10 / relevant, which must equal 1.
 DECIMALS = 9
+# A cell is cheaper if it costs at most so much of the other's tokens: less is no reason to give up quality.
+CHEAPER = 0.95
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -254,14 +256,16 @@ def _compare(scores: ObjectiveScores, is_tied: Bools, seed: int) -> tuple[Bools,
     zeros = np.zeros(len(is_tied))
     difference, error = with_unseen(zeros, zeros, len(values), span, times=compared.unseen)
     lower_if_tied = np.where(is_tied & compared.members, difference - compared.quantiles * error, np.nan)
-    return compared.members, np.fmin(compared.lower, lower_if_tied)
+    # No cell can be further below another one than the objective reaches.
+    least = -np.inf if scores.bounds is None else -float((scores.bounds[1] - scores.bounds[0]).mean())
+    return compared.members, np.maximum(np.fmin(compared.lower, lower_if_tied), least)
 
 
 def _recommend(
     best: Standing, others: Sequence[Standing], cells: Cells, margin: float, proof: Rounds | None
 ) -> Standing:
     """Return the cheapest cell within the margin, of equally cheap ones the better; the best if none is cheaper."""
-    cheaper = [other for other in others if other.cost < best.cost and other.is_within(margin)]
+    cheaper = [other for other in others if other.cost <= CHEAPER * best.cost and other.is_within(margin)]
     if not cells.strict_is_good:
         cheaper = [other for other in cheaper if cells.threshold[other.cell] <= cells.threshold[best.cell]]
     if proof is not None and proof.chosen is not None:
@@ -406,9 +410,9 @@ def reason(choice: Choice) -> str:
         )
     behind = f"it is at most {-best.lower:.3f} below the best" if best.lower else "no cell is better"
     is_best = f"it is the best {_measured(choice)} (of all that users may ask {behind}, 95%)"
-    cheaper = [standing for standing in choice.standings if standing.cost < best.cost]
+    cheaper = [standing for standing in choice.standings if standing.cost <= CHEAPER * best.cost]
     if not cheaper:
-        return f"{is_best}, and none is cheaper"
+        return f"{is_best}, and none saves {1 - CHEAPER:.0%} of its tokens"
     if any(standing.is_within(choice.margin) for standing in cheaper):
         return f"{is_best}; without out-of-scope queries, what a stricter threshold saves is no reason to take it"
     if max(standing.value for standing in cheaper) <= best.value - choice.margin:

@@ -3,11 +3,11 @@
 The *utility* of a cell makes one number of the objective in scope and of the abstention out of scope. With the weight w
 of out-of-scope queries (`objective.out_of_scope`) it is (1 − w) · the weighted mean of the objective's metrics over
 in-scope queries, plus w · the share of out-of-scope queries for which nothing was returned. A metric over all queries,
-such as a price for tokens, is added as it is. The decision shows further cells: the best one for each accepted share of
-wrong answers, and the best one for every other w.
+such as a price for tokens, is added as it is. The decision shows the best cell for each accepted share of
+wrong answers, too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -67,13 +67,6 @@ class Level:
     held_out: Summary | None = None
 
 
-class Turn(NamedTuple):
-    """A cell, and the weight of out-of-scope queries, 0 to 1, from which on it is the best."""
-
-    weight: float
-    cell: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class Decision:
     """The cell to take for each share of wrong answers that a user accepts.
@@ -82,14 +75,12 @@ class Decision:
         weight: The weight of out-of-scope queries in the objective, 0 to 1.
         levels: A cell for each accepted share of wrong answers, from any share to the smallest.
         recommended: The cell that was chosen. Its limit is the share of wrong answers that it gives.
-        by_weight: The best cell from each weight on, by ascending weight from 0.
         may_be_best: Settings that the confidence set of best cells covers, as text.
     """
 
     weight: float
     levels: tuple[Level, ...]
     recommended: Level
-    by_weight: tuple[Turn, ...]
     may_be_best: str
 
 
@@ -144,11 +135,10 @@ def decision(
     metrics = [metric for name in names if isinstance(metric := metric_named(name), QueryMetric)]
     scores = score_cells(grid, {metric.name: metric for metric in metrics[1:3]}, context)
     false_answer, false_abstention = scores[FALSE_ANSWER].mean, scores[FALSE_ABSTENTION].mean
-    # By cell: the objective in scope, with the metrics over all queries, and the part of the latter alone.
+    # By cell: the objective in scope, with the metrics over all queries.
     shares = {name: value / in_scope for name, value in gains.items()}
     shares |= {name: value / total for name, value in objective.metrics.items() if name not in gains | losses}
     gain: Floats = sum((share * grid.metrics[name].common for name, share in shares.items()), np.zeros(len(grid)))
-    over_all: Floats = sum((shares[n] * grid.metrics[n].common for n in shares.keys() - gains), np.zeros(len(grid)))
     # As everywhere, of equal cells the least strict is preferred, then the cheapest.
     preference = np.lexsort((grid.metrics[TOKENS].mean, grid.threshold_of))
     preference = preference[(allowed & np.isfinite(gain))[preference]]
@@ -168,7 +158,6 @@ def decision(
         weight=weight,
         levels=tuple(level(limit, _best_within(gain, false_answer, limit, answering)) for limit in limits),
         recommended=level(float(false_answer[chosen]), chosen),
-        by_weight=tuple(_turns(gain[preference], (1 - false_answer + over_all)[preference], preference.tolist())),
         may_be_best=range_of(grid, [cell for standing in choice.best_set for cell in standing.members]),
     )
 
@@ -183,19 +172,3 @@ def _best_within(gain: Floats, false_answer: Floats, limit: float, preference: I
     """Return the cell with the highest gain among those within a share of wrong answers; None if there is none."""
     within = preference[false_answer[preference] <= limit + SAME]
     return int(within[(gain[within] >= gain[within].max() - SAME).argmax()]) if len(within) else None
-
-
-def _turns(gain: Floats, silent: Floats, cells: Sequence[int]) -> Iterator[Turn]:
-    """Yield the cell with the highest (1 − w) gain + w silent from each w on: the upper envelope of straight lines."""
-    weight, best = 0.0, int(np.lexsort((-silent, -np.round(gain, 9)))[0])
-    yield Turn(weight, cells[best])
-    while True:
-        rise, cost = silent - silent[best], gain[best] - gain
-        with np.errstate(divide="ignore", invalid="ignore"):
-            crossing = np.where(rise > SAME, np.maximum(cost, 0.0) / (np.maximum(cost, 0.0) + rise), np.inf)
-        if not np.isfinite(crossing).any():
-            return
-        # Of the lines that cross first, the steepest stays above.
-        nearest = np.flatnonzero(crossing <= crossing.min() + SAME)
-        weight, best = float(crossing[nearest[0]]), int(nearest[rise[nearest].argmax()])
-        yield Turn(weight, cells[best])

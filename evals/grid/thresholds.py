@@ -43,6 +43,13 @@ def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> tuple[tuple[Pr
     return tuple(promises), tuple(_signals(grid.pool, number, settings))
 
 
+def beyond(signals: Sequence[Signal], highest: float) -> str:
+    """Return the flag that sweeps the score that the threshold reads, if it goes beyond the highest threshold swept."""
+    along = signals[0].thresholds if signals else ""
+    flag = f"--sweep.threshold{'=' if along.startswith('-') else ' '}{along}"  # a value that begins with - is no flag
+    return flag if along and float(along.split(":")[-2]) > highest else ""
+
+
 def _signals(pool: Pool, number: int, settings: RetrieverConfig) -> Iterator[Signal]:
     """Yield how well the score that the threshold reads separates the scopes, then each other score, the best first."""
     in_force = FINAL if settings.threshold_on == "final" else settings.threshold_signal

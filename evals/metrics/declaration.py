@@ -238,7 +238,7 @@ def summarise(metric: QueryMetric, scores: Sequence[Score]) -> Summary:
         n_missing=missing,
         bound_low=low,
         bound_high=high,
-        note=interval.note or reason if values else reason or "no query of this kind",
+        note=(not lost and interval.note) or reason if values else reason or "no query of this kind",
     )
     if summary.usable or not values:
         return summary

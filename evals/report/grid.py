@@ -34,8 +34,6 @@ from evals.stats.abstention import Promise
 from evals.stats.bands import mean_bands, share_bands
 from evals.stats.intervals import Bools, Floats, Integers
 
-# Most weights that are shown of those at which the choice changes.
-MOST_WEIGHTS = 6
 # Most results (thresholds of all variants × queries) for which the page has room.
 MOST_PLACES = 250_000
 
@@ -145,18 +143,9 @@ def _counts(values: Integers) -> int | list[int]:
 
 
 def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> DecisionSection:
-    first = decision.by_weight[:MOST_WEIGHTS]
-    # At weight 0 itself, wrong answers do not count, so that several cells may be best.
-    starts = ["above 0", *(f"from {turn.weight:.3f}" for turn in first[1:])]
-    cells = [grid.cell(turn.cell) for turn in first]
-    several = len({cell.variant for cell in cells}) > 1
-    cuts = [f"{grid.variants[c.variant].name} " * several + cut(c.top_k, c.threshold) for c in cells]
-    turns = [f"{start} {cell}" for start, cell in zip(starts, cuts, strict=True)]
-    if further := len(decision.by_weight) - len(first):
-        turns.append(f"and {further} more")
     out_of_scope = sum(not case.in_scope for case in grid.pool.cases)
     promise = " · ".join(_promise_text(promise, out_of_scope) for promise in promised)
-    return DecisionSection.of(vars(decision) | {"turns": " · ".join(turns), "promise": promise})
+    return DecisionSection.of(vars(decision) | {"promise": promise})
 
 
 def cut(top_k: int, threshold: float | None) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from evals.collect.observations import Summary
 from evals.grid.decision import ANY, NO_OUT_OF_SCOPE, Level
 from evals.grid.objective import TOKENS
+from evals.grid.thresholds import beyond
 from evals.metrics import declared
 from evals.report.grid import cut
 from evals.report.model import ChoiceSection, DecisionSection, GridSection, Report
@@ -85,10 +86,9 @@ def decision_section(report: Report, grid: GridSection, decision: DecisionSectio
     lines = [line(Styled(warning, "fair"))] if (warning := _not_separated(grid)) else []
     lines.append(line(Styled("Which threshold and top_k?", "bold"), about))
     notes = [
-        _out_of_reach(levels),
+        _out_of_reach(levels, grid),
         f"Retrieved by {' · '.join(retrieved_by)}" if len(retrieved_by) > 1 else "",
         f"★ {_reason(grid, decision, choice)}; {_rivals(grid, decision, choice)}",
-        f"Best by weight: {decision.turns}" if decision.turns and _sweeps_thresholds(grid) else "",
         f"Promised for questions like these (95%): {decision.promise}" if decision.promise else "",
     ]
     metric = next((level.figures.found.metric for _, level in levels if level.figures), "").partition("/")[2]
@@ -129,11 +129,13 @@ def _level_row(label: str, level: Level, report: Report, grid: GridSection) -> S
     return [Styled(text, "bold" if label == RECOMMENDED else "") for text in texts]
 
 
-def _out_of_reach(levels: Sequence[tuple[str, Level]]) -> str:
+def _out_of_reach(levels: Sequence[tuple[str, Level]], grid: GridSection) -> str:
     """Return which levels no cell meets, and the fewest wrong answers of a cell; empty if each level has a cell."""
     empty = ", ".join(label for label, level in levels if level.cell is None)
-    nearest = f"every cell that answers in scope, and may be chosen, wrongly answers {levels[0][1].nearest:.0%} or more"
-    return f"{empty}: none, as {nearest}" if empty else ""
+    nearest = f"wrongly answers at least {levels[0][1].nearest:.0%}"
+    higher = beyond(grid.signals, max(threshold or 0 for threshold in grid.cells.threshold))
+    further = f"; the best scores reach further: {higher}" if higher else ""
+    return f"{empty}: none, as every cell that answers in scope, and may be chosen, {nearest}{further}" if empty else ""
 
 
 def _reason(grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
@@ -141,17 +143,21 @@ def _reason(grid: GridSection, decision: DecisionSection, choice: ChoiceSection)
     weighed = f"at weight {decision.weight:.3g} of out-of-scope queries (objective.out_of_scope)"
     if not decision.weight and not _sweeps_thresholds(grid):
         weighed = "without a weight of out-of-scope queries, as the threshold is not swept"
-    is_best = choice.recommended.cell == choice.standings[0].cell
+    is_best, top_k = choice.recommended.cell == choice.standings[0].cell, grid.cells.top_k[choice.recommended.cell]
+    if min(grid.cells.top_k) < top_k == max(grid.cells.top_k):
+        weighed += ", with the largest top_k swept"
+    elif deep := [name for name in grid.ranking.metrics if name.endswith(f"_at_{top_k}")]:
+        weighed += f", with as large a top_k as {deep[0]} reads"
     return f"taken {weighed}" + ("" if is_best else f": it is cheaper, and at most {choice.margin:g} below the best")
 
 
 def _rivals(grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
-    """Return which cells may be as good as the recommended one."""
+    """Return which cells may be the best."""
     if choice.note:
-        return f"which may be as good is {choice.note}"
+        return f"which may be the best is {choice.note}"
     count = sum(len(standing.members) for standing in choice.standings if standing.in_set)
     allowed = len(grid.cells) - grid.ranking.excluded
-    return f"{count:,} of {allowed:,} cells may be as good (95%): {decision.may_be_best}"
+    return f"{count:,} of {allowed:,} cells may be the best (95%): {decision.may_be_best}"
 
 
 def _not_separated(grid: GridSection) -> str:
@@ -164,7 +170,8 @@ def _not_separated(grid: GridSection) -> str:
     for other in others:
         if other.separates and other.auroc > signal.auroc:
             best = "--retriever.threshold-on best " if signal.name == FINAL else ""
-            return f"{text} {other.name} is: {other}; set {best}--retriever.threshold-signal {other.name}"
+            flags = f"{best}--retriever.threshold-signal {other.name} {beyond([other], 0)}"
+            return f"{text} {other.name} is: {other}; set {flags.rstrip()}"
     return text + "".join(f" Nor is {other.name}: {other}." for other in others)
 
 

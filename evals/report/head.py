@@ -8,8 +8,10 @@ from typing import get_args
 from evals.collect.observations import Validation
 from evals.grid.heldout import CHOSEN_ON, HELD_OUT
 from evals.grid.measure import Measured
+from evals.grid.thresholds import beyond
 from evals.metrics import DEPTH, declared
 from evals.report.model import Cause, Report
+from evals.stats.abstention import thresholds_along
 from retrievers.records import UNBOUNDED
 
 # The metrics that say most about a run, in order of importance. `_at_K` is read at the deepest K of the run.
@@ -99,7 +101,7 @@ def criteria_line(report: Report) -> str:
     for answer, count in counts.items():
         state = {"FAIL": "not met"}.get(answer, answer)
         parts.append(f"{count} of {len(others)} criteria {'is' if count == 1 else 'are'} {state}.")
-    if others and not counts and not incomplete:
+    if others and not counts and not incomplete and not any(worse):
         parts.append("The criterion is met." if len(others) == 1 else f"All {len(others)} criteria are met.")
     return " ".join(parts)
 
@@ -142,8 +144,14 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         cell = grid.cell(result.swept.chosen)
         parameters = {**grid.variants[cell.variant].parameters, "top_k": cell.top_k, "threshold": cell.threshold}
         # The command names a retriever by `python` already. Naming it anew would replace its other settings.
-        settings = {name: value for name, value in parameters.items() if value is not None and name != "python"}
+        decision = result.swept.decision
+        lacks = decision and any(level.cell is None for level in decision.levels)
+        higher = beyond(result.swept.signals, float(grid.threshold_of.max())) if lacks else ""
+        left_out = ("python", "threshold") if higher else ("python",)
+        settings = {name: value for name, value in parameters.items() if value is not None and name not in left_out}
         further = [f"--retriever.{name.replace('_', '-')} {value}" for name, value in settings.items()]
+        if higher:
+            return " ".join([*further, higher])
         # Judging in rounds needs a grid, and a second judge of all queries needs rounds.
         further += ["--judge.stop.margin null"] * ((judge := result.config.judge).stop.margin is not None)
         further += ["--judge.second.sample auto"] * (judge.second.model is not None and judge.second.sample == "all")
@@ -152,11 +160,13 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         return " ".join([*further, *([] if retriever.python else ["--export retriever.yaml"])])
     if result.judging and result.judging.incomplete:
         return ""  # the same command judges the rest
+    along = thresholds_along([score for each in result.observed.observations if (score := each.top_score)])
+    flags = flags.replace(THRESHOLDS, f"--sweep.threshold {along}" if along else THRESHOLDS)
     # No axis is known for a retriever by `python`. Thresholds are not swept if scores have no bounds, which the page
     # shows, or if a promise fits the threshold, or if no query is in scope, so that no cell can be ranked.
     is_settled = retriever.threshold_scale in UNBOUNDED or result.config.threshold.false_answer is not None
     has_in_scope = any(observation.case.in_scope for observation in result.observed.observations)
-    if retriever.python or (THRESHOLDS in flags and (is_settled or not has_in_scope)):
+    if retriever.python or ("--sweep.threshold" in flags and (is_settled or not has_in_scope)):
         return PAGE
     if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors and "--sweep.mode" in flags:
         flags = "--sweep.top-k 3,5,10" if "--sweep.top-k" in flags else PAGE  # there are no keywords to search

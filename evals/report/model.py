@@ -563,7 +563,6 @@ class DecisionSection(Part):
         levels: The cell to take for each limit of wrong answers.
         recommended: The recommended cell.
         may_be_best: The cells that may be as good, as ranges of their settings.
-        turns: The weights at which the best cell changes, each with the cell that is best from there on.
         promise: The rates of wrong answers that thresholds promise for questions like these; empty without a promise.
     """
 
@@ -571,7 +570,6 @@ class DecisionSection(Part):
     levels: tuple[Level, ...]
     recommended: Level
     may_be_best: str
-    turns: str = ""
     promise: str = ""
 
 

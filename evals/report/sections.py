@@ -208,7 +208,8 @@ def counted(metric: Summary) -> str:
 def remark(metric: Summary) -> str:
     """Return a remark on a value: the numbers of missing scores, the bounds that they leave, and the metric's note."""
     unscored, sampled = 0 if metric.value is None else metric.n_unscored, metric.sampled
-    counts = {"unscored": unscored, "failed": metric.n_failed, "of them missing": metric.n_missing}
+    missing = "of them missing" if unscored else "missing"
+    counts = {"unscored": unscored, "failed": metric.n_failed, missing: metric.n_missing}
     parts = [f"{count} {kind}" for kind, count in counts.items() if count]
     low, high = ("" if end is None else f"{end:.3f}" for end in (metric.bound_low, metric.bound_high))
     bounds = f"{low or '−∞'} … {high or '∞'}" if low or high else ""

@@ -31,12 +31,14 @@ class Signal:
         auroc: AUROC, 0 to 1; 0.5 is chance.
         low: Lower end of its 95% interval; None if it is not computable.
         high: Upper end of the interval; None if it is not computable.
+        thresholds: Thresholds from below to above the best scores, such as `0:0.6:0.05`.
     """
 
     name: str
     auroc: float
     low: float | None
     high: float | None
+    thresholds: str = ""
 
     @property
     def separates(self) -> bool:
@@ -71,9 +73,25 @@ class Promise:
 
 def signal(name: str, inside: Sequence[float], outside: Sequence[float]) -> Signal:
     """Return how well the best scores of one kind separate in-scope from out-of-scope queries, at least one of each."""
-    area = stats.auroc(inside, outside)
-    interval = stats.auroc_interval(inside, outside)
-    return Signal(name=name, auroc=area, low=interval.low, high=interval.high)
+    area, interval = stats.auroc(inside, outside), stats.auroc_interval(inside, outside)
+    thresholds = thresholds_along([*inside, *outside])
+    return Signal(name=name, auroc=area, low=interval.low, high=interval.high, thresholds=thresholds)
+
+
+def thresholds_along(scores: Sequence[float]) -> str:
+    """Return some fifteen even thresholds from the lowest score, or 0, to the highest; empty without scores.
+
+    Args:
+        scores: The best score of each query; −∞ for a query without candidates.
+    """
+    finite = [score for score in scores if isfinite(score)]
+    if not finite:
+        return ""
+    least, most = min(finite), max(finite)
+    first = 0.0 if 0 <= least <= most / 2 else least
+    step = Decimal(f"{(most - first) / 15 or 0.05:.0e}")
+    low, high = (((Decimal(end) / step).to_integral_value(ROUND_FLOOR) * step).normalize() for end in (first, most))
+    return f"{'0,' * (low > 0)}{low:f}:{high:f}:{step:f}"
 
 
 def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scale: str, among: int) -> Promise:

@@ -136,7 +136,7 @@ def mlflow_at(uri: str, *, writing: bool = False) -> Iterator["MlflowClient"]:
     except RetrievalError:
         raise
     except Exception as error:  # MLflow raises its own errors, and those of SQLAlchemy and requests
-        cause = redacted(next(iter(str(error).strip().splitlines()), ""))[:300]
+        cause = redacted(next(iter(str(error).strip().splitlines()), ""))[:600]
         raise TrackingError(f"MLflow at {redacted(uri)} failed: {type(error).__name__}: {cause}") from error
 
 

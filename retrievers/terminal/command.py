@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
         # The rest of the line may be a key.
         message = shortened(redacted(f"{text}{mark}{flag}" if flag.startswith("-") else message))
         hint = "; a text with spaces needs quotes, a file its flag" if flag else ""
-        near = nearest(flag, _flags(self)) if flag.startswith("-") else hint
+        near = nearest(flag, {*_flags(self)} - {flag}) if flag.startswith("-") else hint
         self.exit(EXIT_USER_ERROR, f"{printable(f'{self.prog}: {message}{near} (see --help)')}\n")
 
 

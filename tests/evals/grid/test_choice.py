@@ -118,12 +118,14 @@ def test_of_cheaper_cells_within_the_margin_the_cheapest_is_recommended_and_of_t
 
 
 def test_a_threshold_that_is_good_for_nothing_seen_is_not_taken_for_the_tokens_it_saves() -> None:
-    values, cost = np.column_stack([BASE, NEARLY]), [900, 890]
+    values, cost = np.column_stack([BASE, NEARLY]), [900, 855]
     strict = cells(cost, threshold=[0, 0.3])
     assert choose(shares(values), strict).recommended.cell == 1
     found = choose(shares(values), replace(strict, strict_is_good=False))
     assert found.recommended.cell == 0 and "what a stricter threshold saves is no reason" in reason(found)
     assert choose(shares(values), replace(cells(cost), strict_is_good=False)).recommended.cell == 1
+    few = choose(shares(values), cells([900, 860]))
+    assert few.recommended.cell == 0 and reason(few).endswith("none saves 5% of its tokens")
 
 
 def test_who_may_be_the_best_for_users_is_taken_as_given() -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from langchain_core.documents import Document
 
+from evals import sweep
 from evals.cases.reading import golden_set, load_golden
 from evals.config.experiment import ExperimentConfig
 from evals.errors import DatasetError
@@ -179,15 +181,16 @@ def test_a_weight_that_leaves_a_side_out_is_said(grid_of: Callable[..., Any], we
     assert gain[first.cell] == pytest.approx(gain.max()), "what is found is shown nevertheless"
 
 
-def test_the_cell_of_every_weight_is_the_best_at_that_weight(made: Any) -> None:
-    gain, silent, _ = columns(made)
-    by_weight = made.swept.decision.by_weight
-    starts = [turn.weight for turn in by_weight]
-    assert starts[0] == 0 and starts == sorted(set(starts)) and len(starts) > 1
-    for weight in np.linspace(0, 1, 101):
-        cell = [turn.cell for turn in by_weight if turn.weight <= weight + 1e-12][-1]
-        every = (1 - weight) * gain + weight * silent
-        assert every[cell] == pytest.approx(every.max())
+def test_a_sweep_that_ends_below_the_scores_names_thresholds_that_reach_them() -> None:
+    """As with a model whose cosines are all high: no threshold of the sweep cuts anything."""
+    golden: list[Any] = [{"query": f"in {n}", "relevant_ids": {"a": 1}} for n in range(12)]
+    golden += [{"query": f"out {n}", "in_scope": False} for n in range(12)]
+    high: Any = lambda query: [(Document("text", id="a"), 0.9 if query.startswith("in") else 0.75)]  # noqa: E731
+    first = sweep(high, golden, threshold="0:0.6:0.1", top_k="1:2")
+    reach = "--sweep.threshold 0,0.75:0.9:0.01"
+    assert first.report.next_flags.endswith(reach) and f"the best scores reach further: {reach}" in str(first)
+    second = sweep(high, golden, threshold=reach.split()[1], top_k="1:2")
+    assert second.recommended and second.recommended.threshold == 0.76 and "reach further" not in str(second)
 
 
 def split_world(folder: Path, is_held_out: Callable[[int, Any], bool]) -> Experiment:

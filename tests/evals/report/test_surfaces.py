@@ -81,7 +81,7 @@ def test_a_level_without_a_cell_and_a_cheaper_cell_are_told_below_the_table_and_
     assert "…" not in re.sub(r"\d…\d", "", shown.partition("\nGrid of")[0])
     told = " ".join(shown.split())
     assert "at most 10% none" in told
-    assert "at most 10%: none, as every cell that answers in scope, and may be chosen, wrongly answers 0%" in told
+    assert "at most 10%: none, as every cell that answers in scope, and may be chosen, wrongly answers at least" in told
     assert ": it is cheaper, and at most 0.02 below the best;" in told
 
 

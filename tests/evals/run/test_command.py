@@ -47,7 +47,7 @@ def test_a_run_prints_its_table_and_writes_nothing_that_was_not_asked_for(run: R
     assert "ranking/hit_rate_at_3" in done.out and "No criteria to meet." in done.out
     screen = done.out.partition("\nDetails\n")[0].splitlines()
     assert len(screen) <= 18
-    assert next(one for one in screen if one.startswith("Next: ")).endswith(" --sweep.threshold 0:0.6:0.05")
+    assert next(one for one in screen if one.startswith("Next: ")).endswith(" --sweep.threshold 0:0.8:0.05")
     assert [*here.iterdir()] == []
 
 
@@ -184,7 +184,6 @@ def test_a_sweep_prints_its_best_cells_and_its_report_is_of_the_chosen_one(run: 
     assert (done.code, done.err) == (0, "")
     # What is piped is not cut at 80 columns.
     assert "wrongly silent  tokens  passes\n" in done.out
-    assert re.search(r"Best by weight: above 0 k4 t0 · from 0\.\d+ k2 t0\.1", " ".join(done.out.split()))
     assert "Grid of 40 cells  1 × retrieved · 6 queries" in done.out
     assert "When to return nothing (semantic, top_k" in done.out
     assert "chosen out of 40 cells on these queries, so its figures are optimistic" in done.out
@@ -199,11 +198,6 @@ def test_a_sweep_prints_its_best_cells_and_its_report_is_of_the_chosen_one(run: 
     assert made["config"]["sweep"]["top_k"] == [1, 2, 3, 4]
     assert grid["ranking"]["metrics"] == {"ranking/ndcg_at_10": 0.8, "scope/abstention": 0.2}
     assert max(grid["ranking"]["values"]) - grid["ranking"]["values"][place] <= grid["choice"]["margin"]
-
-
-def test_cells_of_several_retrievals_that_are_best_at_some_weight_are_told_apart(run: Run) -> None:
-    done = " ".join(run(*SWEEP, "--sweep.mode", "semantic,keyword").out.split())
-    assert re.search(r"Best by weight: above 0 (semantic|keyword) k\d t\S+ · from 0\.\d+ (semantic|keyword) k", done)
 
 
 def test_what_thresholds_read_is_swept_by_one_search(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
