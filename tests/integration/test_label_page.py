@@ -144,6 +144,14 @@ def rewritten(folder: Path, **columns: Sequence[str]) -> list[dict[str, Any]]:
     return rows
 
 
+def graded(file: Path, grade: Callable[[dict[str, str]], str]) -> None:
+    rows = [row | {"grade": grade(row)} for row in sheet(file)]
+    with file.open("w", newline="") as opened:
+        writer = csv.DictWriter(opened, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def test_a_text_of_the_pool_ends_no_script_loads_nothing_and_is_no_formula(folder: Path, run: Golden) -> None:
     answers = [f"{sign}1+1" for sign in "=+-@'1"]
     rewritten(folder, query=["</script><img src=x onerror=alert(1)>"], reference_answer=answers)
@@ -165,18 +173,17 @@ def test_queries_come_in_the_judging_order_and_a_spreadsheet_is_read_back(folder
     order = judging_order(golden_set(path).cases, 5)
     assert list(dict.fromkeys(row["case"] for row in rows))[: len(order)] == order
     assert "no label in them" in run("--labels", "sheet.csv").err
-    for row in rows:
-        row["grade"] = "1" if row["case"] in order[:3] else ""
-    with (folder / "sheet.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    graded(folder / "sheet.csv", lambda row: "1" if row["case"] in order[:3] else "")
+    assert "sheet.csv: exists already" in run(*POOL, "--out", "sheet.csv").err, "it may be filled in"
     assert "labels of 3 cases are written" in run("--labels", "sheet.csv", "--annotator", "bob", "--write").out
     for row, old in zip(map(json.loads, path.read_text().splitlines()), before, strict=True):
         assert set(row.pop("human_verdicts", {}).values()) == ({1} if row["id"] in order[:3] else set())
         assert row["id"] in order[:3] or row == old
     assert run(*POOL, "--seed", "5", "--out", "again.csv").code == 0
     assert not {row["case"] for row in sheet(folder / "again.csv")} & {*order[:3]}, "what people judged is left out"
+    graded(folder / "again.csv", lambda _: "0")
+    assert run("--labels", "again.csv", "--write").code == 0
+    assert "No chunk of the pool is left to judge" in run(*POOL, "--out", "none.csv").out, "out of scope, too"
 
 
 def test_unjudged_chunks_of_a_report_are_asked(folder: Path, run: Golden, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,7 +194,7 @@ def test_unjudged_chunks_of_a_report_are_asked(folder: Path, run: Golden, capsys
     returned = {(row["id"], hit["chunk_id"]) for row in inside for hit in row["retrieved"]}
     relevant = {(row["id"], chunk_id) for row in report["queries"] for chunk_id in row["relevant"]}
     for where in (("--pool", "semantic"), ("--config", "experiment.yaml")):
-        assert run("--report", "report.json", *where, "--out", "sheet.csv").code == 0
+        assert run("--report", "report.json", *where, "--out", "sheet.csv", "--force").code == 0
         assert {(row["case"], row["chunk"]) for row in sheet(folder / "sheet.csv")} == returned - relevant
     assert "there is no pool" in run("--report", "report.json").err
 
