@@ -145,16 +145,16 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         parameters = {**grid.variants[cell.variant].parameters, "top_k": cell.top_k, "threshold": cell.threshold}
         # The command names a retriever by `python` already. Naming it anew would replace its other settings.
         decision = result.swept.decision
-        lacks = decision and any(level.cell is None for level in decision.levels)
+        lacks = "threshold" in grid.plan.axes and decision and any(level.cell is None for level in decision.levels)
         higher = beyond(result.swept.signals, float(grid.threshold_of.max())) if lacks else ""
         left_out = ("python", "threshold") if higher else ("python",)
         settings = {name: value for name, value in parameters.items() if value is not None and name not in left_out}
         further = [f"--retriever.{name.replace('_', '-')} {value}" for name, value in settings.items()]
-        if higher:
-            return " ".join([*further, higher])
         # Judging in rounds needs a grid, and a second judge of all queries needs rounds.
         further += ["--judge.stop.margin null"] * ((judge := result.config.judge).stop.margin is not None)
         further += ["--judge.second.sample auto"] * (judge.second.model is not None and judge.second.sample == "all")
+        if higher:
+            return " ".join([*further, higher])
         if result.swept.held_out and data.split and not data.ids:  # scores of queries that chose the cell are too high
             further.insert(0, f"--dataset.split {result.config.objective.held_out or HELD_OUT}")
         return " ".join([*further, *([] if retriever.python else ["--export retriever.yaml"])])
