@@ -127,8 +127,10 @@ def _figures(result: Measured) -> Iterator[str]:
 def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection[str] | None = None) -> str:
     """Return flags of a useful next run: after a grid its recommended cell, else a grid against the main failure.
 
-    The recommended cell is exported, and measured again on held-out queries if there are any. A grid against failures
-    on the split `test` is measured on `dev` if there is such a split, so that `test` has no part in the choice.
+    The recommended cell is exported, and measured again on held-out queries if there are any. If a grid's thresholds
+    end below the best scores, and a level of wrong answers lacks a cell, thresholds up to these are swept. A grid
+    against failures on the split `test` is measured on `dev` if there is such a split, so that `test` has no part in
+    the choice.
 
     Args:
         result: The run.

@@ -31,7 +31,7 @@ class Signal:
         auroc: AUROC, 0 to 1; 0.5 is chance.
         low: Lower end of its 95% interval; None if it is not computable.
         high: Upper end of the interval; None if it is not computable.
-        thresholds: Thresholds from below to above the best scores, such as `0:0.6:0.05`.
+        thresholds: Thresholds along the best scores, up to the highest, such as `0:0.6:0.05`.
     """
 
     name: str

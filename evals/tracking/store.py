@@ -172,7 +172,7 @@ def _silence() -> Iterator[None]:
             yield
     finally:
         for name in ours:
-            del os.environ[name]
+            os.environ.pop(name, None)  # another thread may have set it, too
         for logger, level in levels.items():
             logger.setLevel(level)
 
