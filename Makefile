@@ -63,12 +63,14 @@ test-slow: $(VENV)/.installed-dev  ## the tests that `make test` leaves out: kil
 test-all: $(VENV)/.installed-dev  ## run all tests, and measure coverage
 	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile thorough --cov --cov-report term:skip-covered
 
-check: $(VENV)/.installed-dev  ## lint, formatting, types, direction of imports, code that nothing uses, budget of lines
+check: $(VENV)/.installed-dev  ## lint, formatting, types, direction of imports, unused code, written files, budget of lines
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/vulture
+	$(BIN)/python .ci/schema.py --check
+	$(BIN)/python .ci/settings_page.py --check
 	$(BIN)/python .ci/budget.py
 
 format: $(VENV)/.installed-dev  ## put the code into shape

@@ -1,8 +1,12 @@
-"""Write the report's JSON Schema and the tables of docs/report.md and docs/metrics.md out of the code."""
+"""Write the report's JSON Schema and the tables of docs/report.md and docs/metrics.md out of the code (`make schema`).
+
+With --check it writes nothing and exits 1 where a file is not what the code says (`make check`).
+"""
 
 import inspect
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -74,4 +78,7 @@ def _between(text: str, name: str, table: str) -> str:
 
 if __name__ == "__main__":
     for file, text in written().items():
-        file.write_text(text, encoding="utf-8")
+        if "--check" not in sys.argv:
+            file.write_text(text, encoding="utf-8")
+        elif file.read_text(encoding="utf-8") != text:
+            sys.exit(f"{file.name} is not what the code says: run `make schema`")

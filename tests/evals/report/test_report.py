@@ -2,7 +2,6 @@
 
 import copy
 import json
-import runpy
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -216,15 +215,8 @@ print(json.dumps(report().plain()))
 SMALL = json.loads(json.dumps(reports.document({reports.NDCG: [0.5, "failed"]}, {reports.P95: 1.5})))
 
 
-def test_schema_and_documentation_are_what_the_model_says() -> None:
-    files = runpy.run_path(str(ROOT / ".ci" / "schema.py"))["written"]()
-    assert {file.name for file in files} == {"schema.json", "report.md", "metrics.md"}
-    for file, text in files.items():
-        assert file.read_text(encoding="utf-8") == text, "run make schema"
-    Draft202012Validator.check_schema(PUBLISHED)
-
-
 def test_every_object_and_property_is_described_and_a_run_writes_nothing_else() -> None:
+    Draft202012Validator.check_schema(PUBLISHED)
     found = [one for one in (PUBLISHED, *PUBLISHED["$defs"].values()) if "properties" in one]
     assert json.dumps(PUBLISHED).count('"properties": {') == len(found) >= 10
     for one in (PUBLISHED, *PUBLISHED["$defs"].values()):
