@@ -97,7 +97,7 @@ class Case(_Record):
         id: Unique within the file.
         reference_answer: The right answer, supported by the evidence; metrics that read it are unscored without.
         evidence: Passages that answer the query, none for a query out of scope; those of grade 0 do not answer it.
-            An in-scope case without evidence and `relevant_ids` has no labels: only a judge can score its results.
+            An in-scope case without evidence and `relevant_ids` has no labels: only a judge scores its results.
         relevant_ids: Chunk ids with grades, in place of evidence (as BEIR and TREC have them). Above 0: relevant; 0 or
             below: judged, and not relevant.
         human_verdicts: Chunk id to what people say to the judge's own question, "was this chunk useful for arriving at

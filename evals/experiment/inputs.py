@@ -97,17 +97,16 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
 
 
 def _check_scored(golden: GoldenSet, graded: Sequence[str], *, judged: bool) -> None:
-    """Make sure that every query in scope can be scored: by its labels, or by a judge that grades some metric."""
-    unscored = [case for case in golden.cases if case.is_unlabelled and not any(can_be_judged(g, case) for g in graded)]
-    if not unscored:
+    """Make sure that some query in scope can be scored: by its labels, or by a judge that grades some metric."""
+    cases = [case for case in golden.cases if case.in_scope]
+    if not cases or any(case.is_labelled or any(can_be_judged(g, case) for g in graded) for case in cases):
         return
     lacks = f"no metric such as {PRECISION} is asked for" if judged else f"there is no judge (--judge.model {EXAMPLE})"
     if graded:
-        lacks = f"not the reference_answer that {', '.join(graded)} needs"
+        lacks = f"none has the reference_answer that {', '.join(graded)} needs"
     raise DatasetError(
-        f"{len(unscored):,} of {sum(case.in_scope for case in golden.cases):,} in-scope cases have no labels (evidence "
-        f"or relevant_ids of a grade above 0), and {lacks}: "
-        f"{some([golden.places.get(case.id, case.id) for case in unscored])}; add that, or {TO_LABEL}"
+        f"none of the {len(cases):,} in-scope cases has labels (evidence or relevant_ids of a grade above 0), and "
+        f"{lacks}: {some([golden.places.get(case.id, case.id) for case in cases])}; add that, or {TO_LABEL}"
     )
 
 

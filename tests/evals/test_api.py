@@ -252,7 +252,7 @@ def test_what_cannot_be_is_an_error_of_its_kind() -> None:
         (lambda: run(42), ConfigError, "a LangChain retriever, QdrantVectorStore or function, got an object of int"),
         (lambda: run(golden=5), DatasetError, "a path, dictionaries, a DataFrame or a dataset, got int"),
         (lambda: run(lambda query: [3]), ForeignRetrieverError, "returned int 3 at place 1"),
-        (lambda: run(golden=[{"query": "x"}]), DatasetError, "1 of 1 in-scope cases have no labels .*--judge.model"),
+        (lambda: run(golden=[{"query": "x"}]), DatasetError, "none of the 1 in-scope cases has labels .*--judge.model"),
         (lambda: run(experiment=SWEPT), ExperimentError, r"call evals\.sweep"),
         (lambda: sweep(Experiment()), ExperimentError, "has no sweep"),
         (lambda: run(top_k=0), ConfigError, "top_k: .*greater than or equal to 1, got 0 .set by the arguments"),

@@ -177,4 +177,4 @@ def test_words_of_references_stand_in_for_labels(run: Run, made: Experiment, swe
         precision = found["metrics"][PRECISION]
         assert precision["n_unscored"] == precision["n_missing"] == 0, "a query that was not drawn lacks nothing"
     done = run(*flags, "--metrics", "scope/*", "--judge.model", "")
-    assert done.code == 2 and f"{len(inside)} of {len(inside)} in-scope cases have no labels" in done.err
+    assert done.code == 2 and f"none of the {len(inside)} in-scope cases has labels" in done.err

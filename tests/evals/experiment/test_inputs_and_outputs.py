@@ -36,17 +36,23 @@ def config(**settings: Any) -> ExperimentConfig:
     return ExperimentConfig.model_validate({"name": "x", "dataset": {"path": "x.jsonl"}, **settings})
 
 
-def test_something_must_score_every_query() -> None:
+def test_something_must_score_some_query() -> None:
     for rows, changes, refused in (
-        ((LABELLED, OUTSIDE), {}, ""),
+        ((LABELLED, BARE, OUTSIDE), {}, ""),
+        ((LABELLED, ANSWERED), {"judge": JUDGE, "metrics": ["ranking/*"]}, ""),
+        ((OUTSIDE,), {}, ""),
         ((ANSWERED, OUTSIDE), {"judge": JUDGE}, ""),
         ((BARE,), {"judge": JUDGE}, ""),
         ((LABELLED, ANSWERED), {"judge": JUDGE, "sweep": SWEEP, "objective": {"metrics": "ranking/ndcg_at_3"}}, ""),
         ((ANSWERED,), {"judge": JUDGE, "metrics": ["ranking/*"], "criteria": {PRECISION: ">= 0.5"}}, ""),
-        ((LABELLED, BARE, OUTSIDE), {}, r"1 of 2 in-scope cases have no labels .* there is no judge .*: row 1; add"),
+        ((OUTSIDE, BARE), {}, r"none of the 1 in-scope cases has labels .* there is no judge .*: row 1; add"),
         ((ANSWERED,), {"judge": JUDGE, "metrics": ["ranking/*"]}, f"no metric such as {PRECISION}"),
-        ((ANSWERED, BARE), {"judge": JUDGE, "metrics": [PRECISION]}, f"reference_answer that {PRECISION} needs: row 1"),
-        (tuple({"query": f"how {n}?"} for n in range(5)), {}, r"5 of 5 .*: row 0, row 1, row 2, .*; add"),
+        (
+            (BARE,),
+            {"judge": JUDGE, "metrics": [PRECISION]},
+            f"none has the reference_answer that {PRECISION} needs: row 0",
+        ),
+        (tuple({"query": f"how {n}?"} for n in range(5)), {}, r"of the 5 .*: row 0, row 1, row 2, .*; add"),
     ):
         if refused:
             said = refusal(DatasetError, load_inputs, config(**changes), golden_set(rows))
