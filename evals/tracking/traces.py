@@ -49,9 +49,9 @@ def _trace(row: QueryRow, report: Report, experiment_id: str, run_id: str, start
         request_time=start // 1_000_000,
         execution_duration=(end - start) // 1_000_000,
         state=TraceState.OK,
-        request_preview=row.query,
-        response_preview=retrieved_text(row),
-        client_request_id=row.id,
+        request_preview=row.query[:1_000],  # columns of a Postgres store
+        response_preview=retrieved_text(row)[:1_000],
+        client_request_id=row.id[:50],
         trace_metadata={TraceMetadataKey.SOURCE_RUN: run_id},
         # By `mlflow.eval.requestId` MLflow pairs the queries of two runs, from 3.18 on.
         tags={TraceTagKey.TRACE_NAME: "answer", "mlflow.eval.requestId": row.id, "query_id": row.id},
