@@ -79,19 +79,21 @@ def _main(namespace: argparse.Namespace) -> int:
     from evals.api import compare_runs
     from evals.comparison.comparing import parse
 
+    uri, experiment = (vars(namespace)[f"tracking.{name}"] for name in ("uri", "experiment"))
     comparisons = compare_runs(
         *namespace.runs,
         metrics=namespace.metrics or (["*"] if namespace.verbose else []),
         tolerances=parse(namespace.fail_on_regression),
         common=namespace.common,
-        tracking_uri=vars(namespace)["tracking.uri"],
-        tracking_experiment=vars(namespace)["tracking.experiment"],
+        tracking_uri=uri,
+        tracking_experiment=experiment,
     )
     _show(namespace, comparisons)
     if namespace.track:
+        from evals.config.experiment import TrackingConfig
         from evals.tracking.runs import log_comparisons
 
-        log_comparisons(comparisons, vars(namespace)["tracking.uri"])
+        log_comparisons(comparisons, TrackingConfig(uri=uri, experiment=experiment))
     return EXIT_FAILED if any(not regression.passed for c in comparisons for regression in c.regressions) else 0
 
 

@@ -75,7 +75,7 @@ def load_inputs(config: ExperimentConfig, golden: GoldenSet | None = None) -> In
 
     Raises:
         ExperimentError: A metric, a criterion, a sweep or its objective cannot be computed.
-        DatasetError: The golden data have faults, or queries that nothing can score. Every fault is listed.
+        DatasetError: The golden data have faults, or no query in scope that anything can score. Faults are all listed.
         ReportError: The baseline cannot be read, or has other golden data.
     """
     sweep = plan(config.retriever, config.sweep) if config.sweep.axes else None

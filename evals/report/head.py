@@ -112,10 +112,9 @@ def _figures(result: Measured) -> Iterator[str]:
     values = {summary.metric: summary.value for summary in result.summaries}
     decided, unlabelled = totals.passed + totals.failed, totals.unlabelled
     passing = f"{totals.passed} of {decided} queries pass ({totals.pass_rate:.0%})" if decided else ""
-    by_judge = "the judge alone scores the {} queries without labels"
-    judged = (by_judge if result.judging else "{} more have no labels").format(unlabelled) if unlabelled else ""
-    if counts := "; ".join(filter(None, (passing, judged))):
-        yield counts[0].upper() + counts[1:]
+    without = f"{unlabelled} queries have no labels" if unlabelled else ""
+    if counts := "; ".join(filter(None, (passing, without))):
+        yield counts
     figures = [
         f"{label} {declared(name).written(value)}"
         for pattern, label in (NAMED | (JUDGED if unlabelled else {})).items()

@@ -92,21 +92,22 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
     return Written(run_id, page if uri.startswith("http") else "", is_new)
 
 
-def log_comparisons(comparisons: Sequence[Comparison], uri: str | None) -> None:
+def log_comparisons(comparisons: Sequence[Comparison], config: TrackingConfig) -> None:
     """Write differences to the compared runs, by the keys of MLflow's own `compare_evaluations` (from 3.18 on).
 
     Args:
         comparisons: Comparisons of runs that are in MLflow.
-        uri: Address of MLflow; None for the database under ./mlruns.
+        config: Store and experiment of the runs.
 
     Raises:
-        ConfigError: The address is a path.
+        ConfigError: The address is a path, or the local store was copied or moved.
         TrackingError: A run is not in MLflow, or MLflow failed.
     """
     for run in (run for comparison in comparisons for run in (comparison.baseline, comparison.other)):
         if run.run_id is None:
             raise TrackingError(f"--track: expected runs in MLflow, by id or name; got {run.reference!r}")
-    with mlflow_at(tracking_uri(uri), writing=True) as client:
+    check_store(config)
+    with mlflow_at(tracking_uri(config.uri), writing=True) as client:
         for comparison in comparisons:
             baseline, other = str(comparison.baseline.run_id), str(comparison.other.run_id)
             key = f"compare/{baseline[:8]}"  # MLflow names a baseline by so many characters

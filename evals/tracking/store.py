@@ -227,7 +227,7 @@ def open_run(reference: str, uri: str | None, experiment: str) -> "Run":
         if REPORT not in {item.path for item in client.list_artifacts(run.info.run_id)}:
             parent = run.data.tags.get(PARENT)
             why = f"it is a part of run {parent}, and has values only" if parent else f"its status is {run.info.status}"
-            raise TrackingError(f"run {run.info.run_id} ({run.info.run_name}) has no report, so no scores: {why}")
+            raise TrackingError(f"run {run.info.run_name} has no report in {run.info.artifact_uri}: {why}")
         copy = Path(client.download_artifacts(run.info.run_id, REPORT, folder))
         text = read_text(copy, "a report of evals.run", MOST_BYTES, TrackingError)
     origin = f"MLflow run {run.info.run_id}"

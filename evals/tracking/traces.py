@@ -49,7 +49,7 @@ def _trace(row: QueryRow, report: Report, experiment_id: str, run_id: str, start
         request_time=start // 1_000_000,
         execution_duration=(end - start) // 1_000_000,
         state=TraceState.OK,
-        request_preview=row.query[:1_000],  # columns of a Postgres store
+        request_preview=row.query[:1_000],  # no longer than the columns of MLflow's tables
         response_preview=retrieved_text(row)[:1_000],
         client_request_id=row.id[:50],
         trace_metadata={TraceMetadataKey.SOURCE_RUN: run_id},

@@ -122,7 +122,7 @@ def tags(report: Report) -> dict[str, str]:
         "passed": report.passed,
         "role": "grid" if report.grid else "run",
         "objective": report.grid and report.grid.ranking.objective,
-        "criteria.failed": ", ".join(failed) or "none",
+        "criteria.failed": ", ".join(failed) or report.incomplete or "none",
         "judge.model": facts.judge and facts.judge.model,
         "ragas": (report.ragas_check and report.ragas_check.line) or None,
         "code.commit": facts.commit,

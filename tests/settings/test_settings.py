@@ -193,9 +193,7 @@ def test_nothing_phones_home_whatever_the_environment_says(monkeypatch: pytest.M
     assert not utils.tracing_is_enabled()
 
 
-def test_the_reference_names_every_setting_and_the_whole_experiment_of_the_docs_is_explained(
-    tmp_path: Path,
-) -> None:
+def test_the_reference_names_every_setting_and_the_docs_explain_a_whole_experiment(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     names = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
     assert names == {*leaves(ExperimentConfig)}

@@ -40,7 +40,6 @@ def test_something_must_score_some_query() -> None:
     for rows, changes, refused in (
         ((LABELLED, BARE, OUTSIDE), {}, ""),
         ((LABELLED, ANSWERED), {"judge": JUDGE, "metrics": ["ranking/*"]}, ""),
-        ((OUTSIDE,), {}, ""),
         ((ANSWERED, OUTSIDE), {"judge": JUDGE}, ""),
         ((BARE,), {"judge": JUDGE}, ""),
         ((LABELLED, ANSWERED), {"judge": JUDGE, "sweep": SWEEP, "objective": {"metrics": "ranking/ndcg_at_3"}}, ""),

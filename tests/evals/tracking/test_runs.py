@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run, Span
+from mlflow.store.tracking.dbmodels.models import SqlTraceInfo
 from mlflow.tracing.client import TracingClient
 from syrupy.assertion import SnapshotAssertion
 
@@ -156,9 +157,13 @@ def test_of_more_queries_than_wanted_the_first_are_taken_and_none_is_lost(monkey
     monkeypatch.setattr("evals.tracking.runs.BATCH", 7)
     monkeypatch.setattr("evals.tracking.traces.MOST", 50)
     made = named("many")
-    rows = [made.queries[n % 3].model_copy(update={"id": f"q{n}"}) for n in range(60)]
+    long = {"query": "Why so? " * 200, "retrieved": made.queries[0].retrieved * 100}
+    rows = [made.queries[n % 3].model_copy(update={"id": f"{n}-{'x' * 99}", **long}) for n in range(60)]
     found = traces_of(run_of(written(made.model_copy(update={"queries": rows}))))
-    assert sorted(trace.info.client_request_id for trace in found) == sorted(row.id for row in rows[:50])
+    assert sorted(trace.info.tags["query_id"] for trace in found) == sorted(row.id for row in rows[:50])
+    for name in ("client_request_id", "request_preview", "response_preview"):
+        most = SqlTraceInfo.__table__.columns[name].type.length  # which Postgres holds, and SQLite does not
+        assert {len(getattr(trace.info, name)) for trace in found} == {most}
     assert {len(trace.data.spans) for trace in found} == {2} and all(trace.info.assessments for trace in found)
 
 

@@ -68,12 +68,13 @@ def test_a_checkout_that_was_copied_says_so_before_it_writes(
     shutil.move(database.parent, first)
     tracked = ["--tracking.enabled", "true", "--tracking.experiment", "tests"]
     flags = ["--config", made.config, "--quiet", "--no-gate", *tracked]
-    written(report())
+    run_id = written(report()).run_id
     (first / "late.json").write_text(text_of(report().model_copy(update={"run": "late"})), encoding="utf-8")
     other = shutil.copytree(first, tmp_path / "other")
     monkeypatch.chdir(other)
-    before, late = everything(tmp_path), ["late.json", "--tracking.experiment", "tests"]
-    for begun, given in ((evaluate, flags), (main, late)):
+    before, tests = everything(tmp_path), ["--tracking.experiment", "tests"]
+    compared = [run_id, run_id, "--track", *tests]
+    for begun, given in ((evaluate, flags), (main, ["late.json", *tests]), (compare, compared)):
         done = command(begun, *given)
         assert done.code == 2 and done.err.count("\n") == 1
         assert f"keeps the artifacts of experiment 'tests' in {first}/mlruns/artifacts" in done.err
@@ -127,12 +128,11 @@ def test_a_reference_to_several_runs_or_none_is_refused_with_what_to_write(runs:
     said = refused("frist")
     assert "no run has the id or name 'frist' in experiment 'tests'" in said
     assert said.endswith("and no file is called so; did you mean 'first'?")
-    said = refused("first", experiment="test")
-    assert said.endswith("mlflow.db has no experiment 'test'; did you mean 'tests'?")
-    said = f"run {runs[4]} (unreported) has no report, so no scores: its status is KILLED"
+    assert refused("first", experiment="test").endswith("mlflow.db has no experiment 'test'; did you mean 'tests'?")
+    said = f"run unreported has no report in {client().get_run(runs[4]).info.artifact_uri}: its status is KILLED"
     assert refused("unreported") == refused(runs[4]) == said
     client().set_tag(runs[4], "mlflow.parentRunId", "abc")
-    assert refused("unreported").endswith("no scores: it is a part of run abc, and has values only")
+    assert refused("unreported").endswith(": it is a part of run abc, and has values only")
 
 
 def test_no_database_is_made_and_a_server_that_does_not_answer_is_told(here: Path) -> None:

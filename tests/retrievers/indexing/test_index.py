@@ -204,6 +204,7 @@ def test_the_terms_are_those_of_the_language_and_a_chunk_may_have_none(index: In
     write_pages(index.docs, {"stop.md": "the and of 🤖\n"})
     index(changes={"keyword": {"language": "german"}})
     encoder = Bm25Encoder("german", manifest(index.client)["bm25"]["average_length"])
+    assert encoder.query("der Roboter und die Gelenke") == encoder.query("Roboter Gelenk") != encoder.query("der Arm")
     for text, stored in index.terms().items():
         assert stored == weights(encoder, text)
     for keyword, said in (
