@@ -1,6 +1,6 @@
 """Relevance: which chunks of a collection golden queries make relevant, and which of them are missing. Pure."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import cache
@@ -34,6 +34,7 @@ class Relevance:
         items: For each relevant evidence item, the ids of the chunks that hold it.
         irrelevant: Ids of chunks that were judged not relevant. All other chunks are unjudged.
         missing: Ids of relevant chunks that the collection lacks, so that nothing can retrieve them.
+        changed: Quotes that the chunks of their page do not hold word for word, found by what is left of them.
         incomplete: Reason why `grades` may lack relevant chunks; empty if it has all of them.
     """
 
@@ -41,6 +42,7 @@ class Relevance:
     items: tuple[frozenset[str], ...] = ()
     irrelevant: frozenset[str] = frozenset()
     missing: frozenset[str] = frozenset()
+    changed: tuple[str, ...] = ()
     incomplete: str = ""
 
 
@@ -89,10 +91,12 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
             if not chunk_ids
         ]
         missing = frozenset(case.relevant.keys() - ids_of.keys())
-        result[case.id] = replace(_relevance(case, by_id, holders), missing=missing)
+        quotes = ((item.quote, pages.get(item.source_url, [])) for item in case.evidence if item.quote)
+        changed = tuple(quote for quote, page in quotes if not _is_whole(plain(quote), [plain(c.text) for c in page]))
+        result[case.id] = replace(_relevance(case, by_id, holders), missing=missing, changed=changed)
     labelled = labelled_ids(cases)
     if len({*labelled} - ids_of.keys()) > MOST_MISSING * len(labelled):
-        faults.append(f"relevant_ids: {missing_chunks(result)}; at most {MOST_MISSING:.0%} may be missing: {ALIKE}")
+        faults.append(f"relevant_ids: {next(lacking(result))}; at most {MOST_MISSING:.0%} may be missing: {ALIKE}")
     if faults:
         raise DatasetError("golden data that does not resolve to chunks:", faults)
     return result
@@ -134,25 +138,22 @@ def evidence_urls(cases: Sequence[Case]) -> list[str]:
     return sorted({evidence.source_url for case in cases for evidence in case.evidence if evidence.source_url})
 
 
-def names_no_page(cases: Sequence[Case]) -> bool:
-    """Return True if some evidence names no page, so that any chunk of the collection may hold its quote."""
-    return any(evidence.source_url is None for case in cases for evidence in case.evidence)
-
-
 def labelled_ids(cases: Sequence[Case]) -> list[str]:
     """Return the ids of all chunks that cases name as relevant, sorted."""
     return sorted({key for case in cases for key in case.relevant})
 
 
-def missing_chunks(relevance: Mapping[str, Relevance]) -> str:
-    """Return the note on relevant chunks that the collection lacks; empty if it has all."""
-    relevant = {key for item in relevance.values() for key in item.grades}
+def lacking(relevance: Mapping[str, Relevance]) -> Iterator[str]:
+    """Yield the notes on what the collection lacks of the golden data: relevant chunks, and quotes word for word."""
     missing = {key: case_id for case_id, item in [*relevance.items()][::-1] for key in item.missing}
-    if not missing:
-        return ""
-    examples = ", ".join(f"{key!r} (case {missing[key]})" for key in sorted(missing)[:SHOWN])
-    lacks = f"the collection lacks {len(missing)} of {len(relevant)} relevant chunks, which nothing can retrieve"
-    return f"{lacks}: {examples}{' …' * (len(missing) > SHOWN)}"
+    changed = [(quote[:60], case_id) for case_id, item in relevance.items() for quote in item.changed]
+    relevant = {key for item in relevance.values() for key in item.grades}
+    chunks = f"of {len(relevant)} relevant chunks, which nothing can retrieve"
+    quotes = "quotes word for word (has their page changed? look at their labels)"
+    for found, what in ((sorted(missing.items()), chunks), (changed, quotes)):
+        examples = ", ".join(f"{name!r} (case {case_id})" for name, case_id in found[:SHOWN])
+        if found:
+            yield f"the collection lacks {len(found)} {what}: {examples}{' …' * (len(found) > SHOWN)}"
 
 
 def known_pages(urls: Sequence[str], chunks: Sequence[Chunk]) -> str:
@@ -238,7 +239,8 @@ def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whol
         texts = ((chunk.chunk_id, plain(chunk.text)) for chunk in chunks)
         holders = [(key, text) for key, text in texts if share_held(quote, text, half) >= half / len(quote)]
         # A part of the passage is cut by the border of its chunk. Other texts only say nearly the same.
-        passage = [key for key, text in holders if quote in text or _is_cut(quote, text, int(half))]
+        borders = ((key, text, max(_overlap(text, quote), _overlap(quote, text))) for key, text in holders)
+        passage = [key for key, text, cut in borders if quote in text or text in quote or cut >= int(half)]
         if holders:
             return frozenset(passage or [key for key, _ in holders])
     # Half of a short quote may be common words: below `LEAST_CHARACTERS` it counts only in the chunk that holds most.
@@ -251,10 +253,22 @@ def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whol
     return frozenset()
 
 
-def _is_cut(quote: str, text: str, least: int) -> bool:
-    """Return True if a text lies inside a quote, or ends or begins within it by at least `least` characters."""
-    ends = (text.endswith(quote[:n]) or text.startswith(quote[-n:]) for n in range(least, len(quote)))
-    return text in quote or any(ends)
+def _is_whole(quote: str, texts: Sequence[str]) -> bool:
+    """Return True if a text holds a quote, or if texts that are cut within it hold all of it."""
+    if any(quote in text for text in texts):
+        return True
+    held = {place for place, character in enumerate(quote) if character == " "}
+    for text in filter(None, texts):
+        held.update(range(_overlap(text, quote)), range(len(quote) - _overlap(quote, text), len(quote)))
+        held.update(range(quote.index(text), quote.index(text) + len(text)) if text in quote else ())
+    return len(held) == len(quote)
+
+
+def _overlap(first: str, second: str) -> int:
+    """Return the length of the longest end of the first text with which the second begins."""
+    if first[-3:] not in second:  # which is twenty times faster to see
+        return 0
+    return next((n for n in range(min(len(first), len(second)), 0, -1) if first.endswith(second[:n])), 0)
 
 
 def _is_under(chunk: Chunk, heading: str | None) -> bool:

@@ -15,7 +15,6 @@ from evals.cases.relevance import (
     evidence_urls,
     known_pages,
     labelled_ids,
-    names_no_page,
     resolve,
     resolve_returned,
 )
@@ -296,7 +295,8 @@ def evidence_chunks(cases: Sequence[Case], retriever: Retriever) -> list[Chunk]:
         StoreError: The collection cannot be read.
     """
     urls, ids = evidence_urls(cases), labelled_ids(cases)
-    if names_no_page(cases):  # a quote without a page may be in any chunk
+    # A quote without a page may be in any chunk.
+    if any(item.source_url is None for case in cases for item in case.evidence):
         chunks = retriever.chunks()
     else:
         chunks = retriever.chunks({"source_url": urls}) if urls else []

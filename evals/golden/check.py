@@ -12,7 +12,7 @@ import numpy as np
 
 from evals.cases.case import Case
 from evals.cases.reading import GoldenSet, case_fingerprint, golden_set
-from evals.cases.relevance import Relevance, missing_chunks, resolve
+from evals.cases.relevance import Relevance, lacking, resolve
 from evals.config.telemetry import silence
 from evals.errors import ReportError
 from evals.golden.chunks import Floats, embedder, named_chunks, page_of, retriever_settings, say
@@ -77,7 +77,7 @@ def check(namespace: argparse.Namespace) -> int:
     relevance = {}
     if chunks is not None:
         relevance = resolve(cases, chunks, golden.places)
-        how = f"every piece of evidence found in {len(chunks)} chunks"
+        how = f"every piece of evidence leads to a chunk, of {len(chunks)}"
     vectors = embedder(make_embeddings(config.embedding, env))([case.query for case in cases])
     findings = [composition(golden, relevance), power(cases), repeats(cases, vectors), copies(cases)]
     if chunks:
@@ -94,6 +94,7 @@ def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> str:
     by_split = Counter((case.split or "no split", case.in_scope) for case in cases)
     types = Counter(case.query_type or "no type" for case in cases).most_common()
     unlabelled = [golden.places[case.id] for case in cases if case.is_unlabelled]
+    lacks = [*lacking(relevance)]
     is_few = outside < max(FEWEST_OUTSIDE, LEAST_OUTSIDE * len(cases))
     lines = [f"{len(cases)} queries: {len(cases) - outside} in scope, {outside} out of scope"]
     for split in sorted({split for split, _ in by_split}):
@@ -103,7 +104,7 @@ def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> str:
         lines.append("few queries are out of scope: a threshold is hardly tested")
     if unlabelled:
         lines.append(f"{len(unlabelled)} have no labels, the first at {unlabelled[0]}: only a judge can score these")
-    return finding("Types, scope and labels", [*lines, *filter(None, [missing_chunks(relevance)])], doubtful=is_few)
+    return finding("Types, scope and labels", [*lines, *lacks], doubtful=is_few or bool(lacks))
 
 
 def power(cases: Sequence[Case]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from evals.cases.pages import SourcePages
-from evals.cases.relevance import missing_chunks
+from evals.cases.relevance import lacking
 from evals.collect.observations import Observation, Observed
 from evals.collect.pool import Pool
 from evals.judge.verdicts import Judging
@@ -111,9 +111,8 @@ def _on_threshold(observations: Sequence[Observation], top_k: int) -> Iterator[s
 
 
 def _on_results(observations: Sequence[Observation]) -> Iterator[str]:
-    """Note relevant chunks that the collection lacks, and returned chunks that were never judged."""
-    if missing := missing_chunks({o.case.id: o.relevance for o in observations}):
-        yield missing
+    """Note what the collection lacks of the golden data, and returned chunks that were never judged."""
+    yield from lacking({o.case.id: o.relevance for o in observations})
     returned = [(o.relevance, key) for o in observations if o.relevance.irrelevant for key in o.ranked_ids]
     unjudged = sum(key not in relevance.grades and key not in relevance.irrelevant for relevance, key in returned)
     if unjudged:
