@@ -17,8 +17,10 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 import httpx
@@ -166,11 +168,12 @@ def retry_after_s(error: BaseException) -> float | None:
     """Return the seconds that a server asked to wait by `Retry-After`, in its answer; None if it did not ask."""
     headers = getattr(error, "headers", None) or getattr(getattr(error, "response", None), "headers", None)
     named = {str(name).lower(): value for name, value in headers.items()} if isinstance(headers, Mapping) else {}
-    try:
-        seconds = float(named.get("retry-after", "nan"))
-    except ValueError:  # a date, which no server of models or of Qdrant sends
-        return None
-    return seconds if 0 <= seconds < math.inf else None
+    asked = str(named.get("retry-after", ""))
+    with suppress(ValueError, TypeError):  # it is no date
+        return max(0.0, (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds())
+    with suppress(ValueError):
+        return float(asked) if 0 <= float(asked) < math.inf else None
+    return None
 
 
 def cause(error: BaseException, settings: str = "embedding") -> str:

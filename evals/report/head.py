@@ -74,7 +74,8 @@ def _incomplete(report: Report) -> list[str]:
     unusable: dict[str, list[str]] = {}
     for name, entry in report.metrics.items():
         if not entry.usable:
-            fault = f"{entry.n_failed} of {entry.n + entry.n_failed} failed ({entry.note})".removesuffix(" ()")
+            note = "" if name.startswith("judge/") else entry.note  # there it says why there is no interval
+            fault = f"{entry.n_failed} of {entry.n + entry.n_failed} failed ({note})".removesuffix(" ()")
             unusable.setdefault(fault, []).append(name)
     return [*filter(None, reasons)] or [f"{', '.join(names)}: {fault}" for fault, names in unusable.items()]
 

@@ -164,19 +164,20 @@ def _checked(ask: Score, name: str, query: str, texts: Sequence[str]) -> Sequenc
         raise net.marked(RerankError(f"{name} failed to rerank {len(texts)} texts: {reason}"), error) from error
     if len(scores) != len(texts) or not all(map(isfinite, scores)):
         expected = f"a finite score for each of {len(texts)} texts (a document compressor sets relevance_score)"
-        raise RerankError(f"{name}: expected {expected}, got {scores[:5]}")
+        raise RerankError(f"{name}: expected {expected}, got {sum(map(isfinite, scores))}")
     return scores
 
 
 def _compressed(compressor: BaseDocumentCompressor, query: str, texts: Sequence[str]) -> Sequence[float]:
     """Return the `relevance_score` that a document compressor sets for each text, NaN for a text without one.
 
-    Return nothing if it does not return every text.
+    If it does not return every text once, return those that it gives.
     """
     documents = [Document(page_content=text, metadata={PLACE: place}) for place, text in enumerate(texts)]
     returned = [document.metadata for document in compressor.compress_documents(documents, query)]
-    scores = {metadata[PLACE]: float(metadata.get("relevance_score", nan)) for metadata in returned}
-    return [scores.get(place, nan) for place in range(len(texts))] if len(returned) == len(texts) else []
+    given = [float(metadata.get("relevance_score", nan)) for metadata in returned]
+    scores = {metadata[PLACE]: score for metadata, score in zip(returned, given, strict=True)}
+    return [scores.get(place, nan) for place in range(len(texts))] if len(given) == len(texts) else given
 
 
 def _of_cohere(config: CrossEncoderConfig, key: str | None) -> BaseDocumentCompressor:

@@ -13,6 +13,8 @@ import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest.mock import Mock
@@ -325,9 +327,13 @@ def test_a_fault_may_pass_and_may_be_a_timeout() -> None:
         assert (net.is_transient(error), net.timed_out(error)) == kind
 
 
-def test_retry_after_is_read_in_seconds_by_any_case_of_its_name() -> None:
-    no_seconds = dict.fromkeys(("-3", "nan", "inf", "", "Thu, 01 Jan 1970 00:00:00 GMT"))
-    for value, seconds in ({"7": 7, " 0.5 ": 0.5} | no_seconds).items():
+def test_retry_after_is_read_as_seconds_or_as_a_date_by_any_case_of_its_name() -> None:
+    dates = {
+        "Thu, 01 Jan 1970 00:00:00 GMT": 0,
+        format_datetime(datetime.now(UTC), usegmt=True): pytest.approx(0, abs=1),
+    }
+    no_seconds = dict.fromkeys(("-3", "nan", "inf", "", "Thu, 01 Jan"))
+    for value, seconds in ({"7": 7, " 0.5 ": 0.5} | dates | no_seconds).items():
         for name in ("Retry-After", "RETRY-AFTER"):
             assert net.retry_after_s(answered(429, **{name: value})) == seconds
         assert net.retry_after_s(answered(429, Other=value)) is None is net.retry_after_s(ValueError(value))
