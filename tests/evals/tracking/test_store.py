@@ -209,23 +209,6 @@ def test_without_runs_there_is_nothing_to_show(here: Path, command: Command) -> 
     assert list(here.iterdir()) == []
 
 
-@pytest.mark.parametrize("ending", ["0", "1"])
-def test_the_page_is_told_and_a_server_that_fails_is_an_error(
-    ending: str, folder: Path, monkeypatch: pytest.MonkeyPatch, command: Command
-) -> None:
-    def start(port: int, uri: str) -> subprocess.Popen[bytes]:
-        assert uri.startswith("sqlite:////") and Path(uri.removeprefix("sqlite:///")).is_file()
-        return subprocess.Popen([sys.executable, "-c", f"exit({ending})"])
-
-    monkeypatch.setattr("evals.tracking.__main__._start_server", start)
-    done = command(show, "--port", 5123)
-    assert (done.code, done.out) == (
-        2,
-        "Runs: http://127.0.0.1:5123/#/experiments in a few seconds (Ctrl-C ends it)\n",
-    )
-    assert "MLflow's server ended; where port 5123 is taken" in done.err
-
-
 def test_of_a_server_the_page_is_told_and_nothing_is_started(command: Command) -> None:
     done = command(show, "--tracking.uri", "https://me:s3cret@mlflow.example/")
     assert done == Done(0, "Runs: https://***@mlflow.example/#/experiments\n", "")
