@@ -141,6 +141,7 @@ def test_a_page_of_a_site_has_its_headings_and_sections_without_lines(snapshot: 
     assert [section.path for section in found.sections] == [(), ("A",), ("A", "B"), ("A", "C")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "html",
     ["<main>" * 2_000 + "<b></b>" * 80_000]
@@ -299,6 +300,7 @@ def test_every_fault_is_named_with_its_line_at_once(tmp_path: Path, snapshot: Sn
     assert [fault.replace(f"{tmp_path}/", "") for fault in caught.value.faults] == snapshot
 
 
+@pytest.mark.slow
 def test_a_long_line_is_cut_in_a_few_times_its_memory(tmp_path: Path) -> None:
     text = "word " * 40_000
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}))
