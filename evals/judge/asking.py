@@ -250,7 +250,7 @@ class Engine:
         if not self._is_accepted and fault.kind not in ("malformed", "prompt"):
             self._end(f"failed at the first call: {fault.message}; {CHECK}")
         elif self._failures_in_a_row >= max(FAILURES_IN_A_ROW, 2 * self._config.max_concurrency):
-            self._end(f"failed {self._failures_in_a_row} times in a row, at last: {fault.type}: {fault.message}")
+            self._end(f"failed {self._failures_in_a_row} times in a row, at last: {fault.message}")
 
     def _end(self, reason: str) -> None:
         """Stop all further calls. Before the first verdict this is an error of the judge."""
