@@ -160,7 +160,8 @@ def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str)
     from retrievers.terminal.command import look, print_out, print_rendered
 
     report, file = evaluation.report, evaluation.outputs.report
-    command = _next_command(namespace, prog, report.next_flags, (*CARRIED, *(["metrics"] if report.judge else [])))
+    further = ["metrics"] * bool(report.judge) + ["threshold"] * (report.grid is None)
+    command = _next_command(namespace, prog, report.next_flags, (*CARRIED, *further))
     print_rendered(render(report, **look(), everything=namespace.verbose, command=command).rstrip())
     if file:
         print_out(f"Report: {file}")

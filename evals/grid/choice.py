@@ -15,7 +15,7 @@ from evals.config.experiment import ObjectiveConfig
 from evals.grid.cells import Grid
 from evals.grid.objective import TOKENS, Ranking, over_all
 from evals.metrics import metric_named
-from evals.metrics.declaration import SHARE, Context, QueryMetric
+from evals.metrics.declaration import Context, QueryMetric
 from evals.sampling.rounds import Rounds
 from evals.stats import intervals as stats
 from evals.stats.best import compare_with_best, with_unseen
@@ -35,7 +35,7 @@ class ObjectiveScores:
         values: [queries, cells], finite; more is better.
         strata: [queries], the number of each query's stratum. Queries of a stratum are exchangeable. The sizes of the
             strata are fixed, not drawn.
-        bounds: Lowest and highest possible value of each query, [queries] each; None if a metric has no bounds.
+        bounds: Lowest and highest possible value of each query, [queries] each; None if no metric has bounds.
         dropped: Number of queries left out because some cells score them and others do not.
         judged: Number of queries that the judge saw, if it saw a sample of them; else None.
         ends: Ends of the intervals that runs of the cells have, [cells] each, if the objective is a single metric of
@@ -294,8 +294,8 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -
     for metric in metrics:
         sample = samples.get(metric.name)
         values[metric.name] = over_all(grid, metric, sample.comparable if sample else grid.matrix(metric, context))
-    is_bounded = not samples and all(metric.range == SHARE for metric in metrics)
-    scores = combine(objective.metrics, values, is_bounded=is_bounded)
+    # What corrects a sample leaves the ranges.
+    scores = combine(objective.metrics, values, ranges=() if samples else [metric.range for metric in metrics])
     if not samples:
         return scores
     [first, *_] = samples.values()
@@ -303,7 +303,9 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -
     return replace(scores, judged=min(grid.metrics[name].n_common for name in samples), ends=ends)
 
 
-def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bounded: bool) -> ObjectiveScores:
+def combine(
+    weights: Mapping[str, float], scores: Mapping[str, Floats], ranges: Sequence[tuple[float, float]]
+) -> ObjectiveScores:
     """Return the weighted sum of metrics as a value for each query and cell.
 
     The mean of a column is the weighted sum of the metrics' means. Metrics may be over different queries (in scope, out
@@ -314,7 +316,8 @@ def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bo
     Args:
         weights: Metric to weight. A metric of which less is better has a negative weight.
         scores: Metric to scores [queries, cells], NaN where a query has none; all over the same queries and cells.
-        is_bounded: True if each score lies within 0 and 1.
+        ranges: The range of each metric; an end that is not finite is the least or largest score that was seen. Without
+            ranges, or if none is finite, the sum has no bounds.
     """
     gaps = [np.isnan(scores[metric]) for metric in weights]
     is_partial = np.any([gap.any(axis=1) & ~gap.all(axis=1) for gap in gaps], axis=0)
@@ -326,10 +329,15 @@ def combine(weights: Mapping[str, float], scores: Mapping[str, Floats], *, is_bo
     values = np.zeros((len(has_score), gaps[0].shape[1]))
     for metric, factor in zip(weights, factors.T[:, :, None], strict=True):
         values += np.where(factor == 0, 0.0, scores[metric][rows] * factor)
+    bounds = None
+    if any(np.isfinite(ends).all() for ends in ranges):
+        seen = [(np.nanmin(scores[metric]), np.nanmax(scores[metric])) for metric in weights]
+        lows, highs = (factors * ends for ends in np.where(np.isfinite(ranges), ranges, seen).T)
+        bounds = np.minimum(lows, highs).sum(axis=1), np.maximum(lows, highs).sum(axis=1)
     return ObjectiveScores(
         values=values,
         strata=_strata(has_score),
-        bounds=(np.minimum(factors, 0).sum(axis=1), np.maximum(factors, 0).sum(axis=1)) if is_bounded else None,
+        bounds=bounds,
         dropped=int(is_partial.sum()),
     )
 

@@ -49,8 +49,8 @@ def load_held_out(
         if split is None:
             return None
         raise DatasetError(str(error).replace("dataset.split", "objective.held_out", 1)) from None
-    chosen_on = {case.id for case in golden.cases}
-    cases = tuple(case for case in of_split.cases if case.id not in chosen_on)
+    chosen_on = {key for case in golden.cases for key in (case.id, case.query)}
+    cases = tuple(case for case in of_split.cases if chosen_on.isdisjoint((case.id, case.query)))
     if split is not None and not cases:
         raise DatasetError(
             f"objective.held_out {split!r}: expected queries that have no part in the choice, but the cell is chosen "

@@ -16,9 +16,9 @@ from evals.errors import ExperimentError
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
-from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision
+from evals.grid.decision import FALSE_ABSTENTION, NO_OUT_OF_SCOPE, Decision, decision
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
-from evals.grid.objective import Ranking, needed, range_of, rank, with_criteria
+from evals.grid.objective import Ranking, meeting, needed, range_of, rank, with_criteria
 from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_samples
 from evals.grid.thresholds import abstaining, fitted
 from evals.judge.trust import measure as measure_trust
@@ -34,6 +34,9 @@ from evals.stats.abstention import Promise, Signal
 from retrievers.config import RetrieverConfig
 from retrievers.search.candidates import Candidates
 
+ANSWERS = {FALSE_ABSTENTION: "< 1"}
+# From this share of silent in-scope queries on, the recommended cell has a note.
+MOST_SILENT = 0.5
 NOT_MEASURED = "not measured: the run started from a saved retrieval"
 
 
@@ -323,7 +326,9 @@ def _summarise_variants(grid: Grid, metrics: Mapping[str, Metric], context: Cont
 def _choose(config: ExperimentConfig, grid: Grid, context: Context, proof: CellProof | None) -> Swept:
     """Rank the cells, choose one, and say what its thresholds can do; nothing is held out yet."""
     incomplete = context.judging.incomplete if context.judging else ""
-    objective, notes = with_criteria(grid, config.objective, config.criteria)
+    # A cell that answers nobody is nobody's choice, unless what is found has no part in it.
+    asked = {} if config.objective.out_of_scope == 1 or meeting(grid, ANSWERS).all() else ANSWERS
+    objective, notes = with_criteria(grid, with_criteria(grid, config.objective, asked)[0], config.criteria)
     ranking = rank(grid, objective, incomplete, proof.remaining if proof else None)
     choice = decide(grid, ranking, objective, context, proof)
     shown = choice.recommended.cell if choice else 0
@@ -402,8 +407,9 @@ def _sweep_notes(swept: Swept, config: ExperimentConfig, judging: Judging | None
             "its own is not"
         )
     figures = swept.decision.recommended.figures if swept.decision else ()
-    if figures and figures.false_abstention.value == 1:
-        yield "the recommended cell answers no query in scope: sweep lower thresholds"
+    if figures and (silent := figures.false_abstention.value or 0) >= MOST_SILENT:
+        remedy = f"lower objective.out_of_scope ({weight:g}), or sweep lower thresholds"
+        yield f"the recommended cell returns nothing for {silent:.0%} of the queries in scope: {remedy}"
     if grid.size > len(grid.top_ks) and all(case.in_scope for case in grid.pool.cases):
         yield NO_OUT_OF_SCOPE
     elif grid.size > len(grid.top_ks) and weight in (0, 1):

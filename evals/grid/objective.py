@@ -50,7 +50,7 @@ class Ranking:
 
 def needed(objective: ObjectiveConfig) -> list[str]:
     """Return the metrics that a ranking reads."""
-    return [*objective.metrics, *objective.constraints, TOKENS]
+    return [*objective.metrics, *objective.constraints, TOKENS, "scope/false_abstention"]
 
 
 def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str, remaining: Bools | None) -> Ranking:
@@ -177,7 +177,7 @@ def _written(conditions: Mapping[str, str]) -> str:
 def _unrankable(metric: str, scores: CellScores) -> str:
     """Return the reason why a metric cannot rank cells; empty if it can."""
     dropped, whole = scores.n_dropped, scores.n_common + scores.n_dropped
-    if whole == 0:
+    if whole == 0 or not np.isfinite(scores.mean).any():
         return f"{metric} scores no query"
     if dropped <= MOST_DROPPED * whole:
         return ""

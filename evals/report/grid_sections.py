@@ -134,7 +134,7 @@ def _out_of_reach(levels: Sequence[tuple[str, Level]], grid: GridSection) -> str
     empty = ", ".join(label for label, level in levels if level.cell is None)
     nearest = f"wrongly answers at least {levels[0][1].nearest:.0%}"
     higher = beyond(grid.signals, max(threshold or 0 for threshold in grid.cells.threshold))
-    further = f"; the best scores reach further: {higher}" if higher else ""
+    further = f"; the best scores reach further: {higher}" if higher and _sweeps_thresholds(grid) else ""
     return f"{empty}: none, as every cell that answers in scope, and may be chosen, {nearest}{further}" if empty else ""
 
 

@@ -74,7 +74,7 @@ def test_judging_ends_where_the_cells_that_are_left_return_the_same_on_all_that_
 def test_fewer_than_ten_queries_of_a_kind_go_with_the_others(outside: int, strata: int) -> None:
     inside = np.arange(40 + outside)[:, None] < 40
     scores = {"found": np.where(inside, [0.5, 0.6], np.nan), "silent": np.where(inside, np.nan, [1.0, 0.0])}
-    assert len({*combine({"found": 0.8, "silent": 0.2}, scores, is_bounded=True).strata.tolist()}) == strata
+    assert len({*combine({"found": 0.8, "silent": 0.2}, scores, [(0, 1)] * 2).strata.tolist()}) == strata
 
 
 @pytest.mark.parametrize(("inside", "outside"), [(9, 3), (40, 9), (100, 6), (40, 12)])
@@ -82,7 +82,7 @@ def test_an_interval_of_a_sum_over_both_kinds_stays_within_its_range(inside: int
     is_inside = np.arange(inside + outside)[:, None] < inside
     scores = {"found": np.where(is_inside, 1.0, np.nan), "silent": np.where(is_inside, np.nan, 1.0)}
     perfect: Any = SimpleNamespace(recommended=SimpleNamespace(value=1.0))
-    judged = replace(combine({"found": 0.8, "silent": 0.2}, scores, is_bounded=True), judged=7)
+    judged = replace(combine({"found": 0.8, "silent": 0.2}, scores, [(0, 1)] * 2), judged=7)
     found = held_out(perfect, judged)
     assert found.interval.low is not None and 0.6 < found.interval.low < 1 == found.interval.high
     assert (found.n, found.judged) == (inside + outside, 7)

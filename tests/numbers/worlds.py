@@ -346,7 +346,7 @@ def chosen(world: World, rows: NDArray[np.intp], *, margin: float, seed: int) ->
     weights = {"found": 1.0, "false": -world.wrong} if out.any() else {"found": 1.0}
     scores = {"found": np.where(out, np.nan, values), "false": np.where(out, values, np.nan)}
     choice = choose(
-        combine(weights, scores, is_bounded=True),
+        combine(weights, scores, [(0, 1)] * len(weights)),
         Cells(cost=world.cost, threshold=world.threshold, allowed=np.ones(cells, dtype=np.bool_)),
         margin=margin,
         seed=seed,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from math import sqrt
+from math import inf, sqrt
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from evals.grid import choice as grid_choice
 from evals.grid.choice import Cells, Choice, ObjectiveScores, combine, explain, reason
+from evals.metrics.declaration import SHARE
 from evals.stats import intervals as stats
 
 Floats = NDArray[np.float64]
@@ -189,23 +190,31 @@ KNOWN: dict[str, Floats] = {
 @given(st.lists(st.floats(-3, 3).filter(lambda w: abs(w) > 1e-3), min_size=4, max_size=4))
 def test_the_mean_of_a_column_is_the_weighted_sum_of_the_means_within_their_bounds(chosen: list[float]) -> None:
     weights = dict(zip(KNOWN, chosen, strict=True))
-    made = combine(weights, KNOWN, is_bounded=False)
+    made = combine(weights, KNOWN, ())
     assert made.values.mean(axis=0) == pytest.approx(sum(w * np.nanmean(KNOWN[m], axis=0) for m, w in weights.items()))
     assert sorted(np.unique(made.strata, return_counts=True)[1].tolist()) == [12, 30]
     assert made.bounds is None and made.span == pytest.approx(np.ptp(made.values, axis=1).max())
-    del weights["tokens"]
     least, most = np.zeros(42), np.zeros(42)
     for metric, weight in weights.items():
-        scored = ~np.isnan(KNOWN[metric][:, 0])
-        least += min(weight, 0) * scored * 42 / scored.sum()
-        most += max(weight, 0) * scored * 42 / scored.sum()
-    bounded = combine(weights, KNOWN, is_bounded=True)
+        scored, highest = ~np.isnan(KNOWN[metric][:, 0]), KNOWN["tokens"].max() if metric == "tokens" else 1
+        least += min(weight, 0) * highest * scored * 42 / scored.sum()
+        most += max(weight, 0) * highest * scored * 42 / scored.sum()
+    bounded = combine(weights, KNOWN, [SHARE, SHARE, SHARE, (0, inf)])
     assert bounded.bounds is not None
     assert np.array(bounded.bounds) == pytest.approx(np.array([least, most]))
 
 
+def test_a_rare_query_decides_though_tokens_have_a_price() -> None:
+    """A second chunk finds what the first one misses for 3% of queries, and costs 0.01."""
+    rng, tokens = np.random.default_rng(3), np.tile([21.0, 42.0], (40, 1))
+    for _ in range(100):
+        found = np.ones((40, 2)) - (rng.random((40, 1)) < 0.03) * [1.0, 0.0]
+        made = combine({"found": 1, "tokens": -0.0005}, {"found": found, "tokens": tokens}, [SHARE, (0, inf)])
+        assert any(1 in standing.members for standing in choose(made, cells([21, 42])).best_set)
+
+
 def test_the_interval_of_a_sum_over_strata_adds_theirs_in_squares() -> None:
-    found = choose(combine({"ndcg": 0.8, "abstention": 0.2}, KNOWN, is_bounded=True), cells([1, 2, 3, 4]))
+    found = choose(combine({"ndcg": 0.8, "abstention": 0.2}, KNOWN, [SHARE, SHARE]), cells([1, 2, 3, 4]))
     for standing in found.standings:
         down = up = 0.0
         for weight, table in ((0.8, KNOWN["ndcg"]), (0.2, KNOWN["abstention"])):
@@ -223,13 +232,13 @@ def test_a_loss_not_seen_is_all_of_the_kind_of_queries_that_counts_most(behind: 
     """In scope that is 1.6; on the 30 other queries a cell is behind, by 0.4 × so."""
     found = np.where(np.arange(60) < 30, np.arange(60) % 2 / 2, NAN)[:, None] * np.ones(2)
     silent = np.where(np.isnan(found), [1.0, 1 - behind], NAN)
-    made = combine({"found": 0.8, "silent": 0.2}, {"found": found, "silent": silent}, is_bounded=True)
+    made = combine({"found": 0.8, "silent": 0.2}, {"found": found, "silent": silent}, [SHARE, SHARE])
     assert len(choose(made, cells([1, 2])).best_set) == members
 
 
 def test_a_query_that_only_some_cells_score_is_dropped_by_all_metrics() -> None:
     holed = KNOWN["ndcg"].copy()
     holed[3, 1] = NAN
-    made = combine({"holed": 1.0, "recall": 1.0}, {"holed": holed, "recall": KNOWN["recall"]}, is_bounded=True)
+    made = combine({"holed": 1.0, "recall": 1.0}, {"holed": holed, "recall": KNOWN["recall"]}, [SHARE, SHARE])
     assert made.dropped == 1
     assert made.values == pytest.approx(np.delete((holed + KNOWN["recall"])[:30], 3, axis=0))

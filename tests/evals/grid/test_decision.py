@@ -113,10 +113,15 @@ def test_of_each_level_the_best_cell_within_it_is_taken(made: Any) -> None:
     assert [promise.rate for promise in made.swept.promised] == [0.5, 0.25, 0.1]
 
 
-def test_a_cell_that_answers_nothing_in_scope_is_taken_for_no_level(grid_of: Callable[..., Any]) -> None:
+def test_a_cell_that_answers_nothing_in_scope_is_nobodys_choice(grid_of: Callable[..., Any]) -> None:
     decision = grid_of(sweep={"top_k": [3, 5], "threshold": [0.0, 1.0]}).swept.decision
     of_silent = grid_of(sweep={"top_k": [3, 5], "threshold": [0.99, 1.0]})
-    assert "the recommended cell answers no query in scope: sweep lower thresholds" in of_silent.notes
+    said = (
+        "the recommended cell returns nothing for 100% of the queries in scope: lower objective.out_of_scope (0.2), or"
+    )
+    assert any(note.startswith(said) for note in of_silent.notes)
+    wanted = grid_of(sweep={"top_k": [3, 5], "threshold": [0.0, 1.0]}, objective__out_of_scope=0.99)
+    assert wanted.swept.decision.recommended.figures.false_abstention.value < 1
     assert [level.cell is None for level in decision.levels] == [False, True, True, True]
     assert decision.levels[1].nearest == 1.0
 
@@ -124,12 +129,15 @@ def test_a_cell_that_answers_nothing_in_scope_is_taken_for_no_level(grid_of: Cal
 def test_criteria_that_cells_can_meet_restrict_the_choice(grid_of: Callable[..., Any]) -> None:
     made = grid_of(criteria={FALSE_ANSWER: "<= 0", "determinism/rate": "== 1"})
     swept = made.swept
-    assert swept.ranking.constraints == {FALSE_ANSWER: "<= 0"}
+    answers = {"scope/false_abstention": "< 1"}
+    assert swept.ranking.constraints == {FALSE_ANSWER: "<= 0"} | answers
     assert swept.grid.metrics[FALSE_ANSWER].mean[swept.chosen or 0] == 0
-    assert grid_of(criteria={FALSE_ANSWER: "<= 0", RECALL: ">= 2"}).swept.ranking.constraints == {}
+    assert grid_of(criteria={FALSE_ANSWER: "<= 0", RECALL: ">= 2"}).swept.ranking.constraints == answers
     either = grid_of(criteria={FALSE_ANSWER: "<= 0"}, objective__constraints={"scope/abstention": "< 1"})
-    assert either.swept.ranking.constraints == {"scope/abstention": "< 1"}
-    said = f"no cell has {FALSE_ANSWER} <= 0 and scope/abstention < 1, so that the criteria had no part"
+    assert either.swept.ranking.constraints == {"scope/abstention": "< 1"} | answers
+    said = (
+        f"no cell has {FALSE_ANSWER} <= 0 and scope/false_abstention < 1 and scope/abstention < 1, so that the criteria"
+    )
     assert any(said in note for note in either.notes)
 
 
@@ -240,6 +248,9 @@ def test_a_split_without_queries_of_its_own_is_refused_where_it_was_named(tmp_pa
     assert load_inputs(experiment(made)).held_out is None
     with pytest.raises(DatasetError, match=r"^objective\.held_out: the golden data has no split 'test'; it has 'dev'"):
         load_inputs(experiment(made, objective__held_out="test"))
+    rows = [json.loads(line) for line in made.golden.read_text(encoding="utf-8").splitlines()]
+    made.write_golden([*rows, *({**row, "id": f"{row['id']} again", "split": "test"} for row in rows)])
+    assert load_inputs(experiment(made)).held_out is None, "the same questions"
     for split in (None, "dev"):
         with pytest.raises(DatasetError, match=r"held_out 'dev': .* chosen on all 1\d of that split; choose"):
             load_inputs(experiment(made, dataset__split=split, objective__held_out="dev"))

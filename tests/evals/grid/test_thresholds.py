@@ -68,8 +68,9 @@ def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again(he
     lines = [json.loads(text) for text in made.golden.read_text(encoding="utf-8").splitlines()]
     made.write_golden([{**case, "split": "dev"} for case in [*lines, *OUTSIDE]] + [{**OUTSIDE[0], "id": "other"}])
     flags = ["--config", str(made.config), *QUIET]
-    fit = ["--dataset.split", "dev", "--threshold.false-answer", "0.5", "--export", "r.yaml", "--quiet"]
-    assert main([*flags, *fit]) == 0
+    fit = ["--dataset.split", "dev", "--threshold.false-answer", "0.5", "--export", "r.yaml"]
+    done = command(main, *flags, *fit)
+    assert done.code == 0 and "--threshold.false-answer 0.5" in done.out.partition("Next: ")[2]
     file, first = here / "r.yaml", (here / "r.yaml").read_text(encoding="utf-8")
     fit = json.loads(first.splitlines()[0].removeprefix("# fitted: "))
     assert fit["dataset"] == {"path": str(here / "golden.jsonl"), "split": "dev"}

@@ -71,7 +71,9 @@ def test_a_grid_that_follows_a_run_on_test_is_over_dev_unless_from_what_was_save
     halves = [json.dumps({**case, "split": ("dev", "test")[number % 2]}) for number, case in enumerate(CASES)]
     (here / "halves.jsonl").write_text("\n".join(halves), encoding="utf-8")
     of_test = "--dataset.path", "halves.jsonl", "--dataset.split", "test", "--retriever.top-k", "1", "--no-gate"
-    for flags, split in (["--save-retrieval", "kept"], "dev"), (["--from-retrieval", "kept"], "test"):
+    assert run(*of_test[:2], "--save-retrieval", "whole", "--no-gate").code == 0
+    froms = (["--save-retrieval", "kept"], "dev"), (["--from-retrieval", "kept"], "test")
+    for flags, split in (*froms, (["--from-retrieval", "whole"], "dev")):
         following = shlex.split(run(*of_test, *flags).out.partition("Next: ")[2].splitlines()[0])[3:]
         assert "--sweep.top-k" in following and following[following.index("--dataset.split") + 1] == split
         assert run(*following, "--no-gate").code == 0

@@ -201,17 +201,14 @@ def test_compared_and_as_a_baseline_it_is_data_and_retrievals_hold_no_pickle(evi
 # The user interface, from its command to its end
 
 
-def test_without_runs_there_is_nothing_to_show(here: Path, command: Command) -> None:
+def test_without_runs_nothing_is_shown_and_of_a_server_its_page_is_told(here: Path, command: Command) -> None:
     said = f"no runs to show: {here}/mlruns/mlflow.db does not exist; go where evals.run was started"
     for flags in ([], ["--tracking.uri", f"sqlite:///{here}/mlruns/mlflow.db"]):
         done = command(show, *flags)
         assert done.code == 2 and said in done.err
+    told = "Runs: https://***@mlflow.example/#/experiments\n"
+    assert command(show, "--tracking.uri", "https://me:s3cret@mlflow.example/") == Done(0, told, "")
     assert list(here.iterdir()) == []
-
-
-def test_of_a_server_the_page_is_told_and_nothing_is_started(command: Command) -> None:
-    done = command(show, "--tracking.uri", "https://me:s3cret@mlflow.example/")
-    assert done == Done(0, "Runs: https://***@mlflow.example/#/experiments\n", "")
 
 
 @pytest.mark.slow
