@@ -59,11 +59,13 @@ def _list(names: Sequence[str], joint: str = ", ") -> str:
 
 
 def _on_labels(observations: Sequence[Observation]) -> Iterator[str]:
-    """Note which kind of query is missing, and that in-scope queries without labels lack metrics."""
+    """Note which kind of query is missing, queries that repeat others, and that some have no labels."""
     cases = [o.case for o in observations if o.case.in_scope]
     for kind, count in (("in-scope", len(cases)), ("out-of-scope", len(observations) - len(cases))):
         if not count:
             yield f"the golden data holds no {kind} query: metrics over them have no value"
+    if repeated := len(observations) - len({o.case.query for o in observations}):
+        yield f"{repeated} queries repeat the text of another one, and count as independent: intervals are too narrow"
     unlabelled = [case for case in cases if case.is_unlabelled]
     if unlabelled:
         rest = len(cases) - len(unlabelled)
