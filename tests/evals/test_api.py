@@ -28,6 +28,7 @@ from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient
 
 import evals
+import retrievers
 from evals import Evaluation, Experiment, Outputs, compare_runs, evaluate, sweep
 from evals.cases.reading import golden_set
 from evals.compare import main as compare
@@ -95,10 +96,11 @@ def figures(result: Evaluation) -> dict[str, float | None]:
     return {name: summary.value for name, summary in result.metrics.items()}
 
 
-def test_the_public_names_exist() -> None:
-    assert all(getattr(evals, name).__module__.startswith("evals.") for name in dir(evals))
+@pytest.mark.parametrize("package", [evals, retrievers])
+def test_the_public_names_are_there_and_no_others(package: Any) -> None:
+    assert [name for name in dir(package) if getattr(package, name)] == sorted(package.__all__)
     with pytest.raises(AttributeError, match="no attribute 'evaluat'"):
-        _ = evals.evaluat
+        _ = package.evaluat
 
 
 RIGHT = {HIT_RATE: 1, "ranking/precision_at_1": 1, "scope/abstention": 1}

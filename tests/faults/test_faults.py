@@ -328,10 +328,8 @@ def test_a_fault_may_pass_and_may_be_a_timeout() -> None:
 
 
 def test_retry_after_is_read_as_seconds_or_as_a_date_by_any_case_of_its_name() -> None:
-    dates = {
-        "Thu, 01 Jan 1970 00:00:00 GMT": 0,
-        format_datetime(datetime.now(UTC), usegmt=True): pytest.approx(0, abs=1),
-    }
+    now = format_datetime(datetime.now(UTC), usegmt=True)
+    dates = {"Thu, 01 Jan 1970 00:00:00 GMT": 0, now: pytest.approx(0, abs=1)}
     no_seconds = dict.fromkeys(("-3", "nan", "inf", "", "Thu, 01 Jan"))
     for value, seconds in ({"7": 7, " 0.5 ": 0.5} | dates | no_seconds).items():
         for name in ("Retry-After", "RETRY-AFTER"):

@@ -16,7 +16,6 @@ from unittest.mock import Mock
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-import retrievers
 from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.errors import ConfigError
 from retrievers.records import RetrievalSession
@@ -126,15 +125,6 @@ def test_the_screen_of_a_command(
     made = write_pages(tmp_path, {"c.jsonl": '{"key": "x"}', "pages/a.md": "A.", "broken/b.md": "", "image.png": ""})
     assert screen(arguments, capsys) == snapshot
     assert sorted(entry.name for entry in made.iterdir()) == ["broken", "c.jsonl", "image.png", "pages"]
-
-
-# The package
-
-
-def test_the_public_names_are_there_and_no_others() -> None:
-    assert [getattr(retrievers, name).__name__ for name in dir(retrievers)] == sorted(retrievers.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'Retriever'"):
-        _ = retrievers.Retriever
 
 
 # search

@@ -205,7 +205,6 @@ def test_the_mean_of_a_column_is_the_weighted_sum_of_the_means_within_their_boun
 
 
 def test_a_rare_query_decides_though_tokens_have_a_price() -> None:
-    """A second chunk finds what the first one misses for 3% of queries, and costs 0.01."""
     rng, tokens = np.random.default_rng(3), np.tile([21.0, 42.0], (40, 1))
     for _ in range(100):
         found = np.ones((40, 2)) - (rng.random((40, 1)) < 0.03) * [1.0, 0.0]
