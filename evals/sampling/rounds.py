@@ -192,16 +192,19 @@ def _best_for_users(sample: Sample, queries: Unjudged, left: Integers, seed: int
     """Return which of some cells may be the best of all that users may ask, [cells left].
 
     The part of the objective that needs no judge is a mean over a sample of users' queries, too, and its variance
-    counts. An unseen query may be of either kind, judged or not.
+    counts. An unseen query may be of either kind, judged or not: the leading cell loses what counts more.
     """
-    values, strata = sample.pseudo, None
+    values, strata, span = sample.pseudo, None, queries.span
     if queries.alone is not None:
         alone = queries.alone[:, left]
         total, everyone = sample.total, len(alone)
         values = alone.copy()
         values[:total] += sample.pseudo * everyone / total
         strata = np.where(np.arange(everyone) < total, 0, 1 if everyone - total >= FEWEST else 0)
-    return compare_with_best(values, span=queries.span, strata=strata, judged=sample.n, seed=seed).members
+        widest = np.ptp(alone, axis=1)
+        widest[:total] += span * everyone / total
+        span = float(widest.max())
+    return compare_with_best(values, span=span, strata=strata, judged=sample.n, seed=seed).members
 
 
 def queries_needed(scores: Floats, proxy: Floats) -> int:
