@@ -105,6 +105,7 @@ class Observed:
         repetitions: Repeated calls, in the order in which they were made; empty if determinism was not measured.
         retriever_notes: Notes of the retriever for the reader of its results.
         unmeasured: Reason why latency and determinism cannot be measured; empty if they can.
+        n_lost: Number of queries that were to be timed and repeated when a call failed; else 0.
     """
 
     observations: tuple[Observation, ...]
@@ -112,6 +113,7 @@ class Observed:
     repetitions: Sequence[Repetition] = ()
     retriever_notes: tuple[str, ...] = ()
     unmeasured: str = ""
+    n_lost: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,6 +32,7 @@ from evals.metrics.outcomes import validate
 from evals.metrics.results import Results
 from evals.stats.abstention import Promise, Signal
 from retrievers.config import RetrieverConfig
+from retrievers.errors import RetrievalError
 from retrievers.search.candidates import Candidates
 
 ANSWERS = {FALSE_ABSTENTION: "< 1"}
@@ -280,8 +281,7 @@ def _time_and_repeat(
         metrics: Names of the metrics.
         bench: The retrievers.
 
-    Raises:
-        RetrievalError: A call failed.
+    A call that fails leaves the rest of a variant unmeasured, and the run incomplete: what was found before stays.
     """
     if not bench.retrievers:
         return replace(grid, observed=tuple(replace(observed, unmeasured=NOT_MEASURED) for observed in grid.observed))
@@ -290,12 +290,14 @@ def _time_and_repeat(
     for number in numbers:
         retriever, observed = bench.retrievers[number], grid.observed[number]
         progress = _with_name(bench.progress, grid.variants[number].name if len(numbers) > 1 else "")
-        if needs(metrics, "latency") and not observed.latency:
-            observed = replace(observed, latency=passes.measure_latency(retriever, cases, config.latency, progress))
-        if needs(metrics, "determinism") and not observed.repetitions:
-            first = [grid.pool.tables[number][place] for place in places]
-            repetitions = passes.repeat(retriever, cases, first, progress)
-            observed = replace(observed, repetitions=repetitions)
+        try:
+            if needs(metrics, "latency") and not observed.latency:
+                observed = replace(observed, latency=passes.measure_latency(retriever, cases, config.latency, progress))
+            if needs(metrics, "determinism") and not observed.repetitions:
+                first = [grid.pool.tables[number][place] for place in places]
+                observed = replace(observed, repetitions=passes.repeat(retriever, cases, first, progress))
+        except RetrievalError as error:
+            observed = replace(observed, unmeasured=str(error), n_lost=len(cases))
         passes_of[number] = observed
     return replace(grid, observed=tuple(passes_of))
 

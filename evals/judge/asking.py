@@ -27,8 +27,9 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 # The verdict as JSON, or why there is none.
 Outcome = str | Failure | Unscored
-# Most attempts at one verdict, by the kind of the last fault. Other kinds allow one attempt.
-ATTEMPTS: Mapping[Kind, int] = {"passing": 8, "late": 3}
+# Most attempts at one verdict, by the kind of the last fault: 14 take a minute, as long as a run waits for a store.
+# Other kinds allow one attempt.
+ATTEMPTS: Mapping[Kind, int] = {"passing": 14, "late": 3}
 # Judging ends after so many failures in a row, or after twice the number of concurrent calls if that is more.
 FAILURES_IN_A_ROW = 32
 # Longest wait before the second attempt, in seconds. It doubles before each further attempt, up to the cap.
@@ -103,6 +104,7 @@ class Engine:
         # True once the server has accepted key, model and address.
         self._is_accepted = account.usage.tokens_out > 0
         self._failures_in_a_row = 0
+        self._has_waited = False
         self._first_call = asyncio.Lock()
 
     async def ask(self, prompt: str, schema: type[Schema]) -> Schema:
@@ -196,11 +198,15 @@ class Engine:
             if is_last:
                 self.account.count(failed=1)
                 return Failure(type=fault.type, message=fault.message + (f" ({attempts} attempts)" * (attempts > 1)))
-            wait_s = (fault.retry_after_s or 0.0) + random.uniform(0, min(CAP_S, BASE_S * 2 ** (attempts - 1)))
+            wait_s = (fault.retry_after_s or 0.0) + random.uniform(0.5, 1) * min(CAP_S, BASE_S * 2 ** (attempts - 1))
             if is_malformed:
                 prompt, wait_s = REPAIR.format(prompt=question.prompt, reason=fault.message), 0.0
             about = {"stage": "judge", "attempt": attempts}
-            log.info("attempt %d failed, trying again in %.2f s: %s", attempts, wait_s, fault.message, extra=about)
+            level = logging.INFO if is_malformed or self._has_waited else logging.WARNING
+            self._has_waited |= not is_malformed  # the judge's first wait is told, as that of a store
+            log.log(
+                level, "attempt %d failed, trying again in %.2f s: %s", attempts, wait_s, fault.message, extra=about
+            )
             await asyncio.sleep(wait_s)
 
     async def _call(self, question: Question, prompt: str, *, structured: bool) -> str | Unscored | Fault:

@@ -120,7 +120,7 @@ class Fault:
         kind: `malformed`: the answer is no verdict. `plain`: the server refuses to write JSON. `limited`: it had too
             many requests. `late`: no answer came in time. `passing`: another trouble that may pass. `prompt`: this
             prompt was refused. `refused`: any request is refused.
-        type: Name of the library's error.
+        type: Name of the library's error, or `Timeout`, or `Prompt` if the server refused this very prompt.
         message: One line with status and remedy, without secrets.
         retry_after_s: Seconds that the server asked to wait; None if it named none.
         billed: True if the call may be billed: it was sent, and was not refused.
@@ -173,7 +173,7 @@ def read_fault(error: Exception) -> Fault:
         kind = "passing"
     return Fault(
         kind=kind,
-        type="Timeout" if late else type(error).__name__,
+        type="Timeout" if late else "Prompt" if status in (400, 413, 422) else type(error).__name__,
         message="the answer cannot be read: " * unreadable + cause(error, "judge") + "; raise judge.timeout_s" * late,
         retry_after_s=retry_after_s(error),
         billed=status in (0, 200) and not any(is_named(link, UNSENT) for link in chain),

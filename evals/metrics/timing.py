@@ -24,7 +24,7 @@ def stage_statistic(observed: Observed, _: Context, *, stage: str, statistic: st
     percentile is of order statistics of all calls. It holds for further calls of these queries, not for other queries.
     """
     if concurrency not in observed.latency:
-        return figure(None, observed.unmeasured or f"not measured at concurrency {concurrency}")
+        return _missing(observed, f"not measured at concurrency {concurrency}")
     times = _times(observed.latency[concurrency], stage)
     values = [time for of_query in times.values() for time in of_query]
     if not values:
@@ -37,6 +37,10 @@ def stage_statistic(observed: Observed, _: Context, *, stage: str, statistic: st
         # By linear interpolation between order statistics.
         value, interval = float(np.quantile(values, share)), stats.percentile_interval(values, share)
     return figure(value, interval.note, ci_low=interval.low, ci_high=interval.high, n=len(values))
+
+
+def _missing(observed: Observed, reason: str) -> Summary:
+    return figure(None, observed.unmeasured or reason, n_failed=observed.n_lost)
 
 
 def _times(calls: Calls, stage: str) -> Mapping[str, Sequence[float]]:
@@ -74,7 +78,7 @@ def metric_named(name: str) -> RunMetric | None:
 def rate(observed: Observed, _: Context) -> Summary:
     """Return the share of queries whose repetitions gave the same ids in the same order, scores within 1e-6; 0 to 1."""
     if not observed.repetitions:
-        return figure(None, observed.unmeasured or "no query was repeated")
+        return _missing(observed, "no query was repeated")
     n = len({call.query_id for call in observed.repetitions})
     same = n - len({call.query_id for call in observed.repetitions if call.changed})
     interval = stats.wilson(same, n)
@@ -87,7 +91,7 @@ def max_score_delta(observed: Observed, _: Context) -> Summary:
     The change of a chunk that is missing in one of two results is its whole score.
     """
     if not observed.repetitions:
-        return figure(None, observed.unmeasured or "no query was repeated")
+        return _missing(observed, "no query was repeated")
     deltas = [call.score_delta for call in observed.repetitions if call.score_delta is not None]
     if lacking := len(observed.repetitions) - len(deltas):
         return figure(None, "the retriever gives no scores", n_unscored=lacking)

@@ -77,7 +77,9 @@ def _incomplete(report: Report) -> list[str]:
             note = "" if name.startswith("judge/") else entry.note  # there it says why there is no interval
             fault = f"{entry.n_failed} of {entry.n + entry.n_failed} failed ({note})".removesuffix(" ()")
             unusable.setdefault(fault, []).append(name)
-    return [*filter(None, reasons)] or [f"{', '.join(names)}: {fault}" for fault, names in unusable.items()]
+    return [*filter(None, reasons)] or [
+        f"{', '.join(names[:5])}{', …' * (len(names) > 5)}: {fault}" for fault, names in unusable.items()
+    ]
 
 
 def conclusion(result: Measured, causes: Counter[Cause]) -> str:

@@ -15,6 +15,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,12 @@ from numpy.typing import NDArray
 from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.files import open_sqlite, user_cache
 from retrievers.embedding.bm25 import Bm25Encoder
-from retrievers.errors import CollectionNotFoundError, IndexingError, StoreError
+from retrievers.errors import CollectionNotFoundError, EmbeddingError, IndexingError, StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
 from retrievers.indexing.pages import Corpus
 from retrievers.records import Chunk
 from retrievers.store.building import check_room
-from retrievers.store.checks import other_model
+from retrievers.store.checks import SCROLLED, model_fault, other_model
 from retrievers.store.chunks import filter_path, payload_keys, records, to_chunk, to_payload
 from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, batches, by_name, describe
 from retrievers.store.embedded import is_embedded
@@ -83,8 +84,8 @@ def index_corpus(
 ) -> IndexReport:
     """Bring a collection up to date with a corpus.
 
-    Only new texts are embedded: the vector of a stored text is taken over. If the recorded settings differ, the whole
-    collection is made anew.
+    Only new texts are embedded: the vector of a stored text is taken over, if the model still gives up to eight of them
+    the same vector. If the recorded settings differ, the whole collection is made anew.
 
     Args:
         client: An open client.
@@ -92,14 +93,15 @@ def index_corpus(
         embeddings: The model.
         corpus: The pages.
         settings: How pages are cut and embedded. A setting that is left out is that of the existing collection.
-        replace: Allow more than half of the stored chunks to be removed, and settings that differ from the recorded
-            ones.
+        replace: Allow more than half of the stored chunks to be removed, settings that differ from the recorded ones,
+            and vectors of another model, which are then made again.
         search: Settings that the collection records for `retrievers search`, which takes them where it is given none.
             If left out, those that the collection already records stay.
         progress: Called with the stage, the amount done and the total.
 
     Raises:
         IndexingError: The pages have no text to index.
+        EmbeddingError: The model failed, or its vectors change their dimension.
         StoreError: The collection was not made by this function, or with another model or other settings; or the disk
             has no room for it. An embedded collection is then as it was.
     """
@@ -121,7 +123,14 @@ def index_corpus(
         raise StoreError(f"{lost}: are these its pages? name another collection, or allow it with --replace")
     if is_embedded(client):
         check_room(client.path, config.collection, sum(len(c.indexed_text.encode()) + POINT_BYTES for c in chunks))
-    lacking, file = [c.indexed_text for c in chunks if c.indexed_text not in vectors], _unwritten(config)
+    texts, file = [chunk.indexed_text for chunk in chunks], _unwritten(config)
+    if info and any(c.text for c in stored.values()) and (replace or not vectors.keys() >= {*texts}):
+        some = list(islice(records(client, config, with_vectors=True), SCROLLED))
+        if fault := model_fault(config, info, lambda: embeddings, some):
+            if not replace:
+                raise StoreError(f"{name} {fault}, or embed all of it again with --replace")
+            before, recorded, vectors = {}, {}, {}
+    lacking = [text for text in texts if text not in vectors]
     with closing(_kept(file if config.embedding.declared.hosted is not False else None)) as database:
         vectors |= _embed(lacking, embeddings, database, progress)
     manifest = {
@@ -213,6 +222,10 @@ def _embed(
     vectors = {text: bought[text] for text in distinct if text in bought}
     for batch in batches([text for text in distinct if text not in bought], EMBED_BATCH):
         embedded = embeddings.embed_documents([*batch])
+        if vectors and len(embedded[0]) != (before := len(next(iter(vectors.values())))):
+            database.execute("DELETE FROM vectors")  # of one of two models, nobody knows of which
+            changed = f"the model's vectors had {before} dimensions, and now have {len(embedded[0])}"
+            raise EmbeddingError(f"{changed}: none of them was written; index again when the server has one model")
         new = {text: np.asarray(vector, np.float32) for text, vector in zip(batch, embedded, strict=True)}
         with suppress(sqlite3.Error):  # a full disk ends no indexing
             database.executemany("INSERT INTO vectors VALUES (?, ?)", [(t, v.tobytes()) for t, v in new.items()])

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from contextvars import ContextVar
 from html import unescape
+from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 from signal import SIGINT, default_int_handler, pthread_kill, signal
@@ -179,6 +180,18 @@ def test_outside_of_one_no_event_loop_is_told_of_in_errors() -> None:
     with pytest.raises(ForeignRetrieverError) as caught:
         run(lambda query: 3)
     assert "event loop" not in "".join(format_exception(caught.value))
+
+
+def test_a_retriever_that_fails_while_it_is_timed_loses_no_figure() -> None:
+    def find(_: str) -> list[str]:
+        if next(calls) > 4:
+            raise ConnectionError("gone")
+        return ["text"]
+
+    calls, golden = count(1), [{"query": letter, "evidence": [{"quote": "text"}]} for letter in "abc"]
+    made = evaluate(find, golden, metrics=["ranking/*", "latency/total_p95_ms"])
+    assert (made.metrics["ranking/hit_rate_at_5"].value, made.report.passed) == (1.0, False)
+    assert made.report.incomplete.startswith("latency/total_p95_ms: 3 of 3 failed (query ")
 
 
 def test_an_interrupt_in_a_running_event_loop_ends_the_run() -> None:

@@ -80,25 +80,25 @@ PROXYS = {status: Fault(reply=Reply.html("<html>a page of the proxy's</html>", s
 NO_JSON, LATE_SAID = "base_url right|Expecting value", "no answer in time; raise judge.timeout_s"
 LOST, UNREAD = "cannot be reached .*; does it run", r"cannot be read or written \(.*\); is it Qdrant, and the address"
 TABLE = {
-    "dropped": Row(Fault(reset=True), ATTEMPTS, 8, 8, LOST, "ReadError|Connection error"),
-    "dropped in mid-answer": Row(Fault(torn=True), ATTEMPTS, 8, 8, LOST, "ReadError|Connection error"),
+    "dropped": Row(Fault(reset=True), ATTEMPTS, 14, 14, LOST, "ReadError|Connection error"),
+    "dropped in mid-answer": Row(Fault(torn=True), ATTEMPTS, 14, 14, LOST, "ReadError|Connection error"),
     "no answer in time": Row(Fault(slow=True), ATTEMPTS, 3, 3, "in time; raise store.timeout_s", "in time", LATE_SAID),
     "401": Row(error(401), 1, 1, 1, "401 Unauthorized: .*_API_KEY was refused", "401, the API key was refused"),
     "403": Row(error(403), 1, 1, 1, "403 Forbidden: .*_API_KEY may not do this", "403, the API key may not do this"),
     "404": Row(error(404), 1, 1, 1, "404 Not Found: .*is the address that of Qdrant", r"status 404, refused \*\*\*"),
     "413": Row(error(413), 1, 1, 1, "413 Request Entity Too Large: refused", r"status 413, refused \*\*\*"),
     "429": Row(error(429), ATTEMPTS, 1, 1, "429 Too Many Requests: .*come too fast", r"429, refused \*\*\*"),
-    "500": Row(error(500), ATTEMPTS, 8, 8, "500 Internal Server Error: .*see the log", r"status 500, refused \*\*\*"),
-    "503": Row(error(503), ATTEMPTS, 8, 8, "503 Service Unavailable: .*see the log", r"status 503, refused \*\*\*"),
-    "a proxy's 502": Row(PROXYS[502], ATTEMPTS, 8, 8, "502 Bad Gateway: see the log", "status 502"),
-    "a proxy's 200": Row(PROXYS[200], 1, 8, 8, UNREAD, "base_url right|'str' object|a page of the proxy's"),
-    "JSON cut off": Row(Fault(reply=Reply(body=b'{"a": [')), 1, 8, 8, UNREAD, NO_JSON),
-    "other JSON": Row(Fault(reply=Reply(body=b'{"hello": "world"}')), 1, 8, 8, UNREAD, "Error, "),
-    "none": Row(Fault(reply=Reply.json({"choices": [], "message": None})), 1, 8, 8, UNREAD, "", "cannot be read: "),
-    "too large": Row(Fault(reply=Reply(body=b" " * 200_000)), 1, 8, 8, "more than 100,000 bytes", NO_JSON),
-    "nothing": Row(Fault(reply=Reply()), 1, 8, 8, UNREAD, NO_JSON),
-    "a number too long": Row(Fault(reply=Reply(body=b'{"result": ' + b"9" * 10_000 + b"}")), 1, 8, 8, UNREAD, ""),
-    "too deep": Row(Fault(reply=Reply(body=b"[" * 40_000 + b"]" * 40_000)), 1, 8, 8, UNREAD, ""),
+    "500": Row(error(500), ATTEMPTS, 14, 14, "500 Internal Server Error: .*see the log", r"status 500, refused \*\*\*"),
+    "503": Row(error(503), ATTEMPTS, 14, 14, "503 Service Unavailable: .*see the log", r"status 503, refused \*\*\*"),
+    "a proxy's 502": Row(PROXYS[502], ATTEMPTS, 14, 14, "502 Bad Gateway: see the log", "status 502"),
+    "a proxy's 200": Row(PROXYS[200], 1, 14, 14, UNREAD, "base_url right|'str' object|a page of the proxy's"),
+    "JSON cut off": Row(Fault(reply=Reply(body=b'{"a": [')), 1, 14, 14, UNREAD, NO_JSON),
+    "other JSON": Row(Fault(reply=Reply(body=b'{"hello": "world"}')), 1, 14, 14, UNREAD, "Error, "),
+    "none": Row(Fault(reply=Reply.json({"choices": [], "message": None})), 1, 14, 14, UNREAD, "", "cannot be read: "),
+    "too large": Row(Fault(reply=Reply(body=b" " * 200_000)), 1, 14, 14, "more than 100,000 bytes", NO_JSON),
+    "nothing": Row(Fault(reply=Reply()), 1, 14, 14, UNREAD, NO_JSON),
+    "a number too long": Row(Fault(reply=Reply(body=b'{"result": ' + b"9" * 10_000 + b"}")), 1, 14, 14, UNREAD, ""),
+    "too deep": Row(Fault(reply=Reply(body=b"[" * 40_000 + b"]" * 40_000)), 1, 14, 14, UNREAD, ""),
 }
 
 

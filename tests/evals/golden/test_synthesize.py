@@ -133,15 +133,22 @@ def test_no_usable_answer_or_a_refused_key_writes_no_file(synthesize: Synthesize
     assert not (tmp_path / "golden.jsonl").exists()
 
 
-def test_a_spent_budget_keeps_the_answers_and_the_next_buys_the_rest(synthesize: Synthesize, tmp_path: Path) -> None:
+def test_a_spent_budget_or_a_dead_server_keeps_the_answers_and_the_next_buys_the_rest(
+    synthesize: Synthesize, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evals.judge.asking.BASE_S", 0.0)
     with WritingModel() as model:
         few = ["--judge.max-concurrency", "1"]
+        with model.faulty("500", range(7, 10_000)):
+            done = synthesize(model, *few)
+        assert done.code == 3 and "incomplete: " in done.err and not (tmp_path / "golden.jsonl").exists()
+        model.requests.clear()
         done = synthesize(model, "--judge.budget.calls", "12", *few)
         assert (done.code, len(model.chats)) == (3, 12)
         assert "incomplete: the budget of 12 calls is spent" in done.err
         assert "the same command continues from here" in done.err and not (tmp_path / "golden.jsonl").exists()
         assert synthesize(model, *few).code == 0
-    assert len(model.chats) == 26 and len(written(tmp_path)) == 13
+    assert len(model.chats) == 20 and len(written(tmp_path)) == 13
 
 
 @pytest.mark.slow

@@ -126,7 +126,7 @@ def test_a_second_run_does_what_changed_alone(index: Indexer, tmp_path: Path) ->
     assert (index(), index.embeddings.embedded) == ((0, 0), [])
     assert (files() == on_disk, index.state) == (True, state), "nothing is written"
     index.edit("one/alpha.md", "Sub text.", "Other text.")
-    assert (index(), index.embeddings.embedded) == ((1, 1), ["## Sub\n\nOther text."])
+    assert (index(), index.embeddings.embedded[CHUNKS:]) == ((1, 1), ["## Sub\n\nOther text."])  # first a check
     before, terms = content(index.client), index.terms()
     index.edit("one/alpha.md", "Alpha text.\n", "Alpha text.\n\n\n\n")
     assert (index(), index.embeddings.embedded) == ((1, 0), [])
@@ -143,7 +143,7 @@ def test_a_second_run_does_what_changed_alone(index: Indexer, tmp_path: Path) ->
     assert manifest(index.client)["pages_fingerprint"] != fingerprint
     (index.docs / "two.md").unlink()
     write_pages(index.docs, {"one/aaa.md": "Same.", "one/bbb.md": "Same."})
-    assert (index(), index.embeddings.embedded) == ((2, 2), ["Same."])
+    assert (index(), index.embeddings.embedded[CHUNKS:]) == ((2, 2), ["Same."])
     recorded = manifest(index.client)
     is_on_a_server = "store" in index.always
     assert (recorded["bm25"] == first["bm25"]) == is_on_a_server, "there the points that stay were weighed by it"
@@ -171,8 +171,8 @@ def test_settings_that_are_not_named_are_the_recorded_ones_and_others_make_all_a
         [(name, value)] = change.items()
         index.refuses(rf"was indexed with index\.{name} .*, not {value!r}; .*--replace", **change)
     assert index(context="path", replace=True)[0] == CHUNKS
-    assert len(index.embeddings.embedded) == 2, "the other texts have been embedded before"
-    assert (index(max_tokens=128, replace=True)[0], index.embeddings.embedded) == (CHUNKS, []), "vectors are taken over"
+    assert len(index.embeddings.embedded) == 2 + CHUNKS, "the other texts are embedded for the check alone"
+    assert (index(max_tokens=128, replace=True)[0], len(index.embeddings.embedded)) == (CHUNKS, CHUNKS), "for the check"
     assert manifest(index.client)["index"] == {**DEFAULTS, "context": "path", "max_tokens": 128}
 
 
@@ -246,10 +246,17 @@ def test_nothing_changes_where_a_run_is_refused(index: Indexer) -> None:
     index.edit("two.md", "More text.", "Changed text.")
     other = {"embedding": {"model": "python:tests.support.indexing:make_other_length"}}
     index.refuses(r"embedded by python:\S+make_embeddings, not by python:\S+other", changes=other)
+    before = index.state
+    with pytest.raises(
+        StoreError, match=r"makes 9 dimensions, .* holds 8; .*, or embed all of it again with --replace"
+    ):
+        index(embeddings=HashEmbeddings(9))
+    assert index.state == before
     for page in ("two.md", "one/beta.mdx"):
         (index.docs / page).unlink()
     index.refuses(r"would lose 3 of its 5 chunks.*--replace")
     assert index(replace=True) == (0, 3)
+    assert (index(replace=True, embeddings=HashEmbeddings(9))[0], len(content(index.client).popitem()[1][1])) == (2, 9)
 
 
 def test_pages_of_which_nothing_is_left_to_index_are_refused(index: Indexer) -> None:
@@ -283,8 +290,13 @@ def test_what_was_embedded_before_an_interruption_is_not_embedded_again(
     index(changes=own)
     assert 0 < len(index.embeddings.embedded) <= 200 + CHUNKS - 96 and "Text 199." in index.embeddings.embedded
     assert list(kept.iterdir()) == []
-    whole = content(index.client)
+    whole, fourth = content(index.client), {**own, "collection": "fourth"}
     assert whole == content(index.client, "another")
+    for model, said in ((failing, "failed to embed"), (HashEmbeddings(9), "had 8 dimensions, and now have 9")):
+        with pytest.raises(EmbeddingError, match=said):
+            index(changes=fourth, embeddings=model)
+    index(changes=fourth)
+    assert content(index.client, "fourth") == whole
     kept.rmdir()
     kept.write_text("a cache that cannot be a folder")
     index(changes={**other, "collection": "third"})
