@@ -305,7 +305,6 @@ def test_the_archives_hold_both_packages_and_the_data_and_nothing_else(wheel: Pa
 
 @pytest.mark.slow
 def test_an_installed_wheel_runs_the_default_experiment_in_an_empty_folder(wheel: Path, tmp_path: Path) -> None:
-    """By the console script, as a user with an empty home would."""
     uv = UV or pytest.skip("uv is neither on the PATH nor beside this Python")
     venv, home, work = (tmp_path / name for name in ("venv", "home", "work"))
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)

@@ -152,7 +152,6 @@ def test_a_run_from_a_saved_retrieval_needs_no_store(checkout: Path) -> None:
 
 
 def test_commands_with_a_judge(checkout: Path) -> None:
-    """Against the loopback in Cohere's place; everything else as it stands in the README."""
     golden = golden_set(checkout / "datasets" / "physical_ai_handbook" / "golden.jsonl")
     store = StoreConfig(path=checkout / ".qdrant")
     with QdrantRetriever.open(RetrieverConfig(store=store), env={}) as retriever:

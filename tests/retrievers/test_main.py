@@ -287,7 +287,6 @@ def test_a_signal_interrupts_and_an_event_loop_between_its_steps(what: signal.Si
 
 
 def test_a_termination_interrupts_where_ctrl_c_is_ignored() -> None:
-    """As it is in what a shell runs in the background."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         assert run(lambda: signalled(signal.SIGTERM)) == 143

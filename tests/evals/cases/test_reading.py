@@ -218,7 +218,6 @@ for split in (None, "train", "test", "dev"):
 
 
 def test_a_dataset_of_the_hub_is_read_at_its_commit_by_split(tmp_path: Path) -> None:
-    """In a process of its own: the address of the hub is read once."""
     rows = lines([row("a", relevant_ids='{"x": 2}', evidence=[]), {"id": "b", "query": "who?", "in_scope": False}])
     with HubServer({"train.jsonl": rows, "test.jsonl": rows.split(b"\n")[0] + b"\n"}) as hub:
         env = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_DATASETS_OFFLINE": "0"}

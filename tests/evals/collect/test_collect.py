@@ -203,7 +203,6 @@ def test_the_figures_are_those_of_the_run_that_saved_it(made: Experiment, run: R
 
 
 def test_a_retriever_of_the_users_own_is_saved_too(made: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its chunks cannot be listed, and its factory is not called again."""
     made.write_config({name: value for name, value in SETTINGS.items() if name not in ("retriever", "index")})
     file, reports = made.folder / "kept", [made.folder / "0.json", made.folder / "1.json"]
     for report, where in zip(reports, ("--save-retrieval", "--from-retrieval"), strict=True):
@@ -216,7 +215,6 @@ def test_a_retriever_of_the_users_own_is_saved_too(made: Experiment, capsys: pyt
 
 
 def test_a_run_that_names_no_retriever_has_the_saved_one(tmp_path: Path) -> None:
-    """Also a function that was given, its settings and its depth."""
     kept: Any = str(tmp_path / "kept")
     given = RetrieverConfig(candidates=20)
     grid: dict[str, Any] = {"top_k": "1:2", "threshold": "0:0.8:0.2", "metrics": ["ranking/*", "scope/*"]}
@@ -294,7 +292,6 @@ def refusal(file: Path, start: Run) -> str:
 
 
 def test_a_damaged_file_is_refused(saved: Path, start: Run, tmp_path: Path) -> None:
-    """Wherever it ends early, and whichever column has a bit that changed."""
     whole, file, rng = saved.read_bytes(), tmp_path / "damaged", random.Random(2)
     metadata = pq.read_metadata(saved)
     columns = [metadata.row_group(0).column(number) for number in range(metadata.num_columns)]
@@ -314,7 +311,6 @@ def test_a_damaged_file_is_refused(saved: Path, start: Run, tmp_path: Path) -> N
 
 
 def test_what_was_found_is_read_to_the_last_bit(made: Experiment, tmp_path: Path) -> None:
-    """Of two variants with other components, among them one without vectors."""
     file = tmp_path / "kept"
     config = settings(made, sweep={"mode": ["keyword", "hybrid"], "top_k": [1, 3]}, metrics=["ranking/*"])
     pool, loaded = sweep(config, outputs=Outputs(retrieval=file)).result.results.lists.pool, read(file)

@@ -68,7 +68,6 @@ def test_two_files_are_compared_and_none_written(compare: Compare, folder: Path,
 
 
 def test_json_is_printed_or_written_the_same(compare: Compare, folder: Path, snapshot: SnapshotAssertion) -> None:
-    """Of three runs, one of which is worse."""
     flags = ("--json", "--output", "deep/compared.json", "--fail-on-regression", f"{NDCG}:0.1")
     done = compare("a.json", "c.json", "b.json", *flags)
     printed = json.loads(done.out)
@@ -144,7 +143,6 @@ def test_two_cells_of_a_grid_as_page_and_markdown(grid: Measured, compare: Compa
 
 
 def test_the_verdict_names_runs_and_largest_moves(compare: Compare, folder: Path, snapshot: SnapshotAssertion) -> None:
-    """The largest difference is that of tokens, then that of the hit rate; for its interval that of NDCG is."""
     scores = {NDCG: [0.8 + n / 1000 for n in range(20)], TOKENS: [900.0 + n for n in range(20)]}
     less = {NDCG: [0.4 - n / 1000 for n in range(20)], TOKENS: [400.0 + 20 * n for n in range(20)], HIT: [0.0] * 20}
     for name, values in {"old": scores | {HIT: [1.0] * 10 + [0.0] * 10}, "new": less}.items():

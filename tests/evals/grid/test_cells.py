@@ -135,7 +135,6 @@ def _unlabelled(case: Case) -> Case:
     ],
 )
 def test_of_retrievers_that_are_not_ours(tmp_path: Path, python: str, sweep: dict[str, str]) -> None:
-    """Without scores, with ids that repeat, without a list of chunks, with cosines of their own."""
     own = {"python": f"tests.support.foreign:{python}", "candidates": 6}
     config = settings(make_experiment(tmp_path), metrics=METRICS, retriever=own, index={}, sweep=sweep)
     assert differing(measured(config), config, cells=3, seed=5) == []

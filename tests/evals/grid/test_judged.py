@@ -145,7 +145,6 @@ def test_what_the_cheap_judge_foretells_is_proved_with_fewer_verdicts_of_the_str
 def test_a_budget_that_ends_in_the_first_round_or_with_the_cheap_judge_proves_nothing(
     judged_world: JudgedRounds, servers: Servers, calls: int
 ) -> None:
-    """Of one judge, and of two."""
     budget: dict[str, Any] = {"budget": {"calls": calls}, "max_concurrency": 1}
     one_judge = {"stop": {"margin": 0.05}, **budget}
     result = judged_world.grid(servers[0], **one_judge) if calls == 6 else by_both(judged_world, servers, **budget)
@@ -227,7 +226,6 @@ def test_auto_judges_few_where_the_cheap_judge_agrees_though_labels_do_not(
 
 
 def test_of_a_failed_query_the_bounds_are_those_where_it_counts_0_and_1() -> None:
-    """Of 60 queries 20 are judged, and labels mostly agree with the verdicts; another query has no reference."""
     rng = np.random.default_rng(0)
     labels = rng.choice([0.0, 0.5, 1.0], 60).tolist()
     scores: list[Score] = [*np.clip(labels + rng.normal(0, 0.1, 60), 0, 1).tolist()[1:20], *[NOT_DRAWN] * 40]

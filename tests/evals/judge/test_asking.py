@@ -149,7 +149,6 @@ def test_usage_is_what_the_server_counted_of_answers_of_any_kind(server: ChatSer
 
 
 def test_sixteen_at_once_spend_it_up_to_less_than_one_call_and_never_more(server: ChatServer) -> None:
-    """Sums of prices leave remainders, and nobody waits for ever."""
     server.latency = 0.1
     run = asked(server, TEXTS[:60], fault=writes(6_000, 7_900), budget={"usd": 0.05}, **priced(server))
     assert server.peak > 1 and 50_000 - 6_000 < run.usage.tokens_in + run.usage.tokens_out <= 50_000

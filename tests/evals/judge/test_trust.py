@@ -63,7 +63,6 @@ def test_it_equals_scikit_learn_whatever_the_order(found: list[tuple[int, int, i
 
 
 def test_intervals_are_of_queries_that_have_the_label() -> None:
-    """Ten queries hold a chunk labelled 1, thirty one labelled 0: each rate has its own queries."""
     rows = [row for query in range(20) for row in judged(f"q{query:02}", [(0, 0), (query % 4 == 0, 0)])]
     rows += [row for query in range(20, 30) for row in judged(f"q{query}", [(query % 3 > 0, 1), (0, 0), (0, 0)])]
     found = agreed(rows)
@@ -83,7 +82,6 @@ def test_full_agreement_counts_each_query_once() -> None:
 
 
 def test_failures_are_counted_and_leave_bounds_open() -> None:
-    """To 6 right of 10 come one failed with label 1 and two with label 0, and one whose label failed."""
     rows = [
         *judged("a", [(1, 1), (1, 0), (0, 0), (0, 0)]),
         *judged("b", [(0, 1), (1, 1), (1, 0)]),

@@ -278,7 +278,6 @@ LAST = {"source_url": None, "chunk_index": 0}
 def test_usual_fields_are_those_that_nine_tenths_of_the_best_chunks_have(
     found: list[Any], usual: tuple[str, ...]
 ) -> None:
-    """Of the first of several ways to retrieve, as all read one collection."""
     chunks = [[make_chunk(f"c{number}", **fields) for number, fields in enumerate(each)] for each in found]
     pool = results_of([observe(results(*each)) for each in chunks]).lists.pool
     assert usual_in(replace(pool, tables=(*pool.tables, replace(pool.tables[0], codes=np.full((1, 1), -1))))) == usual
@@ -312,7 +311,6 @@ def test_every_wrong_value_is_named_beside_the_right(chunk: Chunk, sources: Sour
 
 
 def test_accuracy_is_the_mean_over_chunks(chunk: Chunk, sources: SourcePages) -> None:
-    """Right in both fields, in one of two, in none; a chunk without a page weighs as much as any other."""
     half = replace(chunk, title="Services")
     none, lost = replace(half, module="module-2"), replace(chunk, file_path="gone.md", source_url="/docs/gone")
     accuracy, context = scorer("metadata/accuracy"), make_context(required=["title", "module"], sources=sources)

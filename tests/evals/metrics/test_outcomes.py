@@ -102,7 +102,6 @@ UNSCORED = replace(asked("x", in_scope=False), candidates=BARE, selection=BARE)
 def test_a_query_fails_for_what_it_returned_or_did_not(
     found: Observation, top_k: int, outcome: str, reasons: tuple[str, ...], relevance: float | None
 ) -> None:
-    """Without metadata that are required, relevance alone is the score."""
     assert verdict(found, top_k=top_k) == (outcome, reasons, None, relevance, relevance)
 
 

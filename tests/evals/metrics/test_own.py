@@ -81,7 +81,6 @@ def reranked(case: Case, chunks: Sequence[Chunk]) -> bool:
 
 @pytest.mark.parametrize("saved", [False, True])
 def test_it_reads_the_metadata_that_the_query_returned(tmp_path: Path, saved: bool) -> None:
-    """Of a chunk that several queries get, and where the run starts from a saved retrieval."""
     file, named = tmp_path / "kept", Experiment.model_validate({"retriever": {"python": f"{HERE}:rerank"}})
     result = evaluate(rerank, ROWS, metrics=[reranked], outputs=Outputs(retrieval=file))
     if saved:

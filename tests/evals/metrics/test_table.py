@@ -70,7 +70,6 @@ def test_every_row_has_a_name_that_mlflow_takes_a_line_about_it_and_a_range(name
 
 @pytest.mark.parametrize("row", [row for row in METRICS.values() if isinstance(row, QueryMetric)], ids=lambda r: r.name)
 def test_a_query_of_another_scope_has_neither_a_score_nor_a_reason_and_moves_no_other(row: QueryMetric) -> None:
-    """One in scope, one out of scope, one without labels, in this order and the other way round, and each alone."""
     long, text = results(*"abcbd"), "A topic is a bus."
     run = [
         observe(long, {"a": 2, "b": 1, "d": 1, "x": 1}, case=make_case("in", reference_answer=text)),
@@ -319,7 +318,6 @@ def test_what_was_not_measured_has_no_figure_but_a_reason(name: str, observed: O
     ],
 )
 def test_repeats_and_the_largest_change_of_scores(calls: list[Any], same: int, queries: int, largest: Any) -> None:
-    """Repetitions: query, whether the result changed, the largest change of a score."""
     made = Observed(observations=(), repetitions=tuple(Repetition(*call) for call in calls))
     rate, change = (of_run(f"determinism/{name}", made) for name in ("rate", "max_score_delta"))
     expected = stats.wilson(same, queries)

@@ -68,7 +68,6 @@ def grid_on_a_terminal(width: int, level: int, **changes: Any) -> str:
 
 
 def test_the_cell_to_take_stands_in_80_columns_whatever_retrieved_it() -> None:
-    """Cells below 50 are semantic, those from 50 hybrid."""
     shown = grid_on_a_terminal(80, 1, cell=50).splitlines()
     assert [line.split()[2] for line in shown[1:3]] == ["take", "t0"] and max(map(len, shown[:7])) <= 80
     assert any(line.startswith("at most 50%    k1 t0 ") for line in shown)
@@ -108,7 +107,6 @@ def test_in_markdown(name: str, snapshot: SnapshotAssertion) -> None:
 
 @pytest.mark.parametrize("name", ["run", "grid", "judged"])
 def test_as_a_page(name: str, snapshot: SnapshotAssertion) -> None:
-    """Its text, a line a cell."""
     text = unescape(re.sub(r"\s*<[^>]*>\s*", "\n", SHOWN.sub("", render_page(stored(name)))))
     assert "\n".join(filter(None, (line.strip() for line in text.splitlines()))) == snapshot
 
@@ -129,7 +127,6 @@ def test_for_a_ci_system(name: str, snapshot: SnapshotAssertion) -> None:
 
 @REPORTS
 def test_compared_at_80_columns(name: str, snapshot: SnapshotAssertion) -> None:
-    """With itself, but that the first query lost what it scored, under a larger top_k."""
     before = stored(name)
     scores = {metric: [0.0, *column[1:]] for metric, column in before.scores.items() if isinstance(column[0], float)}
     config = before.config | {"retriever": before.config["retriever"] | {"top_k": 9}}
@@ -197,7 +194,6 @@ class Tags(HTMLParser):
 
 
 def test_what_is_quoted_is_text() -> None:
-    """Everything that users and models write is an attack."""
     asked = observation("evil", [hit(1, 0.9, "a", heading=HALF, text=HALF)], 1, {"b": 1}, query=HOSTILE)
     said = judging(
         verdicts={("evil", "a"): ChunkVerdict(verdict=0, reason=HALF)},
@@ -261,7 +257,6 @@ def test_what_is_known_query_by_query_is_zipped_and_is_missed_aloud(grid: Any) -
 
 
 def test_best_scores_are_those_before_the_threshold_and_ranks_those_of_labelled_queries() -> None:
-    """The threshold is drawn on its own scale alone."""
     made = report()
     found = figure_data(made)["scores"]
     scores = {"scale": "cosine similarity", "in_scope": [0.9, 0.29], "out_of_scope": [0.8]}

@@ -278,7 +278,6 @@ def test_no_more_is_judged_than_was_asked_for(most: int, looks: list[int]) -> No
 
 
 def test_the_cell_of_the_least_bound_is_chosen_before_the_one_of_the_best_mean() -> None:
-    """The second is on every query between the others, so that neither of them can be far above it."""
     apart = np.where(np.arange(90) % 2, 0.3, -0.3) + 0.01
     scores = 0.5 + np.column_stack([apart, np.zeros(90), -apart])
     found = Judge(scores).rounds(np.zeros_like(scores), most=20)

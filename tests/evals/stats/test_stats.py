@@ -56,7 +56,6 @@ def test_rounding_noise_of_perfect_scores_is_no_spread(remainder: float, times: 
 
 @given(st.lists(st.lists(st.floats(0, 1), min_size=12, max_size=12), min_size=1, max_size=4), st.booleans())
 def test_many_columns_have_the_intervals_of_each(columns: list[list[float]], shares: bool) -> None:
-    """Also beyond the block of columns that is computed at once."""
     low, high = stats.mean_intervals(np.tile(np.array(columns).T, (1, 70 // len(columns))), shares=shares)
     for place, column in enumerate(columns):
         alone = stats.mean_interval(column, shares=shares)

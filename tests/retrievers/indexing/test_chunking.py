@@ -112,7 +112,6 @@ def test_a_page_that_cannot_be_read_says_why(source: str, snapshot: SnapshotAsse
 
 
 def test_headings_are_plain_text_and_stand_above_what_follows(snapshot: SnapshotAssertion) -> None:
-    """Text between tags keeps its heading and its lines."""
     page = parse((PAGES / "headings.mdx").read_text(encoding="utf-8"))
     placed = [f"{run[0].start_line}: {' > '.join(section.path)}" for section in page.sections for run in section.runs]
     assert "\n\n".join(f"{place}\n{text}" for place, text in zip(placed, texts(page), strict=True)) == snapshot

@@ -121,7 +121,6 @@ TARGETS = [*(OWN + name for name in FAULTY.split()), "python:no_such_module:make
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_reranker_that_fails_is_named(target: str, snapshot: SnapshotAssertion) -> None:
-    """One that cannot be loaded is a fault of the settings, and told when it is made."""
     with pytest.raises((ConfigError, RerankError)) as caught:
         encoder(model=target)(QUERY, TEXTS)
     assert f"{caught.type.__name__}: {caught.value}".replace(str(Path.cwd()), "FOLDER") == snapshot
@@ -244,7 +243,6 @@ GERMAN = "Wie vermeidet der Planer die Hindernisse im Raum der Konfigurationen u
 
 
 def test_a_query_in_another_language_is_noted_where_the_result_looks_unsure() -> None:
-    """A model of several languages finds what is in any."""
     for score, noted in ((0.3, True), (0.9, False)):
         found = candidates_of(cosines(score, text=ENGLISH), GERMAN)
         warned = answered(found, settled(threshold=0.2, top_k=1), {"parameters": {}}).warnings

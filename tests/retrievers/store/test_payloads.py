@@ -315,7 +315,6 @@ def test_vectors_are_in_the_order_of_the_points_and_of_the_named_vector(memory: 
 
 
 def test_chunks_are_listed_by_field_in_order_of_their_ids(memory: QdrantClient) -> None:
-    """2,500 points, which are three pages of the scroll: a flat payload, the address under an alias."""
     payloads = [{"text": f"t{n}", "url": f"/docs/{n % 3}", "a b": "en", "chunk_id": 9_999 - n} for n in range(2_500)]
     fill(memory, "flat", [[1.0, 0.0]] * len(payloads), payloads)
     config = settings(collection="flat", metadata={**FLAT, "map": {"module": "a b"}})

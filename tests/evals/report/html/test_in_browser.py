@@ -314,7 +314,6 @@ def test_a_reader_moves_pins_filters_and_comes_back_by_a_link(wide: Chromium, se
 
 
 def test_a_drag_of_the_weight_moves_the_figures_at_once_and_the_map_where_it_pauses(wide: Chromium) -> None:
-    """All at every step took 80 ms."""
     before, first = look(wide, "figures")[0]["utility"], "document.querySelector('#figure-cells td[data-cell]')"
     label = wide.evaluate(f"(window.was = {first}).ariaLabel")
     typed = f"(() => {{ {PROBES} probes.type('#explore [data-weight]', 0.9); return {first}.ariaLabel; }})()"
