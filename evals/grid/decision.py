@@ -18,13 +18,13 @@ from evals.collect.observations import VERDICT_METRIC, Summary
 from evals.config.experiment import ObjectiveConfig
 from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice
-from evals.grid.objective import TOKENS, range_of
+from evals.grid.objective import FALSE_ABSTENTION, TOKENS, range_of
 from evals.grid.sampled import figures_of
 from evals.metrics import metric_named
 from evals.metrics.declaration import Context, QueryMetric, Scope
 from evals.stats.intervals import SAME, Bools, Floats, Integers
 
-ABSTENTION, FALSE_ANSWER, FALSE_ABSTENTION = "scope/abstention", "scope/false_answer", "scope/false_abstention"
+ABSTENTION, FALSE_ANSWER = "scope/abstention", "scope/false_answer"
 ANY = 1.0
 NO_OUT_OF_SCOPE = (
     "the golden data holds no out-of-scope query, so no threshold can be chosen: what it costs is seen, what it is "

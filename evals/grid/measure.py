@@ -16,9 +16,9 @@ from evals.errors import ExperimentError
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
-from evals.grid.decision import FALSE_ABSTENTION, NO_OUT_OF_SCOPE, Decision, decision
+from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
-from evals.grid.objective import Ranking, meeting, needed, range_of, rank, with_criteria
+from evals.grid.objective import FALSE_ABSTENTION, Ranking, meeting, needed, range_of, rank, with_criteria
 from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_samples
 from evals.grid.thresholds import abstaining, fitted
 from evals.judge.trust import measure as measure_trust
@@ -272,7 +272,8 @@ def _time_and_repeat(
 
     Of more than 500 queries, 500 are timed and repeated.
 
-    A pass that the grid has already is not made again. Without retrievers, the grid says why there are no passes.
+    A pass that the grid has already is not made again. Without retrievers, the grid says why there are no passes. A
+    call that fails leaves the rest of a variant unmeasured, and the run incomplete: what was found before stays.
 
     Args:
         grid: The grid.
@@ -280,8 +281,6 @@ def _time_and_repeat(
         config: Says how many calls are timed.
         metrics: Names of the metrics.
         bench: The retrievers.
-
-    A call that fails leaves the rest of a variant unmeasured, and the run incomplete: what was found before stays.
     """
     if not bench.retrievers:
         return replace(grid, observed=tuple(replace(observed, unmeasured=NOT_MEASURED) for observed in grid.observed))
@@ -328,9 +327,10 @@ def _summarise_variants(grid: Grid, metrics: Mapping[str, Metric], context: Cont
 def _choose(config: ExperimentConfig, grid: Grid, context: Context, proof: CellProof | None) -> Swept:
     """Rank the cells, choose one, and say what its thresholds can do; nothing is held out yet."""
     incomplete = context.judging.incomplete if context.judging else ""
+    objective, notes = with_criteria(grid, config.objective, config.criteria)
     # A cell that answers nobody is nobody's choice, unless what is found has no part in it.
-    asked = {} if config.objective.out_of_scope == 1 or meeting(grid, ANSWERS).all() else ANSWERS
-    objective, notes = with_criteria(grid, with_criteria(grid, config.objective, asked)[0], config.criteria)
+    if objective.out_of_scope < 1 and not meeting(grid, ANSWERS).all():
+        objective, _ = with_criteria(grid, objective, ANSWERS)
     ranking = rank(grid, objective, incomplete, proof.remaining if proof else None)
     choice = decide(grid, ranking, objective, context, proof)
     shown = choice.recommended.cell if choice else 0

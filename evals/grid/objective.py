@@ -18,7 +18,7 @@ from evals.metrics.declaration import QueryMetric
 from evals.stats.intervals import Bools, Floats
 
 MOST_DROPPED = 0.05
-TOKENS = "cost/context_tokens"
+TOKENS, FALSE_ABSTENTION = "cost/context_tokens", "scope/false_abstention"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Ranking:
 
 def needed(objective: ObjectiveConfig) -> list[str]:
     """Return the metrics that a ranking reads."""
-    return [*objective.metrics, *objective.constraints, TOKENS, "scope/false_abstention"]
+    return [*objective.metrics, *objective.constraints, TOKENS, FALSE_ABSTENTION]
 
 
 def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str, remaining: Bools | None) -> Ranking:

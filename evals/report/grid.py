@@ -11,10 +11,10 @@ import numpy as np
 
 from evals.grid.cells import Grid
 from evals.grid.choice import explain
-from evals.grid.decision import FALSE_ABSTENTION, FALSE_ANSWER, Decision
+from evals.grid.decision import FALSE_ANSWER, Decision
 from evals.grid.judging import CellProof
 from evals.grid.measure import Measured, Swept
-from evals.grid.objective import range_of
+from evals.grid.objective import FALSE_ABSTENTION, range_of
 from evals.metrics import PASS_RATE, metric_named
 from evals.metrics.declaration import QueryMetric
 from evals.report.model import (
