@@ -11,7 +11,7 @@ from retrievers.config.layers import flatten
 # Most ids, and digits of a fingerprint, that a line shows.
 SHOWN, DIGITS = 5, 12
 # Settings, and tables of settings, that no score depends on.
-UNSCORED = "name tracking baseline criteria metrics judge.cache_path judge.prices retriever.trust_embedding".split()
+NOT_SCORED = "name tracking baseline criteria metrics judge.cache_path judge.prices retriever.trust_embedding".split()
 # Settings that choose the cell of a grid that a report is of.
 OF_A_GRID = {"sweep", "objective"}
 # What a difference in a fact means.
@@ -43,7 +43,7 @@ def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[Chang
     first, second = ({name: value for name, value in flatten(run) if value != {}} for run in (baseline, other))
     is_judged = first.get("judge.model") or second.get("judge.model")
     are_grids = all(any(run[name] for name in run if name.startswith("sweep.")) for run in (first, second))
-    left_out = {*UNSCORED} | (set() if is_judged else {"judge"}) | (set() if are_grids else OF_A_GRID)
+    left_out = {*NOT_SCORED} | (set() if is_judged else {"judge"}) | (set() if are_grids else OF_A_GRID)
     return [
         Change(name, first.get(name), second.get(name))
         for name in {**first, **second}

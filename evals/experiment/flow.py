@@ -135,8 +135,8 @@ def _measure(inputs: Inputs, bench: Collaborators, finders: Sequence[Find]) -> t
         result = with_held_out(config, result, held_out[0], bench)
     if saved is None:
         result, facts = checked_at_end(result, facts, bench.retriever)
-    is_all_saved = saved is None or len(saved.rows) > len(inputs.golden.cases)  # a file of one split has no other
-    result = replace(result, splits=inputs.golden.splits if is_all_saved else ())
+    has_other_splits = saved is None or len(saved.rows) > len(inputs.golden.cases)
+    result = replace(result, splits=inputs.golden.splits if has_other_splits else ())
     return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})
 
 

@@ -61,7 +61,7 @@ class Inputs:
         return [self.golden, *filter(None, [self.held_out])]
 
     def searched_by(self, retriever: RetrieverConfig) -> "Inputs":
-        """Return the experiment with other settings of its retriever, and with the sweep planned anew for them."""
+        """Return the experiment with other settings of its retriever, and the sweep that is planned for them."""
         config = self.config.model_copy(update={"retriever": retriever})
         return replace(self, config=config, sweep=plan(retriever, config.sweep) if self.sweep else None)
 

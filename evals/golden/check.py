@@ -77,7 +77,7 @@ def check(namespace: argparse.Namespace) -> int:
     relevance = {}
     if chunks is not None:
         relevance = resolve(cases, chunks, golden.places)
-        how = f"every piece of evidence leads to a chunk, of {len(chunks)}"
+        how = f"every piece of evidence leads to one of {len(chunks)} chunks"
     vectors = embedder(make_embeddings(config.embedding, env))([case.query for case in cases])
     findings = [composition(golden, relevance), power(cases), repeats(cases, vectors), copies(cases)]
     if chunks:

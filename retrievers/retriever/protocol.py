@@ -136,7 +136,7 @@ class Retriever(ABC):
         return scroll(listing.client, listing.config, where, listing.info)
 
     def describe(self) -> "tuple[CollectionInfo, dict[str, Record]] | None":
-        """Read the properties of the collection and its first points anew. Return None if no collection is known.
+        """Read the properties of the collection and its first points again. Return None if no collection is known.
 
         At most 256 points are read, in the order of their ids. They have their vectors if another program made the
         collection. Vectors that `retrievers index` made are determined by the texts and the recorded model.

@@ -167,7 +167,7 @@ class Hits(Sequence[RetrievedChunk]):
         return scores
 
     def at(self, ranks: Sequence[int]) -> "Hits":
-        """Return the hits at the given places, which count from 0. They are ranked anew, from 1."""
+        """Return the hits at the given places, which count from 0. Their ranks count from 1 again."""
         return Hits(self.found, self.row, self.places[np.asarray(ranks, dtype=np.int64)])
 
 
