@@ -133,8 +133,8 @@ class CheckedEmbeddings(Embeddings):
             raise EmbeddingError(f"{got}, expected one for each, of one number of dimensions")
         finite = np.isfinite(np.asarray(vectors, dtype=np.float64)).all(axis=-1)
         if not finite.all():
-            text = texts[int(np.argmin(finite))]
-            raise EmbeddingError(f"{self.name} made no finite vector for {text[:60]!r}: it knows none of its words")
+            why = "" if self._retried else ": it knows none of its words"
+            raise EmbeddingError(f"{self.name} made no finite vector for {texts[int(np.argmin(finite))][:60]!r}{why}")
         return vectors
 
     def _request(self, embed: Embed, batch: list[str]) -> list[list[float]]:
@@ -167,15 +167,22 @@ def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) ->
 # Providers
 
 
-def once(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method of a client of Cohere without the client's own retries, which would multiply ours."""
-    return functools.partial(call, request_options={"max_retries": 0, "timeout_in_seconds": TIMEOUT_S})
+def cohere_client(kind: Callable[..., Any], method: str, config: ModelConfig, key: str | None) -> Any:
+    """Return a client of Cohere whose `method` is not repeated by the client itself, which would multiply our repeats.
+
+    Its answers must end within `TIMEOUT_S` seconds.
+    """
+    http = net.BoundedClient(TIMEOUT_S)
+    client = kind(key or "", base_url=config.base_url, client_name="langchain:partner", httpx_client=http)
+    setattr(client, method, functools.partial(getattr(client, method), request_options={"max_retries": 0}))
+    return client
 
 
 def _cohere(config: EmbeddingConfig, key: str | None) -> Embeddings:
     """Make the embeddings of Cohere. They embed many queries in one request."""
     import warnings
 
+    import cohere
     from langchain_cohere import CohereEmbeddings
 
     # Both libraries call deprecated functions of Pydantic at every request. catch_warnings is not safe among threads.
@@ -186,11 +193,12 @@ def _cohere(config: EmbeddingConfig, key: str | None) -> Embeddings:
             return self.embed(texts, input_type="search_query")
 
     # Its max_retries counts attempts.
-    arguments: dict[str, Any] = {"max_retries": 1, "request_timeout": TIMEOUT_S, **config.options}
+    arguments: dict[str, Any] = {"max_retries": 1, **config.options}
     arguments |= {"model": config.resolved_model, "cohere_api_key": key, "base_url": config.base_url}
     embeddings = BatchingCohereEmbeddings(**arguments)
+    embeddings.client = cohere_client(cohere.Client, "embed", config, key)
     # The SDK would send batches from threads of its own, each with its own retries.
-    embeddings.client.embed = once(functools.partial(embeddings.client.embed, batching=False))
+    embeddings.client.embed = functools.partial(embeddings.client.embed, batching=False)
     return embeddings
 
 
@@ -200,7 +208,8 @@ def _arguments(config: EmbeddingConfig, key: str | None) -> dict[str, Any]:
         return {**config.options}
     # Without an address, LangChain would take one from the environment. Its check of the length would download the
     # table of a tokenizer, and would average the vectors of the parts of a long text. We repeat requests ourselves.
-    own = {"timeout": TIMEOUT_S, "max_retries": 0, "check_embedding_ctx_length": False}
+    client = net.BoundedClient(float(config.options.get("timeout") or TIMEOUT_S))
+    own = {"http_client": client, "max_retries": 0, "check_embedding_ctx_length": False}
     return {**own, "base_url": config.base_url or OPENAI, "api_key": key, **config.options}
 
 

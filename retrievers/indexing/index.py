@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +111,7 @@ def index_corpus(
     difference = _difference(info, config, settings) if info else ""
     if difference and not replace:
         raise StoreError(f"{name} was indexed with {difference}; index it again with --replace")
-    stored, vectors = _stored(client, config, info) if info else ({}, {})
+    stored, vectors, some = _stored(client, config, info) if info else ({}, {}, [])
     # A collection that is made anew takes over nothing but vectors.
     before, recorded = ({}, {}) if info is None or difference else (stored, info.manifest)
     chunks = list(corpus.cut(settings, progress))
@@ -125,7 +125,6 @@ def index_corpus(
         check_room(client.path, config.collection, sum(len(c.indexed_text.encode()) + POINT_BYTES for c in chunks))
     texts, file = [chunk.indexed_text for chunk in chunks], _unwritten(config)
     if info and any(c.text for c in stored.values()) and (replace or not vectors.keys() >= {*texts}):
-        some = list(islice(records(client, config, with_vectors=True), SCROLLED))
         if fault := model_fault(config, info, lambda: embeddings, some):
             if not replace:
                 raise StoreError(f"{name} {fault}, or embed all of it again with --replace")
@@ -185,15 +184,16 @@ def _difference(info: CollectionInfo, config: RetrieverConfig, settings: IndexSe
 
 def _stored(
     client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo
-) -> tuple[dict[str, Chunk], dict[str, Vector]]:
-    """Return the stored chunks by point id, and the stored vectors by the text that was embedded."""
-    chunks, vectors = dict[str, Chunk](), dict[str, Vector]()
-    for record in records(client, config, with_vectors=True):
+) -> tuple[dict[str, Chunk], dict[str, Vector], list[Any]]:
+    """Return the stored chunks by point id, the stored vectors by the text that was embedded, and the first points."""
+    chunks, vectors, points = dict[str, Chunk](), dict[str, Vector](), records(client, config, with_vectors=True)
+    some = list(islice(points, SCROLLED))
+    for record in chain(some, points):
         chunk = chunks[str(record.id)] = to_chunk(record.id, record.payload, config.metadata)
         vector: Any = by_name(record.vector).get(info.vector_name)
         if vector is not None:
             vectors[chunk.indexed_text] = np.asarray(vector, np.float32)
-    return chunks, vectors
+    return chunks, vectors, some
 
 
 def _unwritten(config: RetrieverConfig) -> Path:
@@ -221,7 +221,14 @@ def _embed(
     distinct = list(dict.fromkeys(texts))
     vectors = {text: bought[text] for text in distinct if text in bought}
     for batch in batches([text for text in distinct if text not in bought], EMBED_BATCH):
-        embedded = embeddings.embed_documents([*batch])
+        try:
+            embedded = embeddings.embed_documents([*batch])
+        except EmbeddingError as error:
+            # A database in memory has no file.
+            [kept] = database.execute("SELECT count(*) FROM vectors, pragma_database_list WHERE file <> ''").fetchone()
+            if kept:
+                error.args = (f"{error}; {kept} embedded texts are kept: the same command goes on with the rest",)
+            raise
         if vectors and len(embedded[0]) != (before := len(next(iter(vectors.values())))):
             database.execute("DELETE FROM vectors")  # of one of two models, nobody knows of which
             changed = f"the model's vectors had {before} dimensions, and now have {len(embedded[0])}"

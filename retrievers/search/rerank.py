@@ -17,7 +17,7 @@ from retrievers import net
 from retrievers.config import RetrieverConfig
 from retrievers.config.models import CrossEncoderConfig
 from retrievers.config.settings import call_factory
-from retrievers.embedding.models import TIMEOUT_S, once, provider_key
+from retrievers.embedding.models import cohere_client, provider_key
 from retrievers.errors import ConfigError, RerankError
 from retrievers.search.candidates import Candidates, Floats, Hits, laid_out
 from retrievers.search.find import in_order
@@ -185,8 +185,7 @@ def _of_cohere(config: CrossEncoderConfig, key: str | None) -> BaseDocumentCompr
     import cohere
     from langchain_cohere import CohereRerank
 
-    client = cohere.ClientV2(key or "", base_url=config.base_url, timeout=TIMEOUT_S, client_name="langchain:partner")
-    setattr(client, "rerank", once(client.rerank))  # noqa: B010 - a method, to the type checker
+    client = cohere_client(cohere.ClientV2, "rerank", config, key)
     return CohereRerank(client=client, model=config.resolved_model, top_n=None, cohere_api_key=key)
 
 

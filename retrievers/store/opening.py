@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 DEFAULT_PATH = Path(".qdrant")
 # Variable of the environment that holds the API key of a server.
 KEY = "QDRANT_API_KEY"
-# Most bytes of an answer: three times those for 32 queries with 100 candidates and vectors of 3,072 dimensions.
-MOST_BYTES = 512 * 2**20
 COLLECTION = re.compile(r"/collections/([^/]+)")
 # Parts of messages of faults that are not transient: Qdrant's for a batch larger than its rate limit, and that of httpx
 # for a server without TLS.
@@ -195,7 +193,7 @@ def _sent(store: StoreConfig, http: "Client", request: "Request") -> "Response":
 
     def once() -> "Response":
         with store_errors(store, named[1] if named else ""):
-            response = net.exchange(http, request, timeout_s=store.timeout_s, most_bytes=MOST_BYTES)
+            response = net.exchange(http, request, timeout_s=store.timeout_s, most_bytes=net.MOST_BYTES)
             if response.status_code in net.TRANSIENT_STATUSES:
                 raise UnexpectedResponse.for_response(response)
         return response

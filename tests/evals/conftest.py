@@ -63,7 +63,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -55,7 +55,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 @pytest.fixture
 def server(made: Experiment, request: pytest.FixtureRequest) -> Iterator[CohereChatServer]:
-    """A judge that knows; with flaws where a test is given some."""
     with CohereChatServer(known_of(settings(made), **getattr(request, "param", {}))[2]) as running:
         yield running
 

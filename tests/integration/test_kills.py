@@ -130,8 +130,6 @@ def settle(server: CohereChatServer) -> None:
 
 @dataclass
 class Lap:
-    """From an empty verdict store to a run that ends."""
-
     made: Experiment
     server: CohereChatServer
     folder: Path

@@ -71,7 +71,6 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> RetrieverConfig:
 
 @pytest.fixture
 def copy(config: RetrieverConfig, plain: QdrantClient, tmp_path: Path) -> Iterator[RetrieverConfig]:
-    """The same once more, to be changed."""
     name = f"{config.collection}-copy"
     try:
         yield indexed({"url": URL}, name, tmp_path / "copy")

@@ -94,7 +94,6 @@ SIZES = (40, 80, 225)
 
 
 def lognormal(sigma: float) -> Truth:
-    """Milliseconds."""
     return lambda rng, shape: rng.lognormal(0, sigma, shape), float(np.exp(sigma**2 / 2))
 
 

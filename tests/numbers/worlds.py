@@ -36,7 +36,6 @@ agreements = pytest.mark.parametrize("agreement", [0.97, 0.93, 0.80])
 
 
 def draws(whole: int) -> int:
-    """Number of draws to take of so many."""
     return round(whole * float(os.environ.get("DRAWS", "0.005")))
 
 
@@ -64,7 +63,6 @@ class World:
 
     @cached_property
     def best(self) -> Bools:
-        """[cells], those that are worth most."""
         return np.asarray(self.truth >= self.truth.max() - 1e-12)
 
     def alone(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], Floats | None]:
@@ -77,7 +75,6 @@ class World:
         return rows[~out], added
 
     def draw(self, n: int, seed: int) -> NDArray[np.intp]:
-        """Return n queries, independently."""
         return np.random.default_rng([n, seed]).integers(0, len(self.judged), n)
 
 
@@ -102,7 +99,6 @@ class Counts:
         self._say(f"{what}: {count}; never is said", count == 0)
 
     def told(self, what: str, figure: float) -> None:
-        """Print a figure of which nothing is said."""
         self._say(f"{what}: {figure:.4f}", True)
 
     def _say(self, text: str, holds: bool) -> None:
@@ -115,14 +111,12 @@ class Counts:
 
 
 def average_precision(useful: Bools) -> Floats:
-    """The mean precision at useful ranks, 0 without any."""
     found = np.cumsum(useful, axis=-1)
     summed = np.cumsum(useful * found / np.arange(1, useful.shape[-1] + 1), axis=-1)
     return _from_nothing(summed / np.maximum(found, 1))
 
 
 def hit(useful: Bools) -> Floats:
-    """1 where something useful was returned, else 0."""
     return _from_nothing(np.maximum.accumulate(useful, axis=-1).astype(float))
 
 
@@ -386,7 +380,6 @@ def begun(scores: Floats, n: int) -> Floats:
 
 
 def ends(interval: Interval) -> Pair:
-    """Return both ends; those that are not computable exclude nothing."""
     return -np.inf if interval.low is None else interval.low, np.inf if interval.high is None else interval.high
 
 

@@ -79,7 +79,6 @@ def by_both(world: JudgedRounds, servers: Servers, **changes: Any) -> Any:
 
 
 def holds(result: Any, everything: Any, margin: float) -> Any:
-    """Return a proof that is true of all verdicts."""
     proof, means = result.swept.proof, everything.swept.ranking.values
     assert result.swept.chosen is not None and proof.within[result.swept.chosen] <= margin
     below, known = means.max() - means, np.isfinite(proof.within)

@@ -16,8 +16,6 @@ Result = TypeVar("Result")
 
 
 class QuickLoop(asyncio.SelectorEventLoop):
-    """A loop whose clock jumps to the next moment at which something is due."""
-
     def __init__(self) -> None:
         super().__init__()
         self.moment = 1000.0

@@ -52,7 +52,7 @@ def test_the_packaged_model_makes_unit_vectors_of_256_of_any_characters() -> Non
     texts = ["日本語", "🤖", "\x00", "\u200b", "a" * 20_000, "é", "e\u0301"]
     assert {len(v) for v in packaged.embed_documents(texts)} == {256} == {len(one)}
     assert packaged.embed_documents([]) == packaged.embed_queries([]) == []
-    with pytest.raises(EmbeddingError, match=r"wordllama:l2_supercat_256 made no finite vector for ''"):
+    with pytest.raises(EmbeddingError, match=r"wordllama:l2_supercat_256 made no finite vector for '': it knows none"):
         packaged.embed_documents(["robots", ""])
     with pytest.raises(EmbeddingError):
         packaged.embed_query("\ud800")
@@ -86,7 +86,7 @@ def test_every_fault_of_a_model_is_an_embedding_error() -> None:
     for result, message in (
         ([HELLO], "mine returned 1 vectors of [2] dimensions for 2 texts, expected one for each"),
         ([[1.0, 0.0], [1.0]], "mine returned 2 vectors of [1, 2] dimensions for 2 texts"),
-        ([[1.0, 0.0], [math.nan, 0.0]], "mine made no finite vector for 'b': "),
+        ([[1.0, 0.0], [math.nan, 0.0]], "mine made no finite vector for 'b'"),
         ([None, HELLO], "mine failed to embed: TypeError, 'NoneType' object is not iterable"),
         (["hello", "world"], "mine failed to embed: ValueError, could not convert string to float: 'h'"),
         (RuntimeError("out of\nmemory"), "mine failed to embed: RuntimeError, out of"),

@@ -15,7 +15,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 from syrupy.assertion import SnapshotAssertion
 
-from retrievers import QdrantRetriever
+from retrievers import QdrantRetriever, net
 from retrievers.config import EmbeddingConfig, IndexSettings, RetrieverConfig
 from retrievers.config.indexing import DEFAULTS
 from retrievers.embedding.bm25 import Bm25Encoder
@@ -281,7 +281,10 @@ def test_what_was_embedded_before_an_interruption_is_not_embedded_again(
     write_pages(index.docs, {f"{n:03}.md": f"Text {n}." for n in range(200)})
     own, other = ({"embedding": {"model": f"python:tests.support.indexing:{name}"}} for name in ("a", "b"))
     failing = CheckedEmbeddings(HashEmbeddings(poison="Text 199."), "model")
-    with pytest.raises(EmbeddingError):
+    with (
+        net.patient(0),
+        pytest.raises(EmbeddingError, match=r"; [1-9]\d+ embedded texts are kept: the same"),
+    ):
         index(changes=own, embeddings=failing)
     [before] = [file for file in kept.iterdir() if file.suffix == ".sqlite"]
     assert before.stat().st_mode & 0o077 == 0 and not index.client.collection_exists("pages")
@@ -293,12 +296,14 @@ def test_what_was_embedded_before_an_interruption_is_not_embedded_again(
     whole, fourth = content(index.client), {**own, "collection": "fourth"}
     assert whole == content(index.client, "another")
     for model, said in ((failing, "failed to embed"), (HashEmbeddings(9), "had 8 dimensions, and now have 9")):
-        with pytest.raises(EmbeddingError, match=said):
+        with net.patient(0), pytest.raises(EmbeddingError, match=said):
             index(changes=fourth, embeddings=model)
     index(changes=fourth)
     assert content(index.client, "fourth") == whole
     kept.rmdir()
     kept.write_text("a cache that cannot be a folder")
+    with net.patient(0), pytest.raises(EmbeddingError, match=r"went away$"):
+        index(changes={**other, "collection": "third"}, embeddings=CheckedEmbeddings(failing.inner, "model"))
     index(changes={**other, "collection": "third"})
     assert content(index.client, "third") == whole
 

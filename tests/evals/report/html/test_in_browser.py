@@ -67,7 +67,6 @@ def section(grid: Any) -> Any:
 
 
 def x_of(share: float, width: float = 386) -> float:
-    """Return the pixel of a place on the horizontal axis."""
     return 44 + width * share
 
 
