@@ -429,8 +429,10 @@ def reason(choice: Choice) -> str:
 
 
 def _measured(choice: Choice) -> str:
-    """Return by which figures the best cell is the best."""
-    return "as measured" if choice.judged is None else "by corrected verdicts"
+    """Return by which figures the best cell is the best, and of which cells."""
+    is_behind = max(standing.value for standing in choice.standings) > choice.best.value + SAME
+    proved = " of those proved within the margin" * is_behind  # of judging in rounds
+    return "as measured" if choice.judged is None else f"by corrected verdicts{proved}"
 
 
 def _describe(standing: Standing, name: Callable[[int], str]) -> str:

@@ -333,6 +333,11 @@ def _choose(config: ExperimentConfig, grid: Grid, context: Context, proof: CellP
         objective, _ = with_criteria(grid, objective, ANSWERS)
     ranking = rank(grid, objective, incomplete, proof.remaining if proof else None)
     choice = decide(grid, ranking, objective, context, proof)
+    if choice:  # a query that one metric drops is dropped by all
+        values = ranking.values.copy()
+        for standing in choice.standings:
+            values[list(standing.members)] = standing.value
+        ranking = replace(ranking, values=values)
     shown = choice.recommended.cell if choice else 0
     promised, signals = abstaining(grid, shown, config.objective.wrong_answers)
     return Swept(
@@ -385,7 +390,7 @@ def _measure_cell(
         scores=scores,
         summaries=summaries,
         gates=gates.judge(config.criteria, summaries),
-        validation=validate(results, serial, context, settings.top_k),
+        validation=validate(results, serial, context, settings),
         notes=[*notes(observed, grid.pool, settings, names, context.judging, context.sources)],
         proxies=proxies,
         context=context,
@@ -396,9 +401,10 @@ def _sweep_notes(swept: Swept, config: ExperimentConfig, judging: Judging | None
     """Yield notes for the reader of a cell that was chosen out of a grid."""
     grid, ranking, weight = swept.grid, swept.ranking, config.objective.out_of_scope
     yield from grid.plan.notes
-    if judging and judging.incomplete and ranking.order:
+    judged = [n for name, n in ranking.n.items() if name in NEED_A_JUDGE]
+    if judging and judging.incomplete and ranking.order and judged:
         yield (
-            f"{judging.incomplete}: cells are compared on the {min(ranking.n.values())} queries that were judged "
+            f"{judging.incomplete}: cells are compared on the {min(judged)} queries that were judged "
             "in all of them, drawn at random; a further run buys the rest alone"
         )
     if swept.chosen is None:

@@ -126,14 +126,15 @@ def figures(grid: Grid, metric: str, symbol: str) -> Floats:
     """Return the figure of every cell for a comparison, [cells]; NaN if there is none.
 
     The figure is the mean. If scores failed, it is the mean with each of them at the worse end of the metric's range.
-    A metric that belongs to a variant has the same figure in all cells of the variant.
+    Neither end is the worse one of a comparison by ==: there is no figure. A metric that belongs to a variant has the
+    same figure in all cells of the variant.
     """
     if metric not in grid.metrics:
         values = [{s.metric: s.value for s in summaries}.get(metric) for summaries in grid.summaries]
         return np.repeat([np.nan if value is None else value for value in values], grid.size)
     scores = grid.metrics[metric]
     low, high = declared(metric).range
-    end = np.where(scores.n_failed > 0, low if symbol.startswith(">") else high, 0.0)
+    end = np.where(scores.n_failed > 0, {">": low, "<": high}.get(symbol[0], np.nan), 0.0)
     worse = (scores.mean * scores.n + end * np.maximum(1, scores.n_failed)) / np.maximum(1, scores.n + scores.n_failed)
     return np.where(scores.n_failed > 0, worse, scores.mean)
 
@@ -166,6 +167,8 @@ def _none_left(grid: Grid, constraints: Mapping[str, str]) -> str:
         if np.isfinite(values).any():
             index = int(np.nanargmin(np.abs(values - limit)))
             nearest.append(f"{metric} {values[index]:.3f} in {range_of(grid, [index])}")
+        elif metric in grid.metrics and (failed := int(grid.metrics[metric].n_failed.max())):
+            nearest.append(f"{metric} is open, as up to {failed} scores failed")
     none = f"objective.constraints: none of {len(grid)} cells has {_written(constraints)}"
     return f"{none}; the nearest: {', '.join(nearest) or 'none has a value'}; relax a constraint, or widen the sweep"
 
@@ -181,6 +184,8 @@ def _unrankable(metric: str, scores: CellScores) -> str:
         return f"{metric} scores no query"
     if dropped <= MOST_DROPPED * whole:
         return ""
+    if failed := int(scores.n_failed.max()):
+        return f"{metric} failed on up to {failed} of {whole} queries, and may lack {MOST_DROPPED:.0%} at most"
     return (
         f"{metric} scores {dropped} of {whole} queries in some cells and not in all, over {MOST_DROPPED:.0%}: means "
         "over different queries do not compare"

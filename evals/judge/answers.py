@@ -51,8 +51,10 @@ def read_verdict(answer: "AIMessage", schema: type[Schema], prompt: str) -> Sche
     refusal = metadata.get("refusal")
     ends = [metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason")]
     end = "refusal" if refusal else str(next(filter(None, ends), "")).lower()
+    # What a model thinks is no answer: it may be a draft, or quote the prompt.
+    given = str(refusal or answer.text).rpartition("</think>")[2]
     # Halves of characters are replaced, and an API key that the answer quotes is hidden.
-    written = without_secrets(str(refusal or answer.text).encode(errors="replace").decode())
+    written = without_secrets(given.encode(errors="replace").decode())
     text = " ".join(written.split())
     quoted = repr(text[:QUOTED] + ("…" if len(text) > QUOTED else ""))
     if end in REFUSALS:
@@ -108,7 +110,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
     end = 0
     for brace in islice(re.finditer("{", text), MOST_BRACES):
         if brace.start() >= end:
-            # An integer of more digits than Python converts is a ValueError as well.
+            # Models break lines within texts. An integer of more digits than Python converts is a ValueError as well.
             with suppress(ValueError, RecursionError):
-                value, end = json.JSONDecoder().raw_decode(text, brace.start())
+                value, end = json.JSONDecoder(strict=False).raw_decode(text, brace.start())
                 yield value

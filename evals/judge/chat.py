@@ -169,8 +169,8 @@ def read_fault(error: Exception) -> Fault:
         kind = "plain"
     elif status == 413 or (status in (400, 422) and OF_PROMPT.search(str(error))):
         kind = "prompt"
-    elif passes or unreadable:
-        kind = "passing"
+    elif passes or unreadable:  # an answer that cannot be read may be billed, as one that comes late
+        kind = "passing" if passes else "late"
     return Fault(
         kind=kind,
         type="Timeout" if late else "Prompt" if status in (400, 413, 422) else type(error).__name__,

@@ -19,6 +19,7 @@ from evals.metrics.metadata import accuracy, missing_fields, wrong_fields
 from evals.metrics.results import Results
 from evals.metrics.texts import found_in_source, topic_match
 from evals.stats.intervals import Bools, Floats
+from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk
 
 FIRST = 5
@@ -85,14 +86,14 @@ def pass_rate(r: Results, context: Context) -> Floats:
     return outcomes_of(r, context).passed.astype(float)
 
 
-def validate(r: Results, serial: Calls, context: Context, top_k: int) -> ValidationReport:
+def validate(r: Results, serial: Calls, context: Context, settings: RetrieverConfig) -> ValidationReport:
     """Return the outcomes of queries, with reasons.
 
     Args:
         r: The results, one row a query.
         serial: The serial calls, from which the times are taken; empty if they were not measured.
         context: Inputs of the metrics: required metadata and sources.
-        top_k: Number of chunks asked for. A reason may name it.
+        settings: Settings of the retriever. Reasons depend on top_k, and on whether chunks are grouped.
     """
     times: dict[str, list[float]] = {}
     for query_id, timings in serial:
@@ -103,7 +104,7 @@ def validate(r: Results, serial: Calls, context: Context, top_k: int) -> Validat
     mean = np.where(count > 0, np.nansum([metadata, relevance], axis=0) / np.maximum(count, 1), np.nan)
     return ValidationReport(
         outcome=faults.outcomes,
-        reasons=tuple(tuple(_reasons(o, faults, row, context, top_k)) for row, o in enumerate(observations)),
+        reasons=tuple(tuple(_reasons(o, faults, row, context, settings)) for row, o in enumerate(observations)),
         metadata_accuracy=_or_none(metadata),
         content_relevance=_or_none(relevance),
         accuracy_score=_or_none(mean),
@@ -126,17 +127,19 @@ def _or_none(values: Floats) -> tuple[float | None, ...]:
     return tuple(None if np.isnan(value) else value for value in values.tolist())
 
 
-def is_cut_by_threshold(first_relevant: int, top_k: int) -> bool:
+def is_cut_by_threshold(first_relevant: int, settings: RetrieverConfig) -> bool:
     """Return True if the first relevant candidate would be among the first results without the threshold.
+
+    Under group_by that is not known: a chunk of the same group may have taken its place.
 
     Args:
         first_relevant: Rank of a candidate that is not among the first results.
-        top_k: Number of chunks asked for.
+        settings: Settings of the retriever.
     """
-    return first_relevant <= min(FIRST, top_k)
+    return settings.group_by is None and first_relevant <= min(FIRST, settings.top_k)
 
 
-def _reasons(o: Observation, faults: Outcomes, row: int, context: Context, top_k: int) -> Iterator[str]:
+def _reasons(o: Observation, faults: Outcomes, row: int, context: Context, settings: RetrieverConfig) -> Iterator[str]:
     """Yield why the outcome of a query is not SUCCESS."""
     if faults.unlabelled[row]:
         yield NO_LABELS.reason
@@ -147,7 +150,7 @@ def _reasons(o: Observation, faults: Outcomes, row: int, context: Context, top_k
     if faults.short[row]:
         yield f"chunks returned: {len(o.selection)}, expected at least {o.case.min_results}"
     if faults.missed[row]:
-        yield f"no relevant chunk among the first {min(FIRST, top_k)}; {_first_relevant(o, top_k)}"
+        yield f"no relevant chunk among the first {min(FIRST, settings.top_k)}; {_first_relevant(o, settings)}"
     if faults.failed[row]:
         return
     for rank, chunk in enumerate(o.selection.chunks if faults.flawed[row] else (), 1):
@@ -170,12 +173,12 @@ def _flaws(chunk: Chunk, context: Context) -> list[str]:
     return lacking + wrong
 
 
-def _first_relevant(observation: Observation, top_k: int) -> str:
+def _first_relevant(observation: Observation, settings: RetrieverConfig) -> str:
     """Return where the first relevant candidate is."""
     rank = observation.first_relevant
     if rank is None:
         return f"none among the {len(observation.candidates)} candidates either"
-    if is_cut_by_threshold(rank, top_k):
+    if is_cut_by_threshold(rank, settings):
         return f"the threshold cut the first relevant one, candidate {rank}"
     return f"the first relevant one is candidate {rank}"
 

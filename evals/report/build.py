@@ -192,13 +192,13 @@ def _columns(result: Measured, scores: Mapping[str, Mapping[str, Score]]) -> dic
     return {name: [_score(by_case.get(query_id)) for query_id in ids] for name, by_case in scores.items()}
 
 
-def cause_of(observation: Observation, outcome: Outcome, top_k: int) -> Cause:
+def cause_of(observation: Observation, outcome: Outcome, settings: RetrieverConfig) -> Cause:
     """Return the cause of an outcome.
 
     Args:
         observation: The query.
         outcome: Outcome of the query.
-        top_k: Number of chunks that were asked for.
+        settings: Settings of the retriever.
     """
     in_scope, grades = observation.case.in_scope, observation.relevance.grades
     first_relevant = observation.first_relevant
@@ -210,7 +210,7 @@ def cause_of(observation: Observation, outcome: Outcome, top_k: int) -> Cause:
         (not observation.selection, "nothing returned"),
         (not grades.keys().isdisjoint(observation.ranked_ids[:FIRST]), "too few returned"),
         (first_relevant is None, "not a candidate"),
-        (is_cut_by_threshold(first_relevant or 0, top_k), "cut by the threshold"),
+        (is_cut_by_threshold(first_relevant or 0, settings), "cut by the threshold"),
     )
     return next((cause for holds, cause in rules if holds), "ranked too low")
 
@@ -232,7 +232,7 @@ def _row(observation: Observation, verdict: dict[str, Any], timings: StageTiming
             "retrieved": [_hit(hit, observation, judging) for hit in observation.selection],
             "best_below_threshold": [_hit(hit, observation, None) for hit in _below(observation)],
             "claims": list(judging.claims.get((case.id, observation.selection.chunk_ids), ())) if judging else [],
-            "cause": cause_of(observation, verdict["outcome"], result.config.retriever.top_k),
+            "cause": cause_of(observation, verdict["outcome"], result.config.retriever),
             "stages_ms": {name: round(ms, 3) for name, ms in stages.items() if ms is not None},
         }
     )

@@ -1,6 +1,7 @@
 """The sections of a grid: which cell to take, the recommendation, the best cells, when to return nothing. Pure."""
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 
 from evals.collect.observations import Summary
 from evals.grid.decision import ANY, NO_OUT_OF_SCOPE, Level
@@ -234,15 +235,15 @@ def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> Section:
 
 
 def _figure(grid: GridSection, name: str, cell: int) -> str:
-    """Return a metric of a cell: its mean, in which failed scores count as 0."""
+    """Return a metric of a cell: its mean, in which a failed score counts as the worse end of its range, if any."""
     metric = grid.metrics.get(name)
     if metric is None:
         of_configuration = grid.configuration_of(cell).metrics.get(name)
         return figure(name, of_configuration.value if of_configuration else None)
-    value = metric.mean[cell]
+    value, end = metric.mean[cell], declared(name).range[declared(name).direction == "lower"]
     n, failed = (count if isinstance(count, int) else count[cell] for count in (metric.n, metric.n_failed))
-    if failed and value is not None:
-        value *= n / (n + failed)
+    if failed and value is not None and isfinite(end):
+        value = (value * n + end * failed) / (n + failed)
     return figure(name, value)
 
 

@@ -166,16 +166,13 @@ def _look(rounds: Rounds, queries: Unjudged, judged: Floats, weight: float, look
     unseen = np.full((total - n, len(left)), np.nan)
     sample = corrected(np.vstack([judged, unseen]), queries.proxy[:, left], weight)
     values = sample.residuals + sample.foretold.mean(axis=0) + unjudged_part
-    loss = _usual_loss(judged)
-    # The largest difference seen on a query is the most that a cell is taken to lose on an unseen query.
-    widest = max(loss, float(np.ptp(values, axis=1).max()))
     if (queries.results[n:, left] == queries.results[n:, left[:1]]).all():
         # On all further queries the cells have equal scores, so that only the judged queries tell them apart.
         means = judged.sum(axis=0) / total + unjudged_part
         regret = means.max() - means
         members = regret <= SAME
     else:
-        compared = compare_with_best(values, loss=loss, span=min(queries.span, widest), looks=looks, seed=seed)
+        compared = compare_with_best(values, span=queries.span, looks=looks, seed=seed)
         means, regret, members = values.mean(axis=0), -compared.lower, compared.members
     near = regret <= max(rounds.margin, float(regret.min()))
     chosen = left[np.where(near, means, -np.inf).argmax()]
@@ -237,9 +234,3 @@ def _fill(scores: Floats, proxy: Floats) -> Floats | None:
     weight = shrunk_weight(scores[is_whole], proxy[is_whole])
     expected = scores[is_whole].mean(axis=0) + weight * (proxy - proxy[is_whole].mean(axis=0))
     return np.where(np.isnan(scores), expected, scores)
-
-
-def _usual_loss(scores: Floats) -> float:
-    """Return what the leading cell usually loses on a query where it loses: its mean score where it scores."""
-    sizes = np.abs(scores[:, int(scores.mean(axis=0).argmax())])
-    return float(sizes[sizes > SAME].mean()) if (sizes > SAME).any() else 1.0

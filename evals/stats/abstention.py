@@ -43,7 +43,7 @@ class Signal:
     @property
     def separates(self) -> bool:
         """False if the order of the queries may be chance."""
-        return (self.auroc if self.low is None else self.low) > CHANCE
+        return self.low is not None and self.low > CHANCE
 
     def __str__(self) -> str:
         """Return the AUROC with its interval."""

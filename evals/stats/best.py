@@ -76,7 +76,6 @@ def compare_with_best(
     values: Floats,
     *,
     span: float,
-    loss: float | None = None,
     strata: Integers | None = None,
     looks: Sequence[int] = (),
     judged: int | None = None,
@@ -90,7 +89,6 @@ def compare_with_best(
             queries.
         span: The largest possible difference of two cells on one query, in the unit of the values. The leading cell
             loses it on the unseen query.
-        loss: What the leading cell loses there by the set alone; the span when left out.
         strata: [queries], the number of each query's stratum; differences between strata add no variance. None for a
             single stratum.
         looks: Empty if the target is all that users may ask. If it is *these* queries: the planned numbers of judged
@@ -109,10 +107,9 @@ def compare_with_best(
     deviations = _deviations(root / np.sqrt(n), looks, np.random.default_rng(seed))
     everyone = np.arange(cells)
     best = np.array([mean.argmax()])
-    loss = span if loss is None else loss
 
     def beaten(rows: Places, columns: Places, quantiles: Floats | float) -> Bools:
-        lead, error = with_unseen(*_between(mean, root, n, rows, columns), n, loss, open_share)
+        lead, error = with_unseen(*_between(mean, root, n, rows, columns), n, span, open_share)
         return np.asarray((lead > quantiles * error + SAME).any(axis=0))
 
     def quantiles_of(controls: Places, rivals: Places) -> Floats:

@@ -92,14 +92,14 @@ TABLE = {
     "500": Row(error(500), ATTEMPTS, 14, 14, "500 Internal Server Error: .*see the log", r"status 500, refused \*\*\*"),
     "503": Row(error(503), ATTEMPTS, 14, 14, "503 Service Unavailable: .*see the log", r"status 503, refused \*\*\*"),
     "a proxy's 502": Row(PROXYS[502], ATTEMPTS, 14, 14, "502 Bad Gateway: see the log", "status 502"),
-    "a proxy's 200": Row(PROXYS[200], 1, 14, 14, UNREAD, "base_url right|'str' object|a page of the proxy's"),
-    "JSON cut off": Row(Fault(reply=Reply(body=b'{"a": [')), 1, 14, 14, UNREAD, NO_JSON),
-    "other JSON": Row(Fault(reply=Reply(body=b'{"hello": "world"}')), 1, 14, 14, UNREAD, "Error, "),
-    "none": Row(Fault(reply=Reply.json({"choices": [], "message": None})), 1, 14, 14, UNREAD, "", "cannot be read: "),
-    "too large": Row(Fault(reply=Reply(body=b" " * 200_000)), 1, 14, 14, "more than 100", "more than 100,000", NO_JSON),
-    "nothing": Row(Fault(reply=Reply()), 1, 14, 14, UNREAD, NO_JSON),
-    "a number too long": Row(Fault(reply=Reply(body=b'{"result": ' + b"9" * 10_000 + b"}")), 1, 14, 14, UNREAD, ""),
-    "too deep": Row(Fault(reply=Reply(body=b"[" * 40_000 + b"]" * 40_000)), 1, 14, 14, UNREAD, ""),
+    "a proxy's 200": Row(PROXYS[200], 1, 3, 3, UNREAD, "base_url right|'str' object|a page of the proxy's"),
+    "JSON cut off": Row(Fault(reply=Reply(body=b'{"a": [')), 1, 3, 3, UNREAD, NO_JSON),
+    "other JSON": Row(Fault(reply=Reply(body=b'{"hello": "world"}')), 1, 3, 3, UNREAD, "Error, "),
+    "none": Row(Fault(reply=Reply.json({"choices": [], "message": None})), 1, 3, 3, UNREAD, "", "cannot be read: "),
+    "too large": Row(Fault(reply=Reply(body=b" " * 200_000)), 1, 3, 3, "more than 100", "more than 100,000", NO_JSON),
+    "nothing": Row(Fault(reply=Reply()), 1, 3, 3, UNREAD, NO_JSON),
+    "a number too long": Row(Fault(reply=Reply(body=b'{"result": ' + b"9" * 10_000 + b"}")), 1, 3, 3, UNREAD, ""),
+    "too deep": Row(Fault(reply=Reply(body=b"[" * 40_000 + b"]" * 40_000)), 1, 3, 3, UNREAD, ""),
 }
 
 

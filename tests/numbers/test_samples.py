@@ -93,7 +93,7 @@ def test_every_query_is_equally_likely_to_be_judged() -> None:
 
 # Judging in rounds: of these queries a bound holds at every look, for all users the best cell is kept
 
-MADE = "average precision", "hits", "rare losses", "60 cells, rarer losses", "two scopes"
+MADE = "average precision", "hits", "rare losses", "rare wins", "60 cells, rarer losses", "two scopes"
 
 
 @pytest.mark.parametrize(

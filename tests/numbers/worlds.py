@@ -193,6 +193,16 @@ def rare_losses(agreement: float, *, cells: int = 24, loss: float = 0.02, gain: 
 
 
 @cache
+def rare_wins(agreement: float) -> World:
+    """Two cells: the first scores 1 on 7% of the queries and the other 0; else a little less. Labels know no win."""
+    rng = np.random.default_rng(6)
+    usual = rng.uniform(0.03, 0.07, (QUERIES, 1)) + np.array([0.0, 0.01])
+    proxy = np.where(rng.random((QUERIES, 1)) < agreement, usual, 0.0)
+    judged = np.where(rng.random((QUERIES, 1)) < 0.07, [1.0, 0.0], usual)
+    return World(judged=judged, proxy=proxy, cost=np.array([2.0, 1.0]), threshold=np.zeros(2))
+
+
+@cache
 def scoped(agreement: float) -> World:
     """30 cells of hits, a fifth of the queries out of scope: a strict threshold answers less of what it should not."""
     rng = np.random.default_rng(5)
@@ -293,6 +303,7 @@ WORLDS: dict[str, Callable[[float], World]] = {
     "hits": partial(chunks, hit),
     "rare losses": rare_losses,
     "60 cells, rarer losses": partial(rare_losses, cells=60, loss=0.015, gain=0.02),
+    "rare wins": rare_wins,
     "two scopes": scoped,
     "utility, handbook": handbook,
     "Cranfield": partial(cranfield, average_precision),

@@ -6,7 +6,10 @@ const Grid = (() => {
   const WAYS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   const { metrics, configurations, allowed } = grid;
   const [objective] = metrics;
-  const mayBeBest = new Set(grid.may_be_best), isAllowed = new Set(allowed);
+  const isAllowed = new Set(allowed), inSet = new Set(grid.may_be_best), named = objective.name;
+  // What was measured is of the objective as it was: at another weight, which explore.js sets, it is not known.
+  const isKnown = () => objective.name === named, mayBeBest = (cell) => isKnown() && inSet.has(cell);
+  const isBest = (cell) => isKnown() && cell === grid.best;
   const cells = grid.top_k.map((_, cell) => cell);
   const table = part("cells", "table"), drawnCells = new Map();
   // Cell, and numbers of the metrics that colour the cells and that the objective is set against.
@@ -31,11 +34,11 @@ const Grid = (() => {
 
   // The line below the table, of the cell under the pointer or the chosen one.
   const tell = (cell) => {
-    const ends = (grid.intervals[cell] ?? []).filter((end) => end !== null).map((end) => written(objective, end));
+    const ends = (isKnown() && grid.intervals[cell] || []).filter((end) => end !== null).map((end) => written(objective, end));
     const said = [settings(cell), `${brief(objective.name)} ${written(objective, objective.values[cell])}${ends.length ? ` (${ends.join(" … ")})` : ""}`];
     if (cell === grid.recommended) said.push("★ recommended");
-    if (cell === grid.best) said.push("best as measured");
-    if (mayBeBest.has(cell)) said.push("may be the best");
+    if (isBest(cell)) said.push("best as measured");
+    if (mayBeBest(cell)) said.push("may be the best");
     if (!isAllowed.has(cell)) said.push("does not meet the constraints");
     part("cells", ".told").replaceChildren(...said.flatMap((text) => [html("span", {}, text), " "]));
   };
@@ -56,13 +59,13 @@ const Grid = (() => {
     const ends = extent(metric.values.filter((value) => value !== null));
     const [worst, best] = metric.lower ? ends.reverse() : ends;
     const place = (cell) => [thresholds.indexOf(grid.threshold[cell]), topKs.indexOf(grid.top_k[cell])];
-    const region = new Set(cells.filter((cell) => grid.configuration[cell] === chosen.configuration && mayBeBest.has(cell)).map((cell) => place(cell).join()));
+    const region = new Set(cells.filter((cell) => grid.configuration[cell] === chosen.configuration && mayBeBest(cell)).map((cell) => place(cell).join()));
     // One line around all cells that may be the best: on each side of which there is none.
     const outline = (cell) => Object.values(WAYS).filter(([down, right]) => !region.has([place(cell)[0] + down, place(cell)[1] + right].join()))
       .flatMap(([down, right]) => [[1.5, "#fff"], [3, "#000"]].map(([width, shade]) => `inset ${-right * width}px ${-down * width}px ${shade}`)).join();
     const draw = (cell) => {
       const value = metric.values[cell];
-      const named = cell === grid.recommended ? "★" : cell === grid.best ? "○" : "", mark = named || twoDigits(value);
+      const named = cell === grid.recommended ? "★" : isBest(cell) ? "○" : "", mark = named || twoDigits(value);
       const made = html("td", { tabIndex: -1, ariaLabel: `${settings(cell)}, ${mark}: ${written(metric, value)}` }, named ? html("b", {}, named) : mark);
       made.dataset.cell = cell;
       drawnCells.set(cell, made);
@@ -71,7 +74,7 @@ const Grid = (() => {
         // Up to there white has the higher contrast.
         Object.assign(made.style, { background: `rgb(${color(share)})`, color: share > 0.44 ? "#000" : "#fff" });
       }
-      if (mayBeBest.has(cell)) made.style.boxShadow = outline(cell);
+      if (mayBeBest(cell)) made.style.boxShadow = outline(cell);
       return made;
     };
     // Of many headings only some fit.
@@ -119,8 +122,8 @@ const Grid = (() => {
     tradeoff = { key, ...plot("tradeoff", {
       x: x.name + (x.lower ? "" : " (more is better)"), y: objective.name,
       marks: [
-        { kind: "dots", color: "grey", label: mayBeBest.size ? "other cells" : "cells", ...points(known.filter((cell) => !mayBeBest.has(cell))) },
-        { kind: "dots", color: "blue", label: "may be the best", ...points(known.filter((cell) => mayBeBest.has(cell))) },
+        { kind: "dots", color: "grey", label: cells.some(mayBeBest) ? "other cells" : "cells", ...points(known.filter((cell) => !mayBeBest(cell))) },
+        { kind: "dots", color: "blue", label: "may be the best", ...points(known.filter((cell) => mayBeBest(cell))) },
         { kind: "line", color: "ink", label: "none is better in both", points: front },
         { kind: "star", color: "orange", ...points(known.filter((cell) => cell === grid.recommended)) },
         { kind: "ring", color: "ink", ...points(known.filter((cell) => cell === chosen.cell)) },
@@ -131,7 +134,7 @@ const Grid = (() => {
   const followers = [];
   const draw = () => {
     for (const control of document.querySelectorAll("[data-grid]")) control.value = chosen[control.dataset.grid];
-    const map = `${metrics[chosen.metric].name} of ${chosen.configuration}`;
+    const map = `${metrics[chosen.metric].name} of ${chosen.configuration}, by ${objective.name}`;
     if (table.dataset.map !== map) drawCells();
     table.dataset.map = map;
     mark(true);

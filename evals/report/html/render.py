@@ -254,7 +254,7 @@ def best_scores(report: Report) -> Columns | None:
 def first_ranks(report: Report) -> Columns | None:
     """Return the rank of the first relevant candidate of every labelled query, before threshold and cut."""
     settings = report.config["retriever"]
-    ranks = [row.first_relevant for row in report.queries if row.in_scope and row.relevant]
+    ranks = [row.first_relevant for row in report.queries if row.in_scope and row.cause != "not labelled"]
     return {"ranks": ranks, "top_k": settings["top_k"], "depth": settings["candidates"]} if ranks else None
 
 

@@ -142,11 +142,11 @@ def test_the_last_object_of_the_schema_is_the_verdict_whatever_stands_around_it(
         f"Sure! Here it is:\n\n{RIGHT}\n\nAnything else?",
         f"I'm sorry, here it is again: ```json\n{RIGHT}\n```",
         f"For the set {{a, b}} I say {RIGHT}, where {{a}} is the question.",
-        f'<think>{{"verdict": 0, "reason": "at first"}}</think>{RIGHT}',
+        f'<think>{prompt()}: {{"verdict": 0, "reason": "at first"}}</think>{RIGHT}',
         '{"verdict": "1", "reason": "a number in quotes"}',
-        '{"reason": "a brace } in a text {", "verdict": 1}',
+        '{"reason": "a brace } in\na text {", "verdict": 1}',
     ):
-        assert read_verdict(AIMessage(text), Verdict, "").verdict == 1
+        assert read_verdict(AIMessage(text), Verdict, prompt()).verdict == 1
 
 
 NO_VERDICTS: list[tuple[Any, str, str]] = [
@@ -155,6 +155,7 @@ NO_VERDICTS: list[tuple[Any, str, str]] = [
     *((Verdict, f'{{"reason": "r", "verdict": {value}}}', "") for value in ("0.5", "-1", "1" * 4_000, "1" * 5_000)),
     *((Verdict, RIGHT, finish) for finish in ("length", "max_tokens", "content_filter")),
     (Verdict, "I can't help.", "refusal"),
+    (Verdict, f"<think>A draft: {RIGHT}</think> Not useful.", ""),
     (Rating, '{"rating": 3}', ""),
     (Recall, claims(), ""),
     (Recall, claims(1, 2), ""),

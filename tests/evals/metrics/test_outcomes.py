@@ -15,7 +15,7 @@ from evals.judge.budget import Usage
 from evals.judge.verdicts import Judging
 from evals.metrics import notes as subject
 from evals.metrics.declaration import NO_LABELS, Context
-from evals.metrics.outcomes import FIRST, validate
+from evals.metrics.outcomes import validate
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk, StageTimings
 from tests.support.observed import candidates_of, make_case, make_context, observe, results, results_of, scored
@@ -34,9 +34,9 @@ def asked(*returned: Chunk | str, relevant: str = "", candidates: tuple[Any, ...
     return observe(found, grades, candidates=results(*candidates) if candidates else found, case=make_case(**fields))
 
 
-def verdict(observation: Observation, context: Context | None = None, top_k: int = FIRST) -> tuple[Any, ...]:
+def verdict(observation: Observation, context: Context | None = None, **named: Any) -> tuple[Any, ...]:
     """Return outcome, reasons, metadata accuracy, content relevance and accuracy score of one query."""
-    made = validate(results_of([observation]), (), context or make_context(), top_k)
+    made = validate(results_of([observation]), (), context or make_context(), RetrieverConfig(**named))
     columns = (made.outcome, made.reasons, made.metadata_accuracy, made.content_relevance, made.accuracy_score)
     return tuple(value for [value] in columns)
 
@@ -115,7 +115,7 @@ RUN = (
 
 
 def test_partial_successes_count_as_failed_and_queries_without_labels_as_neither() -> None:
-    report = validate(results_of(RUN), (), make_context(), 5)
+    report = validate(results_of(RUN), (), make_context(), RetrieverConfig())
     assert report.outcome == ("SUCCESS", "PARTIAL_SUCCESS", "FAILURE", "SUCCESS", "UNLABELLED")
     totals = Validation.of(report.outcome)
     assert (totals, totals.pass_rate, Validation.of(["UNLABELLED"]).pass_rate) == ((2, 2, 1), 0.5, None)
@@ -128,7 +128,7 @@ def test_times_are_those_of_the_serial_calls() -> None:
     totals = {"one": (1.0, 3.0), "two": (5.0, 5.0), "three": (10.0, 20.0), "four": (2.0, 2.0)}
     times = [StageTimings(embed_ms=0.5, total_ms=totals[query][repeat]) for repeat in range(2) for query in totals]
     calls = tuple(zip((*totals, *totals), times, strict=True))
-    assert validate(results_of(RUN[:4]), calls, make_context(), 5).time_ms == (2.0, 5.0, 15.0, 2.0)
+    assert validate(results_of(RUN[:4]), calls, make_context(), RetrieverConfig()).time_ms == (2.0, 5.0, 15.0, 2.0)
 
 
 JUDGED = Judging(model="cohere:c", verdicts={}, scores={}, claims={})

@@ -127,10 +127,21 @@ def test_a_failed_score_counts_at_the_ends_of_its_range(tmp_path: Path) -> None:
     found = [failing.metrics[name] for name in ("team/gain", "team/price")]
     assert [(each.bound_low, each.bound_high) for each in found] == [(0, pytest.approx(2 / 3)), (1 / 3, None)]
     assert [(gate.answer, gate.figure) for gate in failing.report.criteria] == [("undecided", 0), ("undecided", 0.5)]
-    for condition in ("team/gain >= 0.1", "team/price <= 9"):
-        held = Experiment.model_validate({"objective": {"metrics": "ranking/hit_rate_at_1", "constraints": condition}})
-        with pytest.raises(ExperimentError, match="none of 2 cells has"):
+    for condition, nearest in (
+        ("gain >= 0.1", "gain 0.000"),
+        ("gain == 0.5", "gain is open"),
+        ("price <= 9", "price is open"),
+    ):
+        held = Experiment.model_validate(
+            {"objective": {"metrics": "ranking/hit_rate_at_1", "constraints": f"team/{condition}"}}
+        )
+        with pytest.raises(ExperimentError, match=f"none of 2 cells has team/{condition}; the nearest: team/{nearest}"):
             sweep(find, ROWS, top_k="1:2", metrics=[gain, price, "ranking/*"], experiment=held)
+    named = Experiment.model_validate({"objective": {"metrics": "team/gain"}})
+    [unranked] = [
+        note for note in sweep(find, ROWS, top_k="1:2", metrics=[gain], experiment=named).report.notes if "rank" in note
+    ]
+    assert "(team/gain failed on up to 1 of 3 queries" in unranked
     rows = [own_metric(function) for function in (gain, price)]
     whole = [metric(row.name, range=row.range, direction=row.direction)(lambda case, chunks: 0.5) for row in rows]
     files = [tmp_path / "whole.json", tmp_path / "failing.json"]

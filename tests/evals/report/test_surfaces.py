@@ -85,7 +85,7 @@ def test_a_level_without_a_cell_and_a_cheaper_cell_are_told_below_the_table_and_
 
 
 def test_of_a_cell_whose_scores_failed_the_worse_bound_is_shown() -> None:
-    """As many failed as were scored: with these as 0 half of the mean is left."""
+    """As many failed as were scored: with these at the worse end half of the mean is left, and what would be added."""
     made: Any = stored("grid").grid
     name = columns(made)[0]
     failed = {name: made.metrics[name].model_copy(update={"n_failed": made.metrics[name].n})}
@@ -265,5 +265,8 @@ def test_best_scores_are_those_before_the_threshold_and_ranks_those_of_labelled_
     assert figure_data(report(result(config=final)))["scores"] == {**scores, "threshold": None}
     assert figure_data(stored("unlisted"))["scores"] is None
     assert figure_data(made)["ranks"] == {"ranks": [1, 5], "top_k": 3, "depth": 5}
-    unlabelled = [row.model_copy(update={"relevant": {}}) for row in made.queries]
-    assert figure_data(made.model_copy(update={"queries": unlabelled}))["ranks"] is None
+    # Relevant chunks that were not found are not known if chunks cannot be listed.
+    for changes, ranks in (({"relevant": {}, "first_relevant": None}, [None] * 2), ({"cause": "not labelled"}, None)):
+        queries = [row.model_copy(update=changes) for row in made.queries]
+        shown = figure_data(made.model_copy(update={"queries": queries}))["ranks"]
+        assert (shown and shown["ranks"]) == ranks

@@ -213,7 +213,7 @@ def test_the_area_of_a_signal_is_that_of_scikit_learn(inside: list[float], outsi
     found, area = signal("m", inside, outside), roc_auc_score(truth, scores)
     ends = auroc_interval(inside, outside)
     assert found.auroc == pytest.approx(area) and (found.low, found.high) == (ends.low, ends.high)
-    assert found.separates == ((found.auroc if found.low is None else found.low) > 0.5)
+    assert found.separates == (found.low is not None and found.low > 0.5)
 
 
 def exact_limit(answered: int, n: int, among: int = 1) -> float:
@@ -380,7 +380,7 @@ def test_a_bound_is_the_least_lead_over_a_cell_that_may_be_the_best(looks: list[
     values, kinds = VALUES[:100].copy(), np.zeros(100) if strata is None else STRATA[:100]
     values[:9, 1] = 1 - values[:9, 0].round()
     values[:9, 0] = values[:9, 0].round()
-    found = compare_with_best(values, loss=0.5, span=1.0, strata=strata, looks=looks, seed=0)
+    found = compare_with_best(values, span=1.0, strata=strata, looks=looks, seed=0)
     lower, quantiles, unseen = found.lower, found.quantiles, found.unseen
     differences = np.abs(values - values[:, [int(values.mean(axis=0).argmax())]])
     assert unseen == 1 + (differences >= 1 - 1e-9).sum() / (differences > 1e-9).sum()
@@ -405,7 +405,7 @@ def test_a_bound_is_the_least_lead_over_a_cell_that_may_be_the_best(looks: list[
     ("strata", "judged", "freedom"), [(None, None, 5), (np.arange(6) % 2, None, 4), (None, 4, 3), (None, 1, 1)]
 )
 def test_of_two_cells_the_quantile_is_students(strata: None, judged: int | None, freedom: int) -> None:
-    found = compare_with_best(VALUES[:6, :2], loss=0.5, span=1.0, strata=strata, judged=judged, seed=0)
+    found = compare_with_best(VALUES[:6, :2], span=1.0, strata=strata, judged=judged, seed=0)
     assert found.quantiles == pytest.approx(student_t.isf(0.05, freedom), rel=0.05 + 0.1 / freedom)
 
 
@@ -414,7 +414,7 @@ def test_the_quantile_is_that_of_samples_without_replacement() -> None:
     rng, looks = np.random.default_rng(3), np.array([20, 60, 90, 97])
     queries = rng.normal(size=(100, 6))
     order = rng.permuted(np.tile(np.arange(100), (4_000, 1)), axis=1)
-    found = compare_with_best(queries[:97], loss=1.0, span=1.0, looks=[*looks, 100], seed=0).quantiles
+    found = compare_with_best(queries[:97], span=1.0, looks=[*looks, 100], seed=0).quantiles
     for cell in np.flatnonzero(np.isfinite(found)).tolist():
         leads = np.delete(queries - queries[:, [cell]], cell, axis=1)
         means = np.cumsum((leads - leads.mean(axis=0))[order], axis=1)[:, looks - 1] / looks[:, None]

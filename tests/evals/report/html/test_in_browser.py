@@ -312,13 +312,19 @@ def test_a_reader_moves_pins_filters_and_comes_back_by_a_link(wide: Chromium, se
     assert wide.problems == []
 
 
-def test_a_drag_of_the_weight_moves_the_figures_at_once_and_the_map_where_it_pauses(wide: Chromium) -> None:
+def test_a_drag_of_the_weight_moves_the_figures_at_once_and_the_map_where_it_pauses(
+    wide: Chromium, section: Any
+) -> None:
     before, first = look(wide, "figures")[0]["utility"], "document.querySelector('#figure-cells td[data-cell]')"
     label = wide.evaluate(f"(window.was = {first}).ariaLabel")
     typed = f"(() => {{ {PROBES} probes.type('#explore [data-weight]', 0.9); return {first}.ariaLabel; }})()"
     assert wide.evaluate(typed) == label and look(wide, "figures")[0]["utility"] != before
     wide.wait_for("!was.isConnected")
     assert wide.evaluate(f"{first}.ariaLabel") != label
+    told = "['.told', 'table'].map(part => document.querySelector(`#figure-cells ${part}`).innerText).join()"
+    assert not re.search("may be the best|as measured|○", wide.evaluate(told)), "of another weight"
+    look(wide, "type", "#explore [data-weight]", section.decision.weight)
+    wide.wait_for(f"/as measured may be the best/.test({told})")
 
 
 def test_all_cells_of_the_table_are_marked_and_named(wide: Chromium, section: Any, page: Path, tmp_path: Path) -> None:
