@@ -83,18 +83,18 @@ def conclusion(comparison: Comparison) -> str:
     number = sum(entry.n > 0 for entry in comparison.differences)
     kinds = [move.kind for move in comparison.moved]
     by_verdict = {v: [entry for entry in comparison.differences if entry.verdict == v] for v in ("better", "worse")}
-    counts = [f"{verdict} in {len(group)} (most: {_most(group)})" for verdict, group in by_verdict.items() if group]
+    counts = [f"{verdict} in {len(group)} (such as {_one(group)})" for verdict, group in by_verdict.items() if group]
     finding = f"is {' and '.join(counts)} of {number} metrics (Holm, 5%)"
     if not counts:
         finding = f"is not distinguishable from {comparison.baseline.name} in any of {number} metrics"
     return f"{comparison.other.name} {finding}. {kinds.count('lost')} queries are lost, {kinds.count('gained')} gained."
 
 
-def _most(entries: Sequence[Difference]) -> str:
+def _one(entries: Sequence[Difference]) -> str:
     """Return the metric with the smallest p value, and its value in both runs."""
     # Differences in different units cannot be ordered by size.
-    most = min(entries, key=lambda entry: entry.p or 0.0)
-    return f"{most.metric} {figure(most.metric, most.baseline)} → {figure(most.metric, most.other)}"
+    one = min(entries, key=lambda entry: entry.p or 0.0)
+    return f"{one.metric} {figure(one.metric, one.baseline)} → {figure(one.metric, one.other)}"
 
 
 def slices(comparison: Comparison) -> Section | None:

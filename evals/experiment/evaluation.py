@@ -81,7 +81,7 @@ class Evaluation:
         return None if swept and swept.chosen is None else self.result.config.retriever
 
     def to_pandas(self) -> "DataFrame":
-        """Return a row for each query: query, verdict, reasons, ids of returned chunks, and a column for each metric.
+        """Return a row for each query: query, outcome, reasons, ids of returned chunks, each metric, and more.
 
         A score that could not be computed is NaN. `report` says why.
         """

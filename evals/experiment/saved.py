@@ -84,6 +84,11 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
         inputs = inputs.searched_by(settings)
     except ValidationError as error:
         raise refused("settings for its retriever", faults_of(error)) from None
+    held_out = inputs.held_out.cases if inputs.held_out and inputs.config.objective.held_out is None else ()
+    if inputs.sweep and any(case_fingerprint(case) not in saved.rows for case in held_out):
+        lacks = f"{file} holds no queries of the split that is held out by default: it was saved without a sweep"
+        sweep = replace(inputs.sweep, notes=(*inputs.sweep.notes, lacks))
+        inputs = replace(inputs, held_out=None, sweep=sweep)
     for case in (case for golden in inputs.splits for case in golden.cases):
         if case_fingerprint(case) not in saved.rows:
             got = "another query, other labels or another reference answer" if case.id in saved.ids else "a new case"

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
-from itertools import permutations
+from itertools import combinations
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from shlex import join
@@ -379,8 +379,8 @@ def agreement(labels: Labels) -> str:
     """Return as a line how far annotators agree on relevance, over all pairs of labels of a chunk."""
     counts = np.zeros((2, 2))
     for of_chunk in (of_chunk for chunks in labels.values() for of_chunk in chunks.values()):
-        for pair in permutations((int((label.grade or 0) > 0) for label in of_chunk), 2):
-            counts[pair] += 0.5  # each pair comes in both orders
+        for pair in combinations((int((label.grade or 0) > 0) for label in of_chunk), 2):
+            counts[pair] += 1
     return f"Annotators: {_in_words(counts, 'pairs of labels') or 'no chunk was judged by two'}"
 
 

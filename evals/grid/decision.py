@@ -95,9 +95,9 @@ def with_utility(objective: ObjectiveConfig, thresholds: Sequence[float], cases:
         thresholds: The thresholds of the sweep.
         cases: The golden queries.
     """
-    gains, weight = _over(objective, "in_scope"), objective.out_of_scope
+    gains, weight = over_scope(objective, "in_scope"), objective.out_of_scope
     both_kinds = {case.in_scope for case in cases} == {True, False}
-    if len(thresholds) < 2 or not any(gains.values()) or _over(objective, "out_of_scope") or not both_kinds:
+    if len(thresholds) < 2 or not any(gains.values()) or over_scope(objective, "out_of_scope") or not both_kinds:
         return objective
     total = sum(map(abs, gains.values()))
     # Metrics over all queries keep their rate against those in scope.
@@ -121,7 +121,7 @@ def decision(
         The decision; None if the golden data lacks in-scope or out-of-scope queries, if the objective has no in-scope
         metric, or if no cell that meets the constraints has a value.
     """
-    gains, losses = _over(objective, "in_scope"), _over(objective, "out_of_scope")
+    gains, losses = over_scope(objective, "in_scope"), over_scope(objective, "out_of_scope")
     if not gains or {case.in_scope for case in grid.pool.cases} != {True, False}:
         return None
     in_scope = sum(map(abs, gains.values()))
@@ -162,7 +162,7 @@ def decision(
     )
 
 
-def _over(objective: ObjectiveConfig, scope: Scope) -> dict[str, float]:
+def over_scope(objective: ObjectiveConfig, scope: Scope) -> dict[str, float]:
     """Return the metrics of an objective that are over queries of one scope, with their weights."""
     metrics = ((metric_named(name), weight) for name, weight in objective.metrics.items())
     return {m.name: weight for m, weight in metrics if isinstance(m, QueryMetric) and m.scope == scope}

@@ -99,11 +99,12 @@ def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collab
         context = replace(result.context, judging=judge.charged(result.judging))
         summaries = respent(result.summaries, context.judging or result.judging)
         result = replace(result, context=context, summaries=summaries, gates=gates.judge(config.criteria, summaries))
+    decision = swept.decision and _with_levels(swept.decision, grid, pool, numbers, measured.context)
     missing = (measured.judging and measured.judging.incomplete) or measured.swept.ranking.reason
     if missing:
-        return replace(result, notes=[*result.notes, f"there is no figure on the held-out queries: {missing}"])
+        notes = [*result.notes, f"there is no figure on the held-out queries: {missing}"]
+        return replace(result, swept=replace(swept, decision=decision), notes=notes)
     scores = objective_scores(measured.swept.grid, objective, measured.context)
-    decision = swept.decision and _with_levels(swept.decision, grid, pool, numbers, measured.context)
     return replace(result, swept=replace(swept, held_out=held_out(swept.choice, scores), decision=decision))
 
 

@@ -16,11 +16,12 @@ from evals.errors import ExperimentError
 from evals.grid.axes import Plan, Variant
 from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
-from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision
+from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision, over_scope
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
 from evals.grid.objective import FALSE_ABSTENTION, Ranking, meeting, needed, range_of, rank, with_criteria
 from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_samples
 from evals.grid.thresholds import abstaining, fitted
+from evals.judge.trust import CORRECTED
 from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
 from evals.metrics import NEED_A_JUDGE, PASS_RATE, choose, needs, within
@@ -329,7 +330,8 @@ def _choose(config: ExperimentConfig, grid: Grid, context: Context, proof: CellP
     incomplete = context.judging.incomplete if context.judging else ""
     objective, notes = with_criteria(grid, config.objective, config.criteria)
     # A cell that answers nobody is nobody's choice, unless what is found has no part in it.
-    if objective.out_of_scope < 1 and not meeting(grid, ANSWERS).all():
+    is_weighed = objective.out_of_scope < 1 or any(over_scope(objective, "in_scope").values())
+    if is_weighed and not meeting(grid, ANSWERS).all():
         objective, _ = with_criteria(grid, objective, ANSWERS)
     ranking = rank(grid, objective, incomplete, proof.remaining if proof else None)
     choice = decide(grid, ranking, objective, context, proof)
@@ -380,6 +382,9 @@ def _measure_cell(
         summaries.append(cell_summary(grid, metric, index, scores[name], proxy_scores))
     summaries.append(figures_of(grid, PASS_RATE, index, context))
     names = [summary.metric for summary in summaries]
+    corrected = [s for s in summaries if s.metric == CORRECTED and s.value is None]
+    asked = context.judging and any(observation.case.human_verdicts for observation in observed.observations)
+    of_people = [f"human_verdicts correct no figure: {summary.note}" for summary in corrected if asked]
     serial = observed.latency.get(1, ())  # concurrent calls wait for each other
     # The report names the metadata fields that were required.
     metadata = settings.metadata.model_copy(update={"required": context.required})
@@ -391,7 +396,7 @@ def _measure_cell(
         summaries=summaries,
         gates=gates.judge(config.criteria, summaries),
         validation=validate(results, serial, context, settings),
-        notes=[*notes(observed, grid.pool, settings, names, context.judging, context.sources)],
+        notes=[*notes(observed, grid.pool, settings, names, context.judging, context.sources), *of_people],
         proxies=proxies,
         context=context,
     )
@@ -399,7 +404,8 @@ def _measure_cell(
 
 def _sweep_notes(swept: Swept, config: ExperimentConfig, judging: Judging | None) -> Iterator[str]:
     """Yield notes for the reader of a cell that was chosen out of a grid."""
-    grid, ranking, weight = swept.grid, swept.ranking, config.objective.out_of_scope
+    grid, ranking = swept.grid, swept.ranking
+    weight = swept.decision.weight if swept.decision else config.objective.out_of_scope
     yield from grid.plan.notes
     judged = [n for name, n in ranking.n.items() if name in NEED_A_JUDGE]
     if judging and judging.incomplete and ranking.order and judged:
@@ -416,13 +422,13 @@ def _sweep_notes(swept: Swept, config: ExperimentConfig, judging: Judging | None
         )
     figures = swept.decision.recommended.figures if swept.decision else ()
     if figures and (silent := figures.false_abstention.value or 0) >= MOST_SILENT:
-        remedy = f"lower objective.out_of_scope ({weight:g}), or sweep lower thresholds"
+        remedy = f"lower the weight of out-of-scope queries ({weight:g}), or sweep lower thresholds"
         yield f"the recommended cell returns nothing for {silent:.0%} of the queries in scope: {remedy}"
     if grid.size > len(grid.top_ks) and all(case.in_scope for case in grid.pool.cases):
         yield NO_OUT_OF_SCOPE
     elif grid.size > len(grid.top_ks) and weight in (0, 1):
         which = "in-scope" if weight else "out-of-scope"
-        yield f"objective.out_of_scope is {weight:g}: {which} queries have no part in the choice"
+        yield f"the weight of out-of-scope queries is {weight:g}: {which} queries have no part in the choice"
 
 
 def _with_name(progress: passes.Progress, name: str) -> passes.Progress:

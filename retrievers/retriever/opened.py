@@ -126,7 +126,7 @@ def adopt_given(
         if changed or settings.model_fields_set - {"threshold"}:
             raise ConfigError("a QdrantRetriever has its own settings; leave top_k and the experiment's retriever out")
         return retriever, retriever.settings
-    kind = retriever if hasattr(retriever, "__qualname__") else type(retriever)
+    kind = _named(retriever)
     # By default no metadata are required.
     changed["metadata"] = {"required": ()} | settings.metadata.model_dump(exclude_unset=True)
     own = given_settings(settings, changed | {"python": f"{kind.__module__}:{kind.__qualname__}"})
@@ -163,5 +163,11 @@ def _foreign(
         client = open_client(settings.store, env)
         with closed_on_error(client):
             listing = read_listing(client, settings)
-    label = label or getattr(target, "__qualname__", type(target).__name__)
+    label = label or _named(target).__qualname__
     return ForeignRetriever(settings, target, listing, label, scored=scored, owned=owned)
+
+
+def _named(target: Any) -> Any:
+    """Return the function or class by which an object is known: that of a `@chain` or a partial is the function."""
+    function = getattr(target, "func", None) or getattr(target, "afunc", None) or target
+    return function if hasattr(function, "__qualname__") else type(function)

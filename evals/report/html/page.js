@@ -32,6 +32,8 @@
     }
     document.querySelector("[data-count]").textContent = `${Array.from(rows).filter((row) => !row.hidden).length} of ${rows.length}`;
   };
-  for (const control of [words, cause]) control.addEventListener("input", filter);
+  let paused;  // to lay out a thousand rows takes seconds
+  const follow = () => { clearTimeout(paused); paused = setTimeout(filter, 150); };
+  for (const control of [words, cause]) control.addEventListener("input", follow);
   filter();
 })();

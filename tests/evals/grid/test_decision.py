@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from langchain_core.documents import Document
 
-from evals import sweep
+from evals import Outputs, evaluate, sweep
 from evals.cases.reading import golden_set, load_golden
-from evals.config.experiment import ExperimentConfig
-from evals.errors import DatasetError
+from evals.config.experiment import ExperimentConfig, SweepConfig
+from evals.errors import DatasetError, ExperimentError
 from evals.experiment.inputs import load_inputs
+from evals.experiment.saved import started_from
 from evals.grid.decision import ABSTENTION, FALSE_ANSWER, NO_OUT_OF_SCOPE
 from evals.grid.decision import with_utility as both_sides
 from evals.grid.objective import range_of
@@ -116,9 +117,7 @@ def test_of_each_level_the_best_cell_within_it_is_taken(made: Any) -> None:
 def test_a_cell_that_answers_nothing_in_scope_is_nobodys_choice(grid_of: Callable[..., Any]) -> None:
     decision = grid_of(sweep={"top_k": [3, 5], "threshold": [0.0, 1.0]}).swept.decision
     of_silent = grid_of(sweep={"top_k": [3, 5], "threshold": [0.99, 1.0]})
-    said = (
-        "the recommended cell returns nothing for 100% of the queries in scope: lower objective.out_of_scope (0.2), or"
-    )
+    said = "the recommended cell returns nothing for 100% of the queries in scope: lower the weight of out-of-scope"
     assert any(note.startswith(said) for note in of_silent.notes)
     wanted = grid_of(sweep={"top_k": [3, 5], "threshold": [0.0, 1.0]}, objective__out_of_scope=0.99)
     assert wanted.swept.decision.recommended.figures.false_abstention.value < 1
@@ -180,7 +179,10 @@ def test_what_no_threshold_can_be_chosen_for_is_said_first() -> None:
 
 @pytest.mark.parametrize(("weight", "which"), [(0, "out-of-scope"), (1, "in-scope")])
 def test_a_weight_that_leaves_a_side_out_is_said(grid_of: Callable[..., Any], weight: int, which: str) -> None:
-    made, said = grid_of(objective__out_of_scope=weight), f"objective.out_of_scope is {weight}: {which} queries have"
+    made, said = (
+        grid_of(objective__out_of_scope=weight),
+        f"the weight of out-of-scope queries is {weight:g}: {which} queries have",
+    )
     assert f"{said} no part in the choice" in made.notes
     assert said not in "".join(grid_of(objective__out_of_scope=weight, sweep={"top_k": "1:5"}).notes), "no threshold"
     gain, *_ = columns(made)
@@ -295,3 +297,16 @@ def test_held_out_queries_that_have_no_score_give_no_figure_and_the_run_says_so(
     grid, found = grid_and_held_out(experiment(made))
     assert found.swept.held_out is None and found.summaries == grid.summaries
     assert found.notes[-1] == "there is no figure on the held-out queries: ranking/ndcg_at_10 scores no query"
+    answered = split_world(tmp_path, lambda n, case: n % 2 == 1 and case.get("in_scope", True))
+    grid, found = grid_and_held_out(experiment(answered))
+    assert found.swept.held_out is None and found.swept.decision.recommended.held_out.value is not None
+
+
+def test_a_retrieval_that_was_saved_without_the_held_out_queries_gives_no_figure(halves: Any, tmp_path: Path) -> None:
+    grid, file = experiment(halves, sweep={"top_k": [1, 2]}), tmp_path / "kept"
+    single = grid.model_copy(update={"sweep": SweepConfig()})
+    evaluate(experiment=single, outputs=Outputs(retrieval=file))
+    inputs = started_from(file, load_inputs(grid))
+    assert inputs.held_out is None and inputs.sweep and inputs.sweep.notes[-1].endswith("was saved without a sweep")
+    with pytest.raises(ExperimentError, match="got a new case"):
+        started_from(file, load_inputs(experiment(halves, sweep={"top_k": [1, 2]}, objective__held_out="test")))

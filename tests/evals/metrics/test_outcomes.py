@@ -103,6 +103,7 @@ def test_a_query_fails_for_what_it_returned_or_did_not(
     found: Observation, top_k: int, outcome: str, reasons: tuple[str, ...], relevance: float | None
 ) -> None:
     assert verdict(found, top_k=top_k) == (outcome, reasons, None, relevance, relevance)
+    assert "threshold" not in str(verdict(found, top_k=top_k, group_by="title")), "a group may have taken its place"
 
 
 RUN = (

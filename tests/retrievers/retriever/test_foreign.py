@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import chain
 from langchain_qdrant import QdrantVectorStore, RetrievalMode
 from qdrant_client import QdrantClient, models
 from syrupy.assertion import SnapshotAssertion
@@ -154,6 +156,7 @@ def test_one_that_can_do_neither_and_our_own_errors_pass(error: Exception) -> No
 def test_a_retriever_over_nothing_that_is_known_lists_no_chunks() -> None:
     with open_named("plain") as retriever:
         assert (retriever.label, retriever.info, retriever.describe()) == ("Overlap", None, None)
+        assert of_function(chain(around)).label == of_function(partial(around)).label == "around"
         with pytest.raises(StoreError, match="lists no chunks; name the store and collection"):
             retriever.chunks()
 
