@@ -106,5 +106,4 @@ def on_disk() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def handbook() -> Path:
-    """The data set that comes with the project: `docs/` and `golden.jsonl`."""
     return HANDBOOK

@@ -31,7 +31,6 @@ def mlflow_database(tmp_path_factory: pytest.TempPathFactory, worker_id: str) ->
 
 @pytest.fixture(scope="session")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """The small experiment with its collection, treated as read-only."""
     made = make_experiment(tmp_path_factory.mktemp("small"))
     index_once(made)
     return made

@@ -61,7 +61,6 @@ def server(run: Run, tmp_path: Path) -> Iterator[CohereChatServer]:
 
 
 def assert_no_secret(folder: Path, *, least: int) -> None:
-    """No file but that of the keys, and the code of the user's, holds a secret; some hold its mark."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.name not in (".env", "own_retriever.py")]
     secrets = [secret.encode() for secret in (COHERE, QDRANT, TOKEN, PASSWORD, OWN)]
     assert [(str(path), secret) for path in files for secret in secrets if secret in path.read_bytes()] == []

@@ -349,7 +349,6 @@ def test_retry_after_is_read_as_seconds_or_as_a_date_by_any_case_of_its_name() -
 
 
 def busy(wait_s: float | None = None) -> StoreError:
-    """Return a fault that may pass, whose other side asks to wait so long."""
     fault = StoreError("busy")
     fault.transient, fault.retry_after_s = True, wait_s
     return fault
@@ -425,7 +424,6 @@ def test_a_run_outlives_a_store_that_restarts_says_so_once_and_counts_no_failed_
 
 
 def fetched(head: bytes, content: bytes) -> httpx.Response:
-    """Ask for an answer of at most a megabyte, which is packed."""
     packed = gzip.compress(content)
     whole = head + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed
     with raw_server(lambda _: [whole]) as host, httpx.Client(trust_env=False) as client:

@@ -66,7 +66,6 @@ def _peak_mb() -> float:
 
 
 def encoded(text: str) -> bytes:
-    """UTF-8, in which half of a surrogate pair is no character."""
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -106,8 +105,6 @@ def read_html(text: str, _: Path) -> None:
 
 
 class Target(NamedTuple):
-    """A parser, what it is fed, how much of that it at least reads and refuses, and by which errors."""
-
     parse: Callable[[Any, Path], object]
     inputs: st.SearchStrategy[Any]
     read: float

@@ -66,7 +66,6 @@ ERRING = pytest.mark.parametrize("server", [{"false_useful": 0.1, "false_useless
 def run(
     made: Experiment, server: CohereChatServer, tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> Run:
-    """`python -m evals.run` on the world, each call with a report; the verdict store is the folder's."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COHERE_API_KEY", server.key)
     flags = ["--config", made.config, *judge_flags(server, tmp_path), "--output"]

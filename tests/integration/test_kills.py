@@ -45,7 +45,7 @@ KILLS, AT_ONCE = 50, 4
 ANSWERS = (ContextPrecisionOutput, ContextRecallOutput, ContextRelevanceOutput, EntitiesList)
 SCHEMAS: dict[str, type[BaseModel]] = {schema.__name__: schema for schema in ANSWERS}
 LIBRARIES = (
-    "cohere.client", "evals.collect.passes", "evals.grid.measure", "evals.report.building", "evals.report.terminal",
+    "cohere.client", "evals.collect.passes", "evals.grid.measure", "evals.report.build", "evals.report.terminal",
     "evals.experiment.flow", "httpcore", "langchain.chat_models", "langchain_cohere", "ragas.metrics.collections",
     "retrievers.store.embedded", "scipy.stats",
 )  # fmt: skip
@@ -61,7 +61,6 @@ def tmp_path(on_disk: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """With a model that is there at once, and five chunks for every query."""
     embedding = {"model": "python:tests.support.embeddings:Counting"}
     return make_judged(tmp_path_factory.mktemp("judged"), embedding=embedding, top_k=5, threshold=0.0)
 

@@ -52,14 +52,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 
 def sheet(file: Path) -> list[dict[str, str]]:
-    """Return the rows of a spreadsheet, which Excel knows to be UTF-8 by its mark."""
     assert file.read_bytes().startswith(b"\xef\xbb\xbf")
     with file.open(newline="", encoding="utf-8-sig") as opened:
         return list(csv.DictReader(opened))
 
 
 def press(browser: Chromium, key: str, done: int | None = None) -> None:
-    """Press a key, and wait until so many labels are done."""
     text = {"text": key} if len(key) == 1 else {}
     browser.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
     browser.call("Input.dispatchKeyEvent", type="keyUp", key=key)

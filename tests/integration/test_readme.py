@@ -48,13 +48,11 @@ PAGES = ("encoders", "grippers", "gaits", "batteries")
 
 
 def blocks(text: str, kind: str) -> list[str]:
-    """Return the blocks of code of a kind, without the indentation of a list around them."""
     found = [(indent, code) for indent, named, code in BLOCK.findall(text) if named == kind]
     return [re.sub(f"^{indent}", "", code, flags=re.MULTILINE) for indent, code in found]
 
 
 def commands(group: str) -> list[str]:
-    """Return the distinct commands of a group, `handbook` for those of no other."""
     lines = dict.fromkeys(line for block in blocks(README, "bash") for line in block.splitlines())
     groups = {
         line: next((name for name, marks in GROUPS.items() if any(mark in line for mark in marks)), "handbook")

@@ -35,7 +35,6 @@ STRICT = {"max_query_limit": 1_000, "search_max_batchsize": 32, "upsert_max_batc
 
 @pytest.fixture(autouse=True)
 def clock() -> None:
-    """Waits are real, unlike in other tests."""
     assert vars(net)["time"] is time
 
 

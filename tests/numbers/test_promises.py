@@ -26,8 +26,6 @@ TOP_KS = np.array([1, 2, 3, 5, 8, 10])
 
 
 class Sides(NamedTuple):
-    """A population: what is found and whether nothing was returned in scope, and the latter out of scope, by cells."""
-
     gain: Floats
     nothing: Floats
     silent: Floats

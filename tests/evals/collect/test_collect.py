@@ -157,7 +157,6 @@ def run(made: Experiment, capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A saved semantic retrieval, whose store is gone; tests leave its experiment as it is."""
     made = make_judged(tmp_path_factory.mktemp("saved"))
     file = made.folder / "kept"
     assert main([*map(str, flags_of(made)), "--save-retrieval", str(file)]) == 0

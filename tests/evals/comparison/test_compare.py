@@ -288,7 +288,6 @@ GAINS = np.clip(JUDGED + 0.25, 0, 1) - JUDGED
 
 
 def sampled(judged: int, shift: float = 0.0) -> Report:
-    """Return a run that judged so many of 60 queries and is better by a shift, as the labels say too."""
     labels = np.clip(LABELS + shift, 0, 1)
     return report_of(sampled_result(np.clip(JUDGED + shift, 0, 1)[:judged].tolist(), labels.tolist()))
 

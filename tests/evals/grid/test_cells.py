@@ -208,7 +208,6 @@ ISSUES = (Failure(type="Timeout", message=""), Unscored(reason="no reference"))
 
 
 def some_score(r: Results, _: Context) -> Values:
-    """Return a share by what was kept; every fifth kind of result has failed, every fifth has no score."""
     asked = r.lists.query[r.list_of] + r.lists.variant[r.list_of]
     kinds = (asked + (r.places + 1) @ (3 ** np.arange(r.places.shape[1]))) % 5
     return Values.of(kinds / 4, (kinds == 0, ISSUES[0]), (kinds == 1, ISSUES[1]))

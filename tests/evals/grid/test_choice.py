@@ -51,7 +51,6 @@ def graded(queries: int, count: int, seed: int = 0) -> Floats:
 
 
 def unseen(differences: Floats, loss: float, quantile: float) -> float:
-    """Return the lower bound of a mean difference by hand, with a query more, not seen, on which a cell loses."""
     more = np.append(differences, -loss)
     return float(more.mean() - quantile * more.std() / sqrt(len(differences)))
 

@@ -44,7 +44,6 @@ def made(grid_of: Callable[..., Any]) -> Any:
 
 
 def columns(made: Any) -> tuple[Any, Any, Any]:
-    """Return nDCG, abstention and false abstention of every cell, which other tests hold against single runs."""
     found = made.swept.grid.metrics
     return found[NDCG].mean, 1 - found[FALSE_ANSWER].mean, found["scope/false_abstention"].mean
 
@@ -212,7 +211,6 @@ def split_world(folder: Path, is_held_out: Callable[[int, Any], bool]) -> Experi
 
 @pytest.fixture(scope="module")
 def halves(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """The small world, every other query in scope and one out of scope held out."""
     return split_world(tmp_path_factory.mktemp("world"), lambda place, _: place % 2 == 1)
 
 
@@ -259,7 +257,6 @@ def test_a_split_without_queries_of_its_own_is_refused_where_it_was_named(tmp_pa
 
 
 def grid_and_held_out(config: ExperimentConfig) -> tuple[Any, Any]:
-    """A grid without its held-out figure, of the same queries in memory, and the grid with it."""
     own = config.dataset.model_copy(update={"path": None, "split": None})
     return measured(config.model_copy(update={"dataset": own}), golden=load_golden(config.dataset)), measured(config)
 

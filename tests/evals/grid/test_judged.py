@@ -47,7 +47,6 @@ class JudgedRounds:
         self.labels, self.store = oracle.labels, folder / "verdicts.sqlite"
 
     def grid(self, server: CohereChatServer, config: ExperimentConfig | None = None, **changes: Any) -> Any:
-        """Return the sweep with other settings of the judge, whose verdicts are all bought."""
         with tempfile.TemporaryDirectory() as folder:
             judge = judge_settings(server, **{"cache_path": Path(folder) / "verdicts.sqlite", **changes})
             return measured((config or self.config).model_copy(update={"judge": judge}), KEYS)

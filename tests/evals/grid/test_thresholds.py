@@ -32,7 +32,6 @@ DOCUMENTS = [Document(page_content=f"chunk number {n}", metadata={"chunk_id": f"
 
 
 def scores(query: str) -> list[float]:
-    """Scores of two digits, so that some are tied; those of `o…` are lower."""
     drawn, mean = random.Random(query), 0.4 if query.startswith("o") else 0.7
     made = (round(min(1, max(0, drawn.gauss(mean, 0.12))), 2) for _ in DOCUMENTS)
     return sorted((float(np.float32(score)) for score in made), reverse=True)  # as they are kept

@@ -18,7 +18,6 @@ def server(request: pytest.FixtureRequest) -> Iterator[ChatServer]:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attempts follow one another at once, unless a server asks to wait."""
     for name in ("BASE_S", "CAP_S"):
         monkeypatch.setattr(asking, name, 0.0)
 

@@ -35,7 +35,6 @@ def asked(*returned: Chunk | str, relevant: str = "", candidates: tuple[Any, ...
 
 
 def verdict(observation: Observation, context: Context | None = None, **named: Any) -> tuple[Any, ...]:
-    """Return outcome, reasons, metadata accuracy, content relevance and accuracy score of one query."""
     made = validate(results_of([observation]), (), context or make_context(), RetrieverConfig(**named))
     columns = (made.outcome, made.reasons, made.metadata_accuracy, made.content_relevance, made.accuracy_score)
     return tuple(value for [value] in columns)

@@ -198,7 +198,6 @@ INSIDE = ("scope/false_abstention", "scope/enough_results", "scope/relevant_abov
 
 
 def asked(*, in_scope: bool, best: float | None, returned: bool) -> Observation:
-    """A query whose best candidate has that score, None for no candidate at all."""
     candidates = () if best is None else results("a", "b", scores=[best, best / 2])
     case = make_case(in_scope=in_scope)
     return observe(candidates if returned else (), {"a": 1} if in_scope else {}, candidates=candidates, case=case)
@@ -260,7 +259,6 @@ TIMES = tuple(float(n) for n in range(1, 101))
 
 
 def timed(*totals: float, queries: int | None = None) -> Observed:
-    """Calls with these total times, of which a tenth is embedding, over so many queries in turn."""
     timings = (StageTimings(embed_ms=total / 10, total_ms=total) for total in totals)
     calls = tuple((f"q{n % (queries or len(totals))}", of_call) for n, of_call in enumerate(timings))
     return Observed(observations=(), latency={1: calls})

@@ -68,7 +68,6 @@ UNLISTED = {"retriever": "Bm25", "embedding": None, "collection": None}
 
 
 def unlisted_run() -> Measured:
-    """The run of a retriever that gives no scores and whose chunks cannot be listed."""
     bare = [replace(one, score=None, score_scale="none", scores={}) for one in RIGHT.candidates]
     known = candidates_of(bare, no_cosine="it gives no scores")
     relevance = replace(RIGHT.relevance, incomplete="cannot be listed")

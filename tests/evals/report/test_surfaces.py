@@ -58,7 +58,6 @@ def test_differences_from_the_labels_that_a_terminal_leaves_out_are_told() -> No
 
 
 def grid_on_a_terminal(width: int, level: int, **changes: Any) -> str:
-    """Show the grid with another level in its decision, the cell before the best recommended."""
     made: Any = stored("grid")
     levels = list(made.grid.decision.levels)
     levels[level] = replace(levels[level], **changes)

@@ -46,21 +46,18 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 @pytest.fixture(scope="module")
 def known(made: Experiment) -> Known:
-    """Return the oracle of the golden labels, and chunk id to text."""
     _, chunks, oracle = known_of(settings(made))
     return oracle, {chunk.chunk_id: chunk.text for chunk in chunks}
 
 
 @pytest.fixture
 def plain(made: Experiment, here: Path, command: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run without a judge, in an empty folder, with further arguments."""
     monkeypatch.setenv("COLUMNS", "200")
     return partial(command, main, "--config", made.config, "--output", "report.json")
 
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest, known: Known) -> Iterator[ChatServer]:
-    """Cohere's, unless the test is for both."""
     kind: type[ChatServer] = getattr(request, "param", CohereChatServer)
     with kind(known[0]) as running:
         yield running
@@ -157,7 +154,6 @@ def test_every_run_of_a_process_asks_each_question_once(run: Run, report: Report
 
 
 def figures(out: str) -> list[int]:
-    """Questions, cached, calls, and tokens of a plan."""
     [line] = (one.strip() for one in out.splitlines() if one.strip().startswith("all"))
     return [int(word.replace(",", "")) for word in line.split()[1:]]
 

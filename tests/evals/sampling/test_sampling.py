@@ -23,7 +23,6 @@ Two = tuple[Floats, Floats]
 
 
 def scores(total: int, columns: int = 1, noise: float = 0.2, seed: int = 0) -> Two:
-    """Judged scores of all queries, and labels that say nearly the same."""
     rng = np.random.default_rng(seed)
     judged = rng.integers(0, 5, (total, columns)) / 4
     return judged, np.clip(judged + rng.normal(0, noise, judged.shape), 0, 1)
@@ -53,7 +52,6 @@ def left_open(residuals: Floats, floor: float, ceiling: float, agree: float, sha
 
 
 def open_of(sample: Sample, column: int, looks: int = 1) -> list[float]:
-    """Return what the queries that were not judged leave open of the mean of a column."""
     foretold, residuals = sample.foretold[:, column], sample.residuals[:, column]
     floor = min(-foretold.max(), residuals.min())
     ceiling = max(1 - foretold.min(), residuals.max())
@@ -130,7 +128,6 @@ def test_nine_queries_have_no_interval_unless_all_are_on_a_bound() -> None:
 
 
 def runs(n: int, seed: int = 3, noise: float = 0.1, total: int = 60) -> tuple[Two, Two]:
-    """Two runs of which the first n are judged, and what foretells them."""
     rng = np.random.default_rng(seed)
     base = rng.integers(0, 4, total) / 4
     both = base, np.clip(base + 0.1 * (rng.random(total) < 0.6), 0, 1)
@@ -167,7 +164,6 @@ def test_the_estimate_is_that_of_the_differences_and_its_interval_of_their_parts
 
 
 def world(seed: int, total: int = 90, behind: float = 0.25, cells: int = 6) -> tuple[Floats, Floats]:
-    """Scores of cells, each further behind the third, and what foretells them."""
     rng = np.random.default_rng(seed)
     scores = np.clip(rng.normal(0.7, 0.2, (total, 1)) + rng.normal(0, 0.1, (total, cells)), 0, 1)
     scores = np.clip(scores - np.abs(np.arange(cells) - 2) * behind / 3, 0, 1)
@@ -185,7 +181,6 @@ class Judge:
         return self.scores[rows][:, cells], int(rows[-1]) < self.most
 
     def looks(self, proxy: Floats, margin: float = 0.0, most: int = 1000, seed: int = 0, **others: Any) -> list[Rounds]:
-        """Ask about queries of which each cell keeps another result, and whose objective needs the judge alone."""
         results = np.arange(proxy.size).reshape(proxy.shape)
         queries: Any = {"proxy": proxy, "results": results, "alone": None, "span": 1.0, **others}
         return [*judge_in_rounds(self, Unjudged(**queries), margin=margin, most=most, seed=seed)]

@@ -217,7 +217,6 @@ def test_the_area_of_a_signal_is_that_of_scikit_learn(inside: list[float], outsi
 
 
 def exact_limit(answered: int, n: int, among: int = 1) -> float:
-    """Upper 95% limit of a share, by scipy; with a part of the doubt where there are several."""
     return float(binomtest(answered, n, alternative="less").proportion_ci(1 - 0.05 / among).high)
 
 

@@ -9,7 +9,6 @@ from tests.support.tracking import MlflowServer
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, mlflow_database: Path) -> Iterator[Path]:
-    """A working directory with a database of MLflow, which the tests of a file share."""
     made = tmp_path_factory.mktemp("tracking")
     (made / "mlruns").mkdir()
     shutil.copy(mlflow_database, made / "mlruns")

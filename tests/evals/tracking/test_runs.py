@@ -68,7 +68,6 @@ def grid(folder: Path, swept: Report) -> Run:
 
 
 def runs_of(made: Report) -> list[Run]:
-    """Return the runs of a report that are there, by the digest that it is found again by."""
     experiment = client().get_experiment_by_name("tests")
     digest = hashlib.sha256(text_of(made).encode()).hexdigest()
     return list(client().search_runs([experiment.experiment_id], f"tags.`report.sha256` = '{digest}'"))

@@ -236,7 +236,6 @@ def test_a_server_that_cannot_start_is_an_error(command: Command) -> None:
 
 
 def answer_of(address: str) -> bytes:
-    """Return what an address answers, which may take a server some seconds."""
     for _ in range(120):
         with suppress(OSError), urllib.request.urlopen(address, timeout=10) as answer:
             return bytes(answer.read())

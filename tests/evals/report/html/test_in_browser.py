@@ -51,7 +51,6 @@ def page(grid: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def look(browser: Chromium, name: str, *arguments: Any) -> Any:
-    """Return what a function of `probes.js` finds in the page."""
     return browser.evaluate(f"(() => {{ {PROBES} return probes.{name}(...{json.dumps(arguments)}); }})()")
 
 
@@ -71,7 +70,6 @@ def x_of(share: float, width: float = 386) -> float:
 
 
 def visit(browser: Chromium, page: Path | str, width: int = 1280, theme: Theme = "light", height: int = 900) -> None:
-    """Open a page, of a grid until what it knows of queries is unzipped."""
     browser.open(page, width=width, theme=theme, height=height)
     browser.wait_for("!document.querySelector('#explore table:empty')")
 
