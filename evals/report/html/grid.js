@@ -6,9 +6,9 @@ const Grid = (() => {
   const WAYS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   const { metrics, configurations, allowed } = grid;
   const [objective] = metrics;
-  const isAllowed = new Set(allowed), inSet = new Set(grid.may_be_best), named = objective.name;
+  const isAllowed = new Set(allowed), inSet = new Set(grid.may_be_best), measured = objective.name;
   // What was measured is of the objective as it was: at another weight, which explore.js sets, it is not known.
-  const isKnown = () => objective.name === named, mayBeBest = (cell) => isKnown() && inSet.has(cell);
+  const isKnown = () => objective.name === measured, mayBeBest = (cell) => isKnown() && inSet.has(cell);
   const isBest = (cell) => isKnown() && cell === grid.best;
   const cells = grid.top_k.map((_, cell) => cell);
   const table = part("cells", "table"), drawnCells = new Map();
