@@ -32,8 +32,6 @@
     }
     document.querySelector("[data-count]").textContent = `${Array.from(rows).filter((row) => !row.hidden).length} of ${rows.length}`;
   };
-  let paused;  // to lay out a thousand rows takes seconds
-  const follow = () => { clearTimeout(paused); paused = setTimeout(filter, 150); };
-  for (const control of [words, cause]) control.addEventListener("input", follow);
+  for (const control of [words, cause]) control.addEventListener("input", filter);
   filter();
 })();
