@@ -44,7 +44,7 @@ def read_text(file: Path, expected: str, most_bytes: int, error: Callable[[str],
 def encoding_fault(error: UnicodeDecodeError) -> str:
     """Return which byte does not belong to the expected encoding, and how to convert the file."""
     place = f"byte {error.start}: {error.reason}"
-    return f"not {error.encoding.upper()} ({place}); convert it, for example: iconv -f LATIN1 -t UTF-8"
+    return f"not {error.encoding.upper()} ({place}); convert it, for example: iconv -f CP1252 -t UTF-8 (or -f UTF-16)"
 
 
 # JSON
