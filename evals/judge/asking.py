@@ -251,7 +251,7 @@ class Engine:
             return verdict
 
     def _count_failure(self, fault: Fault) -> None:
-        """End judging if the first call failed, or if so many failed in a row that no question is the reason."""
+        """End judging if the first call failed, or if so many failed in a row that the server must be the reason."""
         self._failures_in_a_row += 1
         if not self._is_accepted and fault.kind not in ("malformed", "prompt"):
             self._end(f"failed at the first call: {fault.message}; {CHECK}")
