@@ -30,7 +30,7 @@ from evals.golden.command import main as golden
 from evals.judge.chat import EXTRAS
 from evals.run import main
 from retrievers.config import IndexSettings
-from retrievers.config.models import EMBEDDING_PROVIDERS
+from retrievers.config.models import EmbeddingConfig
 from retrievers.indexing.pages import read_corpus
 from tests.support.command import ROOT, call, environment, python
 from tests.support.recipes import follow, run
@@ -42,7 +42,7 @@ LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 def test_the_console_script_and_its_extras() -> None:
     assert resolve_name(PROJECT["scripts"]["retrieval-evals"]) is script
     extras = set(PROJECT["optional-dependencies"]) - {"dev", "smallmodel"}
-    embedding = {name.replace("_", "-") for name in EMBEDDING_PROVIDERS}
+    embedding = {name.replace("_", "-") for name in EmbeddingConfig.providers}
     assert extras <= {*EXTRAS, *embedding, "pdf", "rerank"} and {*EXTRAS, "pdf", "rerank"} <= extras
 
 

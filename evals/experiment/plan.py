@@ -19,6 +19,7 @@ from evals.metrics.declaration import Collaborators, Metric
 from evals.report.section import Column, Section, Styled, line, terminal
 from evals.report.sections import numbers
 from evals.sampling.order import sample_size
+from retrievers.config.models import LOCAL
 
 
 def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
@@ -85,7 +86,7 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborator
         if settings.python is not None:
             calls[f"searches by python {settings.python}, whatever they call"] += searches
             continue
-        local = " (local, free)" if settings.embedding.declared.hosted is False else ""
+        local = " (local, free)" if settings.embedding.provider in LOCAL else ""
         calls[f"query embeddings by {settings.embedding.model}{local}"] += searches
         if settings.reranks_by_model:
             kind = f"rerank calls by {settings.cross_encoder.model}, each of up to {settings.candidates} chunks"

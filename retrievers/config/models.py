@@ -1,13 +1,10 @@
 """The settings of the models that embed and rerank, and the providers of these models."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib.resources import files
 from typing import Annotated, Any, ClassVar
 
-import yaml
 from pydantic import AfterValidator, Field, field_validator
 
 from retrievers.config.settings import Settings, UnshownError, address, field, table
@@ -21,36 +18,18 @@ SECRET = re.compile(r"(key|secret|password|credentials?|token|headers?)$", re.IG
 ADDRESS = re.compile(r"url|endpoint|host|proxy|proxies|api_base", re.IGNORECASE)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Provider:
-    """Declaration of a provider.
-
-    Attributes:
-        key_env: Environment variable of its API key; None if it has no key, or if its library finds the key.
-        hosted: True if its models run on a server, so that their vectors are kept; None if that is not known.
-    """
-
-    key_env: str | None = None
-    hosted: bool | None = True
-
-
+# The environment variable with the key of each provider whose models run on a server, so that their vectors are kept.
+KEYS = {"cohere": "COHERE_API_KEY", "openai": "OPENAI_API_KEY"}
+# Providers whose models run in this process. Where `python:` runs a model is not known.
+LOCAL = frozenset({"wordllama", "huggingface", "sentence-transformers"})
 _address = partial(address, example="https://api.example.com", key="the provider's environment variable")
 ProviderAddress = Annotated[str, AfterValidator(_address)]
-
-
-def _providers(kind: str) -> Mapping[str, Provider]:
-    tables = yaml.safe_load(files("retrievers.config").joinpath("providers.yaml").read_text(encoding="utf-8"))
-    return {name: Provider(**declared) for name, declared in tables[kind].items()}
-
-
-EMBEDDING_PROVIDERS = _providers("embedding")
-CROSS_ENCODER_PROVIDERS = _providers("cross_encoder")
 
 
 class ModelConfig(Settings):
     """A model, as `PROVIDER:NAME`. `python:module:factory` loads a model of the user's own."""
 
-    providers: ClassVar[Mapping[str, Provider]] = {}
+    providers: ClassVar[Sequence[str]] = ()
     model: str = Field(description="PROVIDER:NAME, or python:module:factory")
     base_url: ProviderAddress | None = field(None, description="address of the provider's API, if not its own")
 
@@ -77,11 +56,6 @@ class ModelConfig(Settings):
         """The model's name, without its provider."""
         return self.model.partition(":")[2]
 
-    @property
-    def declared(self) -> Provider:
-        """The declaration of the provider."""
-        return self.providers[self.provider]
-
 
 class EmbeddingConfig(ModelConfig):
     """Model that turns text into vectors.
@@ -94,7 +68,7 @@ class EmbeddingConfig(ModelConfig):
         options: Further arguments of the provider's LangChain class.
     """
 
-    providers: ClassVar[Mapping[str, Provider]] = EMBEDDING_PROVIDERS
+    providers: ClassVar[Sequence[str]] = ("wordllama", "cohere", "openai", "huggingface", "python")
     model: str = field(PACKAGED, description="PROVIDER:NAME, or python:module:factory")
     query_prefix: str | None = field(None, description="text before a query, such as 'query: '")
     document_prefix: str | None = field(None, description="text before a text to store, such as 'passage: '")
@@ -124,5 +98,5 @@ class CrossEncoderConfig(ModelConfig):
     `python:` loads a LangChain document compressor, or an object with `score(pairs)`.
     """
 
-    providers: ClassVar[Mapping[str, Provider]] = CROSS_ENCODER_PROVIDERS
+    providers: ClassVar[Sequence[str]] = ("cohere", "sentence-transformers", "python")
     model: str = field("cohere:rerank-v3.5", description="PROVIDER:NAME, or python:module:factory")

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
+from langchain_core.utils import batch_iterate
 from pydantic import ValidationError
 from pydantic.warnings import PydanticDeprecationWarning
 
 from retrievers import net
 from retrievers.config import EmbeddingConfig
 from retrievers.config.layers import api_key
-from retrievers.config.models import EMBEDDING_PROVIDERS, ModelConfig
+from retrievers.config.models import KEYS, LOCAL, ModelConfig
 from retrievers.config.settings import call_factory
 from retrievers.embedding.tokens import PART, count_tokens, model_folder, token_parts
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
-from retrievers.store.collection import batches
 from retrievers.text.shown import redacted
 
 Embed = Callable[[list[str]], list[list[float]]]
@@ -91,7 +91,7 @@ class CheckedEmbeddings(Embeddings):
         self.inner, self.name = inner, name
         self._settings = settings or EmbeddingConfig()
         provider = settings.provider if settings else "python"
-        self._retried = EMBEDDING_PROVIDERS[provider].hosted is not False
+        self._retried = provider not in LOCAL
         batch: Embed | None = getattr(inner, "embed_queries", None)
         self._batch = inner.embed_documents if provider in ALIKE else batch
 
@@ -124,8 +124,8 @@ class CheckedEmbeddings(Embeddings):
     def _checked(self, embed: Embed, texts: list[str], prefix: str | None) -> list[list[float]]:
         sent = [f"{prefix or ''}{text}" for text in texts]
         vectors = list[list[float]]()
-        for batch in batches(sent, REQUEST_TEXTS):
-            request = functools.partial(self._request, embed, [*batch])
+        for batch in batch_iterate(REQUEST_TEXTS, sent):
+            request = functools.partial(self._request, embed, batch)
             vectors += net.attempt(request, name="embed", retried=self._retried)
         lengths = {len(vector) for vector in vectors}
         if len(vectors) != len(texts) or len(lengths) > 1:
@@ -152,7 +152,7 @@ def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) ->
     Raises:
         MissingKeyError: The key is not in the environment. `otherwise` is what a user can do without a key.
     """
-    variable = config.declared.key_env
+    variable = KEYS.get(config.provider)
     if variable is None:
         return None
     key = api_key(env, variable)

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
+from langchain_core.utils import batch_iterate
 from numpy.typing import NDArray
 
 from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.files import open_sqlite, user_cache
+from retrievers.config.models import LOCAL
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import CollectionNotFoundError, EmbeddingError, IndexingError, StoreError
 from retrievers.indexing.chunking import CHUNKING_VERSION
@@ -33,7 +35,7 @@ from retrievers.records import Chunk
 from retrievers.store.building import check_room
 from retrievers.store.checks import SCROLLED, model_fault, other_model
 from retrievers.store.chunks import filter_path, payload_keys, records, to_chunk, to_payload
-from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, batches, by_name, describe
+from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, by_name, describe
 from retrievers.store.embedded import is_embedded
 from retrievers.store.opening import location, store_errors
 
@@ -130,7 +132,7 @@ def index_corpus(
                 raise StoreError(f"{name} {fault}, or embed all of it again with --replace")
             before, recorded, vectors = {}, {}, {}
     lacking = [text for text in texts if text not in vectors]
-    with closing(_kept(file if config.embedding.declared.hosted is not False else None)) as database:
+    with closing(_kept(file if config.embedding.provider not in LOCAL else None)) as database:
         vectors |= _embed(lacking, embeddings, database, progress)
     manifest = {
         "embedding": {**config.embedding.identity, "dimension": len(vectors[chunks[0].indexed_text])},
@@ -220,9 +222,9 @@ def _embed(
     bought = {text: np.frombuffer(vector, np.float32) for text, vector in rows}
     distinct = list(dict.fromkeys(texts))
     vectors = {text: bought[text] for text in distinct if text in bought}
-    for batch in batches([text for text in distinct if text not in bought], EMBED_BATCH):
+    for batch in batch_iterate(EMBED_BATCH, (text for text in distinct if text not in bought)):
         try:
-            embedded = embeddings.embed_documents([*batch])
+            embedded = embeddings.embed_documents(batch)
         except EmbeddingError as error:
             # A database in memory has no file.
             [kept] = database.execute("SELECT count(*) FROM vectors, pragma_database_list WHERE file <> ''").fetchone()
@@ -286,7 +288,7 @@ def write(
 
     def batches_of_points() -> Iterator[list[models.PointStruct]]:
         written = 0
-        for batch in batches(chunks, WRITE_BATCH):
+        for batch in batch_iterate(WRITE_BATCH, chunks):
             yield [_point(chunk, vectors[chunk.indexed_text], config, encoder) for chunk in batch]
             written += len(batch)
             progress("writing", written, len(chunks))

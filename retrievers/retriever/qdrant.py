@@ -19,6 +19,7 @@ from pydantic import ConfigDict, PrivateAttr, SkipValidation
 
 from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, file_layer, given_settings
+from retrievers.config.models import KEYS
 from retrievers.config.settings import call_factory
 from retrievers.embedding.bm25 import spell_out
 from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
@@ -316,7 +317,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         """
         settings = self.settings
         texts = [spell_out(query, settings.abbreviations) for query in queries]
-        keeps = use_cache and settings.python is None and settings.embedding.declared.hosted
+        keeps = use_cache and settings.python is None and settings.embedding.provider in KEYS
         with self._lock:
             known = {text: self._vectors[text] for text in texts if keeps and text in self._vectors}
         missing = [text for text in dict.fromkeys(texts) if text not in known]

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from langchain_core.utils import batch_iterate
 
 from retrievers.config import RetrieverConfig
 from retrievers.errors import StoreError
 from retrievers.search.candidates import Candidates, Floats, Integers, SearchFacts, laid_out
 from retrievers.search.query import Encoded, Vector
 from retrievers.store.chunks import ChunkTable, Codes, changed, vectors_of
-from retrievers.store.collection import batches
 from retrievers.store.opening import store_errors
 
 if TYPE_CHECKING:
@@ -186,8 +186,8 @@ class Search:
             StoreError: A score is not a number.
         """
         name = self.config.collection
-        for batch in batches(requests, BATCH):
-            for request, answer in zip(batch, self.client.query_batch_points(name, list(batch)), strict=True):
+        for batch in batch_iterate(BATCH, requests):
+            for request, answer in zip(batch, self.client.query_batch_points(name, batch), strict=True):
                 scores = np.asarray([point.score for point in answer.points], dtype=np.float32)
                 if np.isnan(scores).any():
                     raise StoreError(f"collection {name!r} returned a score that is no number; its vectors are broken")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from retrievers import net
 from retrievers.config import RetrieverConfig
-from retrievers.config.models import CrossEncoderConfig
+from retrievers.config.models import KEYS, CrossEncoderConfig
 from retrievers.config.settings import call_factory
 from retrievers.embedding.models import cohere_client, provider_key
 from retrievers.errors import ConfigError, RerankError
@@ -151,7 +151,7 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Score:
 
     def score(query: str, texts: Sequence[str]) -> Sequence[float]:
         asked = partial(_checked, ask, config.model, query, texts)
-        return net.attempt(asked, name="rerank", retried=config.declared.hosted is True)
+        return net.attempt(asked, name="rerank", retried=config.provider in KEYS)
 
     return score
 

@@ -1,9 +1,9 @@
 """The properties of a collection, and a proposal of the payload keys that hold the fields of chunks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -17,7 +17,6 @@ from retrievers.store.opening import location, store_errors
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-Item = TypeVar("Item")
 MANIFEST_KEY = "retrieval_evals"
 # Points that are read to look at a collection.
 SAMPLE = 256
@@ -106,12 +105,6 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         indexed={key: str(index.data_type.value) for key, index in (stored.payload_schema or {}).items()},
         manifest=(getattr(stored.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
     )
-
-
-def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """Yield the items in batches of `size`, in their order."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
 
 
 def by_name(vectors: Any) -> Mapping[str, Any]:
