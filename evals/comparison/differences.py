@@ -13,10 +13,10 @@ from evals.comparison.mismatches import other_judges
 from evals.comparison.records import Difference, Pairing
 from evals.errors import ReportError
 from evals.metrics import DEPTH, METRICS, declared
+from evals.metrics.declaration import summarise
 from evals.metrics.ranking import OF_GRADES, GradedLists
 from evals.report.head import deepest
 from evals.report.model import FailedValue, QueryRow, Report, ScoreValue
-from evals.report.parsing import mean_of
 from evals.sampling.corrected import difference as sampled_difference
 from evals.sampling.order import NOT_DRAWN
 from evals.stats import paired
@@ -88,7 +88,7 @@ def _at_all_depths(report: Report, metrics: Iterable[str]) -> Report:
     queries = [
         row.with_scores({name: column[place] for name, column in columns.items()}) for place, row in enumerate(rows)
     ]
-    values = {name: mean_of(name, column) for name, column in columns.items()}
+    values = {name: summarise(declared(name), column) for name, column in columns.items()}
     return report.model_copy(update={"queries": queries, "metrics": {**report.metrics, **values}})
 
 

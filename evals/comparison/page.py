@@ -4,16 +4,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from evals.collect.observations import VERDICT_METRIC
-from evals.comparison.differences import score_of
-from evals.comparison.records import Difference, Moved
-from evals.comparison.sections import Comparison, change, head, regressions
+from evals.comparison.differences import difference
+from evals.comparison.records import Difference, Moved, Pairing
+from evals.comparison.sections import Comparison, change, head, hits, regressions
 from evals.metrics import declared
 from evals.metrics.declaration import DIGITS
 from evals.report.html.render import asset, environment
 from evals.report.section import Column, Section, escaped, markdown, row_of
-from evals.report.sections import figure, numbers, signed, signed_ends
-from evals.stats.paired import compare
-from retrievers.text.shown import printable
+from evals.report.sections import TONES, figure, numbers
+from evals.report.sections import difference as as_row
 
 # Most characters of a comment on GitHub.
 MOST_CHARACTERS = 65_536
@@ -21,9 +20,6 @@ MOST_CHARACTERS = 65_536
 MOST_SHOWN = 20
 # Fewest queries of a slice that is shown.
 LEAST = 10
-# Most chunks that are shown of a result.
-HITS = 10
-TONES = {"better": "good", "worse": "bad", "": "dim"}
 
 
 def render_page(comparisons: Sequence[Comparison]) -> str:
@@ -104,19 +100,12 @@ def slices(comparison: Comparison) -> Section | None:
     """
     moved = Counter(move.metric for move in comparison.moved)
     metric = next((name for name, _ in moved.most_common(1)), VERDICT_METRIC)
-    groups: dict[str, list[tuple[float, float]]] = {}
-    for before, after in comparison.pairing.rows:
-        first, second = score_of(before, metric), score_of(after, metric)
-        if isinstance(first, float | int) and isinstance(second, float | int):
-            for name in filter(None, (before.query_type, *before.tags)):
-                groups.setdefault(name, []).append((float(first), float(second)))
-    rows = []
-    for name, pairs in sorted(groups.items()):
-        if len(pairs) >= LEAST:
-            paired = compare([before for before, _ in pairs], [after for _, after in pairs], seed=0)
-            means = figure(metric, paired.baseline), figure(metric, paired.other)
-            ends = signed_ends(metric, paired.interval.low, paired.interval.high)
-            rows.append(row_of(name, str(paired.n), *means, signed(metric, paired.difference), ends))
+    pairs, rows = comparison.pairing.rows, []
+    for name in sorted({name for row, _ in pairs for name in (row.query_type, *row.tags) if name}):
+        of_slice = Pairing(rows=tuple(pair for pair in pairs if name in (pair[0].query_type, *pair[0].tags)))
+        entry = difference(metric, comparison.baseline.report, comparison.other.report, of_slice)
+        if entry.n >= LEAST:
+            rows.append(row_of(name, str(entry.n), *as_row(entry)[1:5]))
     columns = (Column(f"{metric} by slice"), *numbers("n", "baseline", "other", "difference", "95% interval"))
     return Section(title=metric, columns=columns, rows=rows) if rows else None
 
@@ -130,12 +119,6 @@ def _bar(entry: Difference) -> tuple[float, ...]:
 
 def _moved(move: Moved) -> Iterator[str]:
     """Yield a query that moved, with both results."""
-    yield f"- **{move.kind}** `{_code(move.baseline.id)}` {escaped(move.baseline.query)} ({escaped(change(move))})"
+    yield f"- **{move.kind}** {escaped(move.baseline.id)} {escaped(move.baseline.query)} ({escaped(change(move))})"
     for role, row in (("baseline", move.baseline), ("other", move.other)):
-        hits = [f"{hit.rank}. `{_code(hit.source)}`{' ✓' if hit.grade else ''}" for hit in row.retrieved[:HITS]]
-        hits += [f"{more} more"] if (more := len(row.retrieved) - HITS) > 0 else []
-        yield f"  - {role}: {' · '.join(hits) if hits else 'nothing'}"
-
-
-def _code(text: str) -> str:
-    return " ".join(printable(text).replace("`", "'").replace("|", "¦").split())
+        yield f"  - {role}: {' · '.join(map(escaped, hits(row)))}"

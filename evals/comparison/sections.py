@@ -165,7 +165,7 @@ def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
         count = f", {len(moves)} of {len(comparison.moved)}, by {', '.join(metrics)}"
         yield Section(lines=[line(""), line(Styled("Queries that moved", "bold"), count)])
     for move in moves:
-        rows = [row_of(*hits) for hits in zip_longest(_hits(move.baseline), _hits(move.other), fillvalue="")]
+        rows = [row_of(*hits) for hits in zip_longest(hits(move.baseline), hits(move.other), fillvalue="")]
         lines = [
             line(""),
             line("  ", Styled(move.baseline.id, "bold"), f" {move.baseline.query}"),
@@ -179,7 +179,7 @@ def change(move: Moved) -> str:
     return f"{move.metric} {figure(move.metric, move.before)} → {figure(move.metric, move.after)}"
 
 
-def _hits(row: QueryRow) -> Iterator[str]:
+def hits(row: QueryRow) -> Iterator[str]:
     """Yield a line for each returned chunk, without its score: the runs may score on different scales."""
     if not row.retrieved:
         yield "  nothing returned"

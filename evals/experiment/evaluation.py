@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from evals.collect.observations import Summary
-    from evals.grid.measure import Measured, Swept
+    from evals.grid.measure import Measured
     from evals.report.model import Report
 
 # Fields of a query that `to_pandas` has.
@@ -126,12 +126,6 @@ class Evaluation:
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Sweep(Evaluation):
     """A finished grid. Its report and figures are those of the recommended cell."""
-
-    @property
-    def swept(self) -> "Swept":
-        """The cells with all metrics, their ranking, and the choice."""
-        assert self.result.swept is not None
-        return self.result.swept
 
     @cached_property
     def cells(self) -> "DataFrame":

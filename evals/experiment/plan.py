@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from evals.cases.relevance import Relevance
-from evals.collect.observations import Observation
 from evals.collect.passes import MOST_QUERIES, REPEATS, WARMUP
 from evals.collect.pool import Grounds
 from evals.config.judge import JudgeConfig
@@ -50,10 +49,8 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
     # The judge would see every distinct result. For a second pass, the longest result of each query stands for the one
     # that the recommended cell will return.
     observations = [*grid_of(plan, pool).laid_out()[0].observations()]
-    longest: dict[str, Observation] = {}
-    for observation in observations:
-        if len(observation.selection) > len(longest.setdefault(observation.case.id, observation).selection):
-            longest[observation.case.id] = observation
+    by_length = sorted(observations, key=lambda observation: len(observation.selection))
+    longest = {observation.case.id: observation for observation in by_length}
     queries = sum(case.in_scope for case in cases)
     # The cheaper judge is not asked if the strong judge judges all queries at once: there is no mean to correct. If a
     # grid is judged in rounds, whose number is not known before, it judges all.

@@ -130,12 +130,6 @@ def _list_chunks(config: RetrieverConfig, env: Mapping[str, str]) -> list[Chunk]
         with closing(open_client(config.store, env)) as client:
             return scroll(client, config, info=describe(client, config))
     with open_retriever(config, env=env) as retriever:
-        if retriever.info is None:
-            raise DatasetError(
-                f"python: the chunks of {config.python!r} ({retriever.label}) cannot be listed; name the store and "
-                "collection that it reads from (--store.path or --store.url, --collection), or let the factory return "
-                "its QdrantVectorStore"
-            )
         return retriever.chunks()
 
 

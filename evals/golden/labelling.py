@@ -8,7 +8,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from itertools import combinations
@@ -37,7 +37,6 @@ from evals.tracking.store import read_report
 from retrievers.config.files import make_private, read_text
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
-from retrievers.search.candidates import Hits
 from retrievers.text.shown import quoted
 
 # The best grade.
@@ -132,14 +131,14 @@ def label(namespace: argparse.Namespace) -> int:
     count = f"{len(rows)} chunks of {len({row['case'] for row in rows})} queries to judge"
     how = "fill in its column grade (0 to 3)" if in_csv else "open it in a browser, label, save"
     then = f"Then: python -m evals.golden {join(['label', str(file)])} --labels FILE [FILE ...] --write"
-    return say(namespace, [f"{out}: {count}, of {', '.join(systems)}; {how}", then])
+    return say(namespace, [f"{out}: {count}, of {systems} system{'s' * (systems != 1)}; {how}", then])
 
 
 # Writing what people are to judge
 
 
-def pooled_rows(namespace: argparse.Namespace, report: Report | None) -> tuple[list[dict[str, Any]], Sequence[str]]:
-    """Return a row for each query and chunk to judge, and the names of the systems that found the chunks.
+def pooled_rows(namespace: argparse.Namespace, report: Report | None) -> tuple[list[dict[str, Any]], int]:
+    """Return a row for each query and chunk to judge, and the number of systems that found the chunks.
 
     Queries come in judging order, and queries out of scope last. So, wherever a person stops, the judged queries are a
     random sample. The order of a query's chunks is random as well, and tells nothing of their ranks. Pairs that people
@@ -154,7 +153,7 @@ def pooled_rows(namespace: argparse.Namespace, report: Report | None) -> tuple[l
     rows = []
     for case in sorted(cases, key=lambda case: order.get(case.id, len(order))):
         by_label = [item for item in case.evidence if item.labelled]
-        pool = {chunk.chunk_id: chunk for chunks in systems.values() for chunk in chunks.get(case.id, ())}
+        pool = {chunk.chunk_id: chunk for chunks in systems for chunk in chunks.get(case.id, ())}
         for chunk in sorted(pool.values(), key=lambda chunk: uniform(namespace.seed, case.id, chunk.chunk_id)):
             is_asked = holes is None or (case.id, chunk.chunk_id) in holes
             origin, text = (chunk.source_url, chunk.heading), normalise(chunk.text)
@@ -164,7 +163,7 @@ def pooled_rows(namespace: argparse.Namespace, report: Report | None) -> tuple[l
                 rows.append(_row(case, chunk))
     if not rows and report is None and not any(case.human_verdicts or case.labelling for case in cases):
         raise DatasetError("the pool is empty: none of its systems found a chunk with text for a query of this file")
-    return rows, [*systems]
+    return rows, len(systems)
 
 
 def _holes(report: Report) -> Iterator[tuple[str, str]]:
@@ -176,30 +175,25 @@ def _holes(report: Report) -> Iterator[tuple[str, str]]:
                 yield row.id, hit.chunk_id
 
 
-def _systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> Mapping[str, Mapping[str, Sequence[Chunk]]]:
-    """Return by name of each system its best chunks by case id. Systems are saved retrievals, and a retriever.
+def _systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> list[Mapping[str, Sequence[Chunk]]]:
+    """Return the best chunks of each system by case id. Systems are saved retrievals, and a retriever.
 
     Raises:
         DatasetError: The flags name no system.
         RetrievalError: A saved retrieval cannot be read, or the retriever failed.
     """
-    systems: dict[str, Mapping[str, Sequence[Chunk]]] = {}
-
-    def add(name: str, ids: Iterable[str], candidates: Iterable[Hits]) -> None:
-        systems[name] = {key: hits.chunks[: namespace.depth] for key, hits in zip(ids, candidates, strict=True)}
-
-    for file in namespace.pool:
-        saved = read(file, "--pool")
-        for number, variant in enumerate(saved.variants, 1):
-            add(f"{file.name}#{number}" if len(saved.variants) > 1 else file.name, saved.ids, variant.candidates)
+    saved = [read(file, "--pool") for file in namespace.pool]
+    found = [(pool.ids, variant.candidates) for pool in saved for variant in pool.variants]
     config, env, is_named = retriever_settings(namespace)
     if is_named:
         with open_retriever(config, env=env) as retriever:
-            candidates = collect(retriever, cases, lambda stage, done, total: None)
-        add(namespace.config.name if namespace.config else config.collection, (case.id for case in cases), candidates)
-    if not systems:
+            found.append(([case.id for case in cases], collect(retriever, cases, lambda stage, done, total: None)))
+    if not found:
         raise DatasetError("there is no pool: name saved retrievals with --pool FILE, or a retriever by --config FILE")
-    return systems
+    return [
+        {key: hits.chunks[: namespace.depth] for key, hits in zip(ids, candidates, strict=True)}
+        for ids, candidates in found
+    ]
 
 
 def _row(case: Case, chunk: Chunk) -> dict[str, Any]:

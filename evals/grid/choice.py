@@ -7,7 +7,7 @@ which cells may be the best, and how far each cell may be below the best. Both h
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -36,7 +36,6 @@ class ObjectiveScores:
         strata: [queries], the number of each query's stratum. Queries of a stratum are exchangeable. The sizes of the
             strata are fixed, not drawn.
         bounds: Lowest and highest possible value of each query, [queries] each; None if no metric has bounds.
-        dropped: Number of queries left out because some cells score them and others do not.
         judged: Number of queries that the judge saw, if it saw a sample of them; else None.
         ends: Ends of the intervals that runs of the cells have, [cells] each, if the objective is a single metric of
             which a sample was judged. Else None, and the intervals are those of the columns' means.
@@ -45,7 +44,6 @@ class ObjectiveScores:
     values: Floats
     strata: Integers
     bounds: Pair | None = None
-    dropped: int = 0
     judged: int | None = None
     ends: Pair | None = None
 
@@ -92,11 +90,11 @@ class Standing:
 
     cell: int
     members: tuple[int, ...]
-    cost: float
+    cost: float = 0.0
     value: float
-    interval: Interval
+    interval: Interval = field(default_factory=Interval)
     in_set: bool
-    lower: float | None
+    lower: float | None = None
 
     def is_within(self, margin: float) -> bool:
         """Return True if the bound says that the cell is at most `margin` below the best."""
@@ -110,7 +108,6 @@ class Choice:
     Attributes:
         margin: Largest loss against the best cell that the recommended one may have, in units of the objective.
         n: Number of queries with the objective.
-        dropped: Number of queries left out because some cells score them and others do not.
         standings: The cells that meet the constraints. `best` comes first, then the higher value.
         recommended: The cheapest standing whose bound is within the margin, if it is cheaper than `best`; else `best`.
         note: Reason why the set and the bounds are not computable; empty if they are.
@@ -118,8 +115,7 @@ class Choice:
     """
 
     margin: float
-    n: int
-    dropped: int
+    n: int = 0
     standings: tuple[Standing, ...]
     recommended: Standing
     note: str = ""
@@ -234,7 +230,6 @@ def choose(scores: ObjectiveScores, cells: Cells, *, margin: float, seed: int, p
     return Choice(
         margin=margin,
         n=len(scores.values),
-        dropped=scores.dropped,
         standings=(leader, *standings),
         recommended=_recommend(leader, standings, cells, margin, proof),
         note=note,
@@ -338,7 +333,6 @@ def combine(
         values=values,
         strata=_strata(has_score),
         bounds=bounds,
-        dropped=int(is_partial.sum()),
     )
 
 
@@ -393,8 +387,7 @@ def explain(choice: Choice, name: Callable[[int], str], *, is_set_told: bool) ->
         is_set_told: True to leave out how many cells may be the best.
     """
     judged = "" if choice.judged is None else f", {choice.judged} of them judged"
-    dropped = f", {choice.dropped} not scored in all cells" if choice.dropped else ""
-    yield f"Recommended: {_describe(choice.recommended, name)} (n={choice.n}{judged}{dropped})"
+    yield f"Recommended: {_describe(choice.recommended, name)} (n={choice.n}{judged})"
     if choice.best is not choice.recommended:
         yield f"Best {_measured(choice)}: {_describe(choice.best, name)}"
     yield f"Reason: {reason(choice)}"
@@ -439,7 +432,5 @@ def _describe(standing: Standing, name: Callable[[int], str]) -> str:
     """Return a standing in a line: its cells, its value with interval, its cost."""
     more, interval = len(standing.members) - 1, standing.interval
     others = f", and {more:,} more cell{'s' * (more > 1)} with the same scores" if more else ""
-    ends = "(interval not computable)"
-    if interval.low is not None and interval.high is not None:
-        ends = f"({interval.low:.3f} … {interval.high:.3f})"
-    return f"{name(standing.cell)}{others} · objective {standing.value:.3f} {ends} · {standing.cost:,.0f} tokens"
+    ends = "interval not computable" if interval.low is None else f"{interval.low:.3f} … {interval.high:.3f}"
+    return f"{name(standing.cell)}{others} · objective {standing.value:.3f} ({ends}) · {standing.cost:,.0f} tokens"

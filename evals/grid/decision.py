@@ -76,12 +76,14 @@ class Decision:
         levels: A cell for each accepted share of wrong answers, from any share to the smallest.
         recommended: The cell that was chosen. Its limit is the share of wrong answers that it gives.
         may_be_best: Settings that the confidence set of best cells covers, as text.
+        promise: The rates of wrong answers that thresholds promise for questions like these; empty without a promise.
     """
 
     weight: float
     levels: tuple[Level, ...]
     recommended: Level
     may_be_best: str
+    promise: str = ""
 
 
 def with_utility(objective: ObjectiveConfig, thresholds: Sequence[float], cases: Sequence[Case]) -> ObjectiveConfig:

@@ -18,10 +18,9 @@ from evals.grid.cells import Grid, score_cells
 from evals.grid.choice import Choice, HeldOut, decide
 from evals.grid.decision import NO_OUT_OF_SCOPE, Decision, decision, over_scope
 from evals.grid.judging import CellProof, judge_sample, judge_until_proved
-from evals.grid.objective import FALSE_ABSTENTION, Ranking, meeting, needed, range_of, rank, with_criteria
+from evals.grid.objective import FALSE_ABSTENTION, Ranking, meeting, needed, rank, with_criteria
 from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_samples
 from evals.grid.thresholds import abstaining, fitted
-from evals.judge.trust import CORRECTED
 from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
 from evals.metrics import NEED_A_JUDGE, PASS_RATE, choose, needs, within
@@ -382,9 +381,6 @@ def _measure_cell(
         summaries.append(cell_summary(grid, metric, index, scores[name], proxy_scores))
     summaries.append(figures_of(grid, PASS_RATE, index, context))
     names = [summary.metric for summary in summaries]
-    corrected = [s for s in summaries if s.metric == CORRECTED and s.value is None]
-    asked = context.judging and any(observation.case.human_verdicts for observation in observed.observations)
-    of_people = [f"human_verdicts correct no figure: {summary.note}" for summary in corrected if asked]
     serial = observed.latency.get(1, ())  # concurrent calls wait for each other
     # The report names the metadata fields that were required.
     metadata = settings.metadata.model_copy(update={"required": context.required})
@@ -396,7 +392,7 @@ def _measure_cell(
         summaries=summaries,
         gates=gates.judge(config.criteria, summaries),
         validation=validate(results, serial, context, settings),
-        notes=[*notes(observed, grid.pool, settings, names, context.judging, context.sources), *of_people],
+        notes=list(notes(observed, grid.pool, settings, names, context.judging, context.sources)),
         proxies=proxies,
         context=context,
     )
@@ -413,9 +409,7 @@ def _sweep_notes(swept: Swept, config: ExperimentConfig, judging: Judging | None
             f"{judging.incomplete}: cells are compared on the {min(judged)} queries that were judged "
             "in all of them, drawn at random; a further run buys the rest alone"
         )
-    if swept.chosen is None:
-        yield f"the cells are not ranked ({ranking.reason}); these are the figures of {range_of(grid, [0])}"
-    else:
+    if swept.chosen is not None:
         yield (
             f"chosen out of {len(grid):,} cells on these queries, so its figures are optimistic; a run on a split of "
             "its own is not"

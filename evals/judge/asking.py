@@ -201,12 +201,9 @@ class Engine:
             wait_s = (fault.retry_after_s or 0.0) + random.uniform(0.5, 1) * min(CAP_S, BASE_S * 2 ** (attempts - 1))
             if is_malformed:
                 prompt, wait_s = REPAIR.format(prompt=question.prompt, reason=fault.message), 0.0
-            about = {"stage": "judge", "attempt": attempts}
             level = logging.INFO if is_malformed or self._has_waited else logging.WARNING
             self._has_waited |= not is_malformed  # the judge's first wait is told, as that of a store
-            log.log(
-                level, "attempt %d failed, trying again in %.2f s: %s", attempts, wait_s, fault.message, extra=about
-            )
+            log.log(level, "attempt %d failed, trying again in %.2f s: %s", attempts, wait_s, fault.message)
             await asyncio.sleep(wait_s)
 
     async def _call(self, question: Question, prompt: str, *, structured: bool) -> str | Unscored | Fault:

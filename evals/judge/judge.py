@@ -184,8 +184,7 @@ class Judge:
                     return
                 graded.append((task, (value, claims)))
                 if isinstance(value, Failure):
-                    failure = f"{task.metric} of {task.case_id} failed: {value.type}: {value.message}"
-                    log.error("%s", failure, extra={"query_id": task.case_id, "stage": "judge"})
+                    log.error("%s of %s failed: %s: %s", task.metric, task.case_id, value.type, value.message)
                 if self.progress:
                     self.progress(len(graded), len(questions), self.engine.account.whole_usage)
 

@@ -210,7 +210,7 @@ def within(observations: Sequence[Observation], scope: Scope) -> list[Observatio
     return [observation for observation in observations if observation.case.is_of(scope)]
 
 
-def summarise(metric: QueryMetric, scores: Sequence[Score]) -> Summary:
+def summarise(metric: Declaration, scores: Sequence[object]) -> Summary:
     """Average scores, with counts, the 95% interval, and the bounds that failed and missing scores leave open.
 
     The mean and its interval are over the scored values. If scores failed or are missing, `bound_low` and `bound_high`

@@ -11,7 +11,7 @@ from evals.grid.measure import Measured
 from evals.grid.sampled import sampled_summary
 from evals.judge.trust import Trust
 from evals.judge.verdicts import Judging
-from evals.metrics import OWN, metric_named
+from evals.metrics import OWN, PASS_RATE, metric_named
 from evals.metrics.declaration import QueryMetric, summarise
 from evals.metrics.outcomes import FIRST, is_cut_by_threshold
 from evals.report.grid import grid_section, results_by_cell
@@ -33,7 +33,6 @@ from evals.report.model import (
 )
 from evals.report.sections import spent
 from evals.sampling.order import NOT_DRAWN
-from evals.stats.intervals import wilson
 from retrievers.config import RetrieverConfig, dump
 from retrievers.records import RetrievedChunk, StageTimings
 
@@ -134,9 +133,7 @@ def _of_slice(result: Measured, rows: Sequence[QueryRow]) -> Iterator[tuple[str,
         if summary.value is not None:
             yield name, summary
     if verdicts := [row.passed for row in rows if row.passed is not None]:
-        passed, n = sum(verdicts), len(verdicts)
-        ends = wilson(passed, n)
-        yield VERDICT_METRIC, Summary(metric=VERDICT_METRIC, value=passed / n, ci_low=ends.low, ci_high=ends.high, n=n)
+        yield VERDICT_METRIC, summarise(PASS_RATE, verdicts)
 
 
 def _judge(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:
@@ -151,10 +148,7 @@ def _judge(judging: Judging, trust: Trust | None, queries: int) -> JudgeSection:
 
 
 def _judge_lines(judging: Judging, trust: Trust | None, queries: int) -> Iterator[str]:
-    """Yield a line for each judge: its queries, cost, and agreement with the next judge or people.
-
-    The last line says why not everything was judged.
-    """
+    """Yield a line for each judge: its queries, cost, and agreement with the next judge or people."""
     agreements = [*(trust.tiers if trust else ()), *(None for _ in judging.tiers)]
     for place, (tier, agreement) in enumerate(zip(judging.tiers, agreements, strict=False), 1):
         drawn = "" if tier.drawn is None else f"{len(tier.drawn):,} of {queries:,} in-scope queries, drawn at random, "
@@ -164,8 +158,6 @@ def _judge_lines(judging: Judging, trust: Trust | None, queries: int) -> Iterato
             verdicts = f"{agreement.accuracy.value:.0%} of {agreement.accuracy.n:,} chunks{kappa}"
             agreed = f"; says the same as {'people' if place == len(judging.tiers) else 'the next'} on {verdicts}"
         yield f"{tier.model}: {drawn}{spent(tier.usage)}{agreed}"
-    if judging.incomplete:
-        yield f"Not everything was judged: {judging.incomplete}"
 
 
 def _query_rows(result: Measured) -> Iterator[QueryRow]:

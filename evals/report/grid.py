@@ -5,13 +5,14 @@ lists for each query. The section has the list that each threshold leaves, and t
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite, isnan
 
 import numpy as np
 
 from evals.grid.cells import Grid
 from evals.grid.choice import explain
-from evals.grid.decision import FALSE_ANSWER, Decision
+from evals.grid.decision import FALSE_ANSWER
 from evals.grid.judging import CellProof
 from evals.grid.measure import Measured, Swept
 from evals.grid.objective import FALSE_ABSTENTION, range_of
@@ -19,10 +20,8 @@ from evals.metrics import PASS_RATE, metric_named
 from evals.metrics.declaration import QueryMetric
 from evals.report.model import (
     CellColumns,
-    ChoiceSection,
     ChunkEntry,
     ConfigurationEntry,
-    DecisionSection,
     GridMetric,
     GridSection,
     RankingSection,
@@ -42,12 +41,14 @@ def grid_section(result: Swept, results: ResultsByCell | None) -> GridSection:
     """Return the section of a grid: axes, configurations, cells, every metric by cell, and the recommendation."""
     grid, ranking, choice, decision = result.grid, result.ranking, result.choice, result.decision
     configurations, top_ks, thresholds = zip(*map(grid.cell, range(len(grid))), strict=True)
+    out_of_scope = sum(not case.in_scope for case in grid.pool.cases)
+    promise = " · ".join(_promise_text(promise, out_of_scope) for promise in result.promised)
     ranked = {"values": _numbers(ranking.values), "excluded": int((~ranking.allowed).sum())}
     return GridSection(
         axes={name: list(values) for name, values in grid.plan.axes.items()},
         ranking=RankingSection.of(vars(ranking) | ranked),
-        choice=ChoiceSection.of(choice) if choice else None,
-        decision=_decision(grid, decision, result.promised) if choice and decision else None,
+        choice=choice,
+        decision=replace(decision, promise=promise) if choice and decision else None,
         results=results,
         held_out=result.held_out if choice else None,
         proof=_proof(result, result.proof) if result.proof else "",
@@ -142,12 +143,6 @@ def _counts(values: Integers) -> int | list[int]:
     return counts[0] if len(set(counts)) == 1 else counts
 
 
-def _decision(grid: Grid, decision: Decision, promised: Sequence[Promise]) -> DecisionSection:
-    out_of_scope = sum(not case.in_scope for case in grid.pool.cases)
-    promise = " · ".join(_promise_text(promise, out_of_scope) for promise in promised)
-    return DecisionSection.of(vars(decision) | {"promise": promise})
-
-
 def cut(top_k: int, threshold: float | None) -> str:
     """Return the cuts of a cell, such as `k10 t0.3`."""
     return f"k{top_k}" + ("" if threshold is None else f" t{threshold:g}")
@@ -174,8 +169,7 @@ def _explanation(result: Swept) -> Iterator[str]:
         return
     yield from explain(result.choice, lambda c: range_of(result.grid, [c]), is_set_told=result.decision is not None)
     if held_out := result.held_out:
-        low, high = held_out.interval.low, held_out.interval.high
-        ends = "" if low is None or high is None else f" ({low:.3f} … {high:.3f})"
+        ends = "" if (low := held_out.interval.low) is None else f" ({low:.3f} … {held_out.interval.high:.3f})"
         judged = "" if held_out.judged is None else f", {held_out.judged} of them judged,"
         yield (
             f"Held out: {held_out.value:.3f}{ends} on {held_out.n} queries{judged} that had no part in the choice "

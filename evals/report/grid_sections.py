@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 from math import isfinite
 
 from evals.collect.observations import Summary
-from evals.grid.decision import ANY, NO_OUT_OF_SCOPE, Level
+from evals.grid.choice import Choice
+from evals.grid.decision import ANY, NO_OUT_OF_SCOPE, Decision, Level
 from evals.grid.objective import TOKENS
 from evals.grid.thresholds import beyond
 from evals.metrics import declared
 from evals.report.grid import cut
-from evals.report.model import ChoiceSection, DecisionSection, GridSection, Report
+from evals.report.model import GridSection, Report
 from evals.report.section import Column, Section, Styled, line, row_of, shown_columns
 from evals.report.sections import figure, numbers
 from evals.stats.abstention import FINAL
@@ -46,16 +47,6 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
     yield Section(name="recommendation", lines=[*proof, *head, *map(line, grid.explanation)])
     if grid.choice:
         yield best_cells(grid, grid.choice, most)
-    if grid.signals:
-        cell = grid.chosen or 0
-        where = f"{grid.configuration_of(cell).name}, top_k {cells.top_k[cell]}"
-        first, *others = (f"{signal.name} {signal}" for signal in grid.signals)
-        lines = [line(f"  how far the best score of a query tells in scope from out of scope: {first}")]
-        if others:
-            read_by = "retriever.threshold_signal" + (", threshold_on: best" if grid.signals[0].name == FINAL else "")
-            lines.append(line(f"  other scores of the same search ({read_by}): {'; '.join(others)}"))
-        title = line(Styled(f"When to return nothing ({where})", "bold"))
-        yield Section(name="signals", lines=[line(""), title, *lines])
 
 
 def _not_chosen(report: Report, grid: GridSection) -> Iterator[str]:
@@ -70,7 +61,7 @@ def _sweeps_thresholds(grid: GridSection) -> bool:
     return len(grid.axes.get("threshold", ())) > 1
 
 
-def decision_section(report: Report, grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> Section:
+def decision_section(report: Report, grid: GridSection, decision: Decision, choice: Choice) -> Section:
     """Return the table of cells to take: one for each limit of wrong answers, and the recommended one. Notes follow."""
     labels = ["any" if level.limit == ANY else f"at most {100 * level.limit:.3g}%" for level in decision.levels]
     levels = list(zip([*labels, RECOMMENDED], [*decision.levels, decision.recommended], strict=True))
@@ -139,7 +130,7 @@ def _out_of_reach(levels: Sequence[tuple[str, Level]], grid: GridSection) -> str
     return f"{empty}: none, as every cell that answers in scope, and may be chosen, {nearest}{further}" if empty else ""
 
 
-def _reason(grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
+def _reason(grid: GridSection, decision: Decision, choice: Choice) -> str:
     """Return for which weight of out-of-scope queries the cell is recommended, and whether because it is cheaper."""
     weighed = f"at weight {decision.weight:.3g} of out-of-scope queries (objective.out_of_scope)"
     if not decision.weight and not _sweeps_thresholds(grid):
@@ -152,7 +143,7 @@ def _reason(grid: GridSection, decision: DecisionSection, choice: ChoiceSection)
     return f"taken {weighed}" + ("" if is_best else f": it is cheaper, and at most {choice.margin:g} below the best")
 
 
-def _rivals(grid: GridSection, decision: DecisionSection, choice: ChoiceSection) -> str:
+def _rivals(grid: GridSection, decision: Decision, choice: Choice) -> str:
     """Return which cells may be the best."""
     if choice.note:
         return f"which may be the best is {choice.note}"
@@ -199,7 +190,7 @@ def columns(grid: GridSection) -> list[str]:
     return [name for name in names if name in grid.metrics or name in constraints]
 
 
-def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> Section:
+def best_cells(grid: GridSection, choice: Choice, most: int) -> Section:
     """Return the first standings and the recommended one as a table."""
     names, cells = columns(grid), grid.cells
     weighted = len(grid.ranking.metrics) > 1 or set(grid.ranking.metrics.values()) != {1.0}
@@ -218,7 +209,7 @@ def best_cells(grid: GridSection, choice: ChoiceSection, most: int) -> Section:
             Styled(mark, "good bold" if is_chosen else ""),
             *([f"{standing.value:.3f}"] if weighted else []),
             *(_figure(grid, name, cell) for name in names),
-            "–" if standing.low is None or standing.high is None else f"{standing.low:.3f} … {standing.high:.3f}",
+            "–" if standing.interval.low is None else f"{standing.interval.low:.3f} … {standing.interval.high:.3f}",
         ))  # fmt: skip
     return Section(
         name="cells",

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AliasChoices,
-    AliasPath,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -24,8 +23,8 @@ from pydantic import (
 
 from evals.collect.observations import Gate, Outcome, Summary, Unscored, Validation
 from evals.config.experiment import ExperimentConfig
-from evals.grid.choice import HeldOut
-from evals.grid.decision import Level
+from evals.grid.choice import Choice, HeldOut
+from evals.grid.decision import Decision
 from evals.judge.budget import Usage
 from evals.judge.trust import Differing
 from evals.judge.verdicts import ChunkVerdict, Claim
@@ -519,60 +518,6 @@ class ResultsByCell(Part):
     passes: list[list[int]]
 
 
-class StandingEntry(Part):
-    """A place in the ranking: a cell, or several cells that scored the same on every query.
-
-    Attributes:
-        cell: Number of the cell; of several cells, of the one to take.
-        members: Numbers of all cells of the standing.
-        value: Value of the objective.
-        low: Lower end of the 95% interval of the value; null if it cannot be computed.
-        high: Upper end of the interval; null if it cannot be computed.
-        in_set: True if the cell may be the best (95%, for all cells at once).
-    """
-
-    cell: int
-    members: tuple[int, ...]
-    value: float
-    low: float | None = Field(None, validation_alias=AliasChoices("low", AliasPath("interval", "low")))
-    high: float | None = Field(None, validation_alias=AliasChoices("high", AliasPath("interval", "high")))
-    in_set: bool
-
-
-class ChoiceSection(Part):
-    """The recommended cell, and the evidence for it.
-
-    Attributes:
-        margin: How far below the best value a cheaper cell may be to be recommended.
-        standings: Standings from the best.
-        recommended: Standing of the recommended cell.
-        note: Why it could not be computed which cells may be the best; else empty.
-    """
-
-    margin: float
-    standings: list[StandingEntry]
-    recommended: StandingEntry
-    note: str = ""
-
-
-class DecisionSection(Part):
-    """Which cell to take.
-
-    Attributes:
-        weight: Weight of out-of-scope queries in the utility.
-        levels: The cell to take for each limit of wrong answers.
-        recommended: The recommended cell.
-        may_be_best: The cells that may be as good, as ranges of their settings.
-        promise: The rates of wrong answers that thresholds promise for questions like these; empty without a promise.
-    """
-
-    weight: float
-    levels: tuple[Level, ...]
-    recommended: Level
-    may_be_best: str
-    promise: str = ""
-
-
 class GridSection(Part):
     """The grid whose recommended cell a run is. Lists of figures are by cell, in the order of cells.
 
@@ -594,8 +539,8 @@ class GridSection(Part):
 
     axes: dict[str, list[Setting]]
     ranking: RankingSection
-    choice: ChoiceSection | None
-    decision: DecisionSection | None = None
+    choice: Choice | None
+    decision: Decision | None = None
     results: ResultsByCell | None = None
     held_out: HeldOut | None = None
     proof: str = ""

@@ -1,23 +1,18 @@
 """Reading a saved report, or a cell of its grid as the report of a run."""
 
-import re
-from collections.abc import Sequence
-
 from pydantic import ValidationError
 
-from evals.collect.observations import VERDICT_METRIC, Summary
+from evals.collect.observations import VERDICT_METRIC
 from evals.errors import ReportError
-from evals.metrics import remember
-from evals.metrics.declaration import Declaration
-from evals.report.model import SCHEMA_VERSION, GridSection, Hit, QueryRow, Report, ResultsByCell, ScoreValue
+from evals.metrics import declared, remember
+from evals.metrics.declaration import Declaration, summarise
+from evals.report.model import SCHEMA_VERSION, Hit, QueryRow, Report, ResultsByCell, ScoreValue
 from retrievers.config.files import load_json
 from retrievers.errors import nearest
 from retrievers.text.shown import quoted
 
 # Most faults that a message lists.
 MOST_FAULTS = 5
-# A cell's name in an address, such as `hybrid-weighted-k8-t0.3`.
-CUT = re.compile(r"(?:(.*)-)?k(\d{1,9})(?:-t(-?\d*\.?\d+(?:e[-+]?\d+)?))?")
 # Name of the weighted mean of an objective's in-scope metrics, if it has several.
 FOUND = "found"
 # Largest file of a report. It has room for tens of thousands of queries.
@@ -68,7 +63,8 @@ def cell_report(report: Report, name: str) -> Report:
     grid, by_cell = report.grid, report.grid.results if report.grid else None
     if grid is None or by_cell is None:
         raise ReportError(f"#{name}: the report holds no results by cell; expected one of a grid (--sweep.*)")
-    names, cells = grid.addresses, _cells_named(grid, name)
+    names = grid.addresses
+    cells = [cell for cell, whole in enumerate(names) if f"-{whole}".endswith(f"-{name}")]
     if len(cells) != 1:
         count = f"{len(cells)} cells" if cells else "no cell"
         examples = " or ".join(names[cell] for cell in cells[:3] or [0])
@@ -98,7 +94,7 @@ def cell_report(report: Report, name: str) -> Report:
         settings=f"{configuration.name} · top_k {top_k}" + ("" if threshold is None else f" · threshold {threshold:g}"),
         facts=report.facts,
         config={**report.config, "retriever": {**before, **parameters, "top_k": top_k, "threshold": threshold}},
-        metrics={name: mean_of(name, column) for name, column in (scores | passed).items()},
+        metrics={name: summarise(declared(name), column) for name, column in (scores | passed).items()},
         headline=list(scores),
         criteria=(),
         notes=[],
@@ -106,20 +102,6 @@ def cell_report(report: Report, name: str) -> Report:
         scores=scores,
         queries=[row for row, _ in results],
     )
-
-
-def _cells_named(grid: GridSection, name: str) -> list[int]:
-    """Return the cells of a name. It may have only the beginning of the retrieval, and numbers written otherwise."""
-    if name in grid.addresses:
-        return [grid.addresses.index(name)]
-    cut = CUT.fullmatch(name.lower())
-    if cut is None:
-        return []
-    retrieval, top_k, threshold = cut[1] or "", int(cut[2]), None if cut[3] is None else float(cut[3])
-    cuts = enumerate(zip(grid.cells.top_k, grid.cells.threshold, strict=True))
-    retrievals = {n: grid.addresses[n].rpartition("-k")[0] for n, (k, t) in cuts if k == top_k and t == threshold}
-    whole = [cell for cell, text in retrievals.items() if text == retrieval]
-    return whole or [cell for cell, text in retrievals.items() if text.startswith(retrieval)]
 
 
 def _result(row: QueryRow, by_cell: ResultsByCell, number: int, top_k: int) -> tuple[QueryRow, float | None]:
@@ -141,11 +123,3 @@ def _result(row: QueryRow, by_cell: ResultsByCell, number: int, top_k: int) -> t
     fields |= dict.fromkeys(("metadata_accuracy", "content_relevance", "accuracy_score"))
     outcome = "UNLABELLED" if passes < 0 else "SUCCESS" if passes else "FAILURE"
     return row.model_copy(update={**fields, "outcome": outcome}), None if score < 0 else by_cell.scores[score]
-
-
-def mean_of(name: str, column: Sequence[ScoreValue | None]) -> Summary:
-    """Return the mean of the scores of a metric; without a value if there are none."""
-    scores = [float(score) for score in column if isinstance(score, float | int)]
-    if not scores:
-        return Summary(metric=name, value=None, n=0, note="it scores no query")
-    return Summary(metric=name, value=sum(scores) / len(scores), n=len(scores))

@@ -175,7 +175,5 @@ def _is_all_or_nothing(differences: Floats, span: float) -> Bools:
 
 def _signed_sums(sizes: Floats) -> Floats:
     """Return the sums of all choices of signs."""
-    sums = np.zeros(1)
-    for size in sizes:
-        sums = np.concatenate([sums - size, sums + size])
-    return sums
+    signs = 1 - 2 * (np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes)) & 1)
+    return np.asarray(signs @ sizes)

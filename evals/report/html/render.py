@@ -35,7 +35,6 @@ from evals.report.sections import (
     slices,
     worst_first,
 )
-from evals.stats.intervals import SAME
 from retrievers.config.layers import flatten
 from retrievers.text.shown import json_text, printable
 
@@ -220,7 +219,7 @@ def cells(grid: GridSection) -> Columns | None:
         "best": choice.standings[0].cell,
         "may_be_best": sorted(cell for cell, standing in standings if standing.in_set and not choice.note),
         "allowed": sorted(grid.ranking.order),
-        "intervals": {cell: [standing.low, standing.high] for cell, standing in standings},
+        "intervals": {cell: [standing.interval.low, standing.interval.high] for cell, standing in standings},
     }
 
 
@@ -228,11 +227,9 @@ def _is_utility(grid: GridSection) -> bool:
     """Return True if the objective is a utility: the weights of both kinds of queries add up to 1."""
     if not grid.decision or len(grid.axes.get("threshold", ())) < 2:
         return False
-    weights, weight = grid.ranking.metrics, grid.decision.weight
+    weights = grid.ranking.metrics
     in_scope = sum(abs(weights.get(name, 0.0)) for name in (grid.results.metrics if grid.results else ()))
-    return isclose(weights.get(ABSTENTION, 0.0), weight, abs_tol=SAME) and (
-        not grid.results or isclose(in_scope, 1 - weight, abs_tol=SAME)
-    )
+    return isclose(weights.get(ABSTENTION, 0.0), grid.decision.weight) and isclose(in_scope, 1 - grid.decision.weight)
 
 
 def best_scores(report: Report) -> Columns | None:

@@ -137,7 +137,7 @@ def test_two_cells_of_a_grid_as_page_and_markdown(grid: Measured, compare: Compa
     before, after = (cell_report(parse(json.dumps(plain), "grid"), name).queries for name in names)
     lost = [a.id for a, b in zip(before, after, strict=True) if (a.outcome, b.outcome) == ("SUCCESS", "FAILURE")]
     assert lost and shown.count("lost") >= len(lost)
-    assert all(query_id in shown and f"`{query_id}`" in written for query_id in lost)
+    assert all(query_id in shown and query_id in written for query_id in lost)
     assert found["settings"][0]["what"] in shown
     refused(compare(f"grid.json#{names[0]}", f"grid.json#{names[0]}9"), "expected one such as")
 
@@ -185,10 +185,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return report_of(make_grid(tmp_path_factory.mktemp("grid"), objective={**SIDE, "metrics": BOTH}, sweep=SWEEP))
 
 
-def test_a_cell_is_found_by_its_numbers_and_the_part_that_one_retrieval_alone_has(made: Report) -> None:
-    assert cell_report(made, "semantic-k5-t0.30").name == cell_report(made, "sem-k5-t.3").name == "semantic-k5-t0.3"
-    assert cell_report(made, "hybrid-w-k1-t0").name == "hybrid-weighted-k1-t0"
-    for name, which in (("hybrid-k5-t0.3", "2 cells"), ("semantic-k5-t0.31", "no cell")):
+def test_a_cell_is_found_by_the_end_of_its_name(made: Report) -> None:
+    assert cell_report(made, "semantic-k5-t0.3").name == "semantic-k5-t0.3"
+    assert cell_report(made, "weighted-k1-t0").name == "hybrid-weighted-k1-t0"
+    for name, which in (("k5-t0.3", "3 cells"), ("semantic-k5-t0.31", "no cell")):
         with pytest.raises(ReportError, match=which):
             cell_report(made, name)
 

@@ -148,7 +148,7 @@ def test_init_writes_skeletons_that_are_valid_once_filled_in(golden: Command, do
 
 def test_the_users_own_retriever_is_sampled_where_its_chunks_can_be_listed(golden: Command, tmp_path: Path) -> None:
     begin = ["init", "--count", "3", "--out", tmp_path / "out.jsonl", "--python"]
-    assert "cannot be listed; name the store" in golden(*begin, "tests.support.foreign:plain").err
+    assert "lists no chunks; name the store" in golden(*begin, "tests.support.foreign:plain").err
     assert golden(*begin, "tests.support.foreign:dense").code == 0
     assert [len(row.get("evidence", [])) for row in cases(tmp_path)] == [1, 1, 1, *[0] * 10]
 

@@ -70,7 +70,7 @@ def test_a_choice_has_its_standings_set_and_recommendation() -> None:
     assert [standing.cell for standing in found.best_set] == [3, 1]
     assert found.recommended.cell == 1 and found.recommended.is_within(found.margin)
     assert -0.02 <= (found.recommended.lower or -1) < -0.001
-    assert (found.n, found.dropped) == (1_000, 0)
+    assert found.n == 1_000
     for standing in found.standings:
         alone = stats.mean_interval(values[:, standing.cell].tolist(), shares=True)
         assert (standing.interval.low, standing.interval.high) == pytest.approx((alone.low, alone.high))
@@ -166,7 +166,7 @@ def test_what_is_said_of_these_queries_and_of_all_that_users_may_ask(snapshot: S
         "too few to prefer a cheaper one": choose(shares(two[:60]), cells([1, 2])),
         "cheaper ones are behind": choose(shares(np.column_stack([BASE - 0.05, BASE])), cells([1, 2])),
         "none is cheaper": choose(shares(two[:, ::-1]), cells([1, 2])),
-        "judged": choose(shares(two[:, ::-1], judged=80, dropped=3), cells([1, 2])),
+        "judged": choose(shares(two[:, ::-1], judged=80), cells([1, 2])),
         "the same scores": choose(shares(TWICE), cells([1, 1, 1])),
         "nine queries": choose(shares(graded(9, 2)), cells([1, 2])),
         "no bounds": choose(shares(np.ones((40, 2)), bounds=None), cells([1, 1])),
@@ -240,5 +240,4 @@ def test_a_query_that_only_some_cells_score_is_dropped_by_all_metrics() -> None:
     holed = KNOWN["ndcg"].copy()
     holed[3, 1] = NAN
     made = combine({"holed": 1.0, "recall": 1.0}, {"holed": holed, "recall": KNOWN["recall"]}, [SHARE, SHARE])
-    assert made.dropped == 1
     assert made.values == pytest.approx(np.delete((holed + KNOWN["recall"])[:30], 3, axis=0))

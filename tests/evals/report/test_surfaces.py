@@ -61,8 +61,8 @@ def grid_on_a_terminal(width: int, level: int, **changes: Any) -> str:
     made: Any = stored("grid")
     levels = list(made.grid.decision.levels)
     levels[level] = replace(levels[level], **changes)
-    choice = made.grid.choice.model_copy(update={"recommended": made.grid.choice.standings[3]})
-    changed = {"decision": made.grid.decision.model_copy(update={"levels": tuple(levels)}), "choice": choice}
+    choice = replace(made.grid.choice, recommended=made.grid.choice.standings[3])
+    changed = {"decision": replace(made.grid.decision, levels=tuple(levels)), "choice": choice}
     return render(made.model_copy(update={"grid": made.grid.model_copy(update=changed)}), width=width, color=False)
 
 
