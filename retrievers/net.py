@@ -190,7 +190,7 @@ def cause(error: BaseException, settings: str = "embedding") -> str:
         settings: The group of settings that the provider is configured by.
     """
     status, body = status_of(error), getattr(error, "body", None)
-    message = body.get("message", "") if isinstance(body, Mapping) else "" if status else error
+    message = body.get("message", "") if isinstance(body, Mapping) else getattr(error, "error", "") if status else error
     if not status and timed_out(error):
         message = (type(error) is TimeoutError and str(error)) or "no answer in time"  # a user's own error may say more
     elif not status and is_named(error, DROPPED):

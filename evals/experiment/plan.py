@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from evals.cases.relevance import Relevance
+from evals.collect.observations import Observation
 from evals.collect.passes import MOST_QUERIES, REPEATS, WARMUP
 from evals.collect.pool import Grounds
 from evals.config.judge import JudgeConfig
@@ -49,8 +50,10 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
     # The judge would see every distinct result. For a second pass, the longest result of each query stands for the one
     # that the recommended cell will return.
     observations = [*grid_of(plan, pool).laid_out()[0].observations()]
-    by_length = sorted(observations, key=lambda observation: len(observation.selection))
-    longest = {observation.case.id: observation for observation in by_length}
+    longest: dict[str, Observation] = {}
+    for observation in observations:
+        if len(observation.selection) > len(longest.setdefault(observation.case.id, observation).selection):
+            longest[observation.case.id] = observation
     queries = sum(case.in_scope for case in cases)
     # The cheaper judge is not asked if the strong judge judges all queries at once: there is no mean to correct. If a
     # grid is judged in rounds, whose number is not known before, it judges all.
@@ -61,9 +64,13 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
         prompts = tier.plan([*metrics], observations, [*longest.values()], config.seed)
         sections.append(_of_judge(tier.config, prompts, queries, config.judge.stop.margin))
     if inputs.held_out and not NEED_A_JUDGE.isdisjoint(config.objective.metrics):
-        questions = judge.plan([*config.objective.metrics], [*longest.values()], [], config.seed)
-        unseen = sample_size(judge.config.sample, sum(case.in_scope for case in inputs.held_out.cases))
-        calls = len([*chain(*questions.values())]) / max(1, sample_size(judge.config.sample, queries)) * unseen
+        unseen, calls = sum(case.in_scope for case in inputs.held_out.cases), 0.0
+        for tier in tiers:
+            questions = tier.plan([*config.objective.metrics], [*longest.values()], [], config.seed)
+            sample = tier.config.sample
+            # A single cell is proved at the first look, whose size is that of `auto`.
+            drawn = sample_size("auto" if in_rounds and sample == "all" and tier is judge else sample, unseen)
+            calls += len([*chain(*questions.values())]) / max(1, sample_size(sample, queries)) * drawn
         note = f"Not counted: about {calls:,.0f} calls to judge the recommended cell on {unseen:,} held-out queries."
         sections.append(Section(lines=[line(f"  {note}")]))
     return terminal(sections, width=width, color=False)

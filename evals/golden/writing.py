@@ -154,13 +154,13 @@ def synthesize(namespace: argparse.Namespace) -> int:
 
 
 def _model(namespace: argparse.Namespace, env: Mapping[str, str]) -> JudgeConfig:
-    """Return the settings of the chat model, from the experiment file and the flags."""
+    """Return the settings of the chat model, from the experiment file and the flags: those of the first judge."""
     layers = []
     if namespace.config:
         experiment = file_layer(experiment_file(namespace.config), ModelSettings, named_folders(env))
         judge = {name: value for name, value in experiment.values.items() if name == "judge"}
         layers.append(Layer(label=experiment.label, values=judge))
-    return build(ModelSettings, [*layers, flag_layer(namespace, ModelSettings)]).judge
+    return build(ModelSettings, [*layers, flag_layer(namespace, ModelSettings)]).judge.by_tier[0]
 
 
 def plan(model: JudgeConfig, passages: Passages, counts: Mapping[str, int]) -> list[str]:
@@ -326,7 +326,8 @@ async def _ask_objection(answer: DraftQuery, asker: Asker, passages: Passages) -
     search = await asker.ask(prompt, Answering)
     if not search.standalone:
         return (NOT_STANDALONE, search.reason.strip())
-    answering = [nearest[number - 1].source for number in search.answering if 1 <= number <= len(nearest)]
+    # A number without a passage is a miscount of one that answers.
+    answering = [nearest[n - 1].source if 1 <= n <= len(nearest) else f"passage {n}" for n in search.answering]
     return ("a passage of the collection answers the query", answering[0]) if answering else None
 
 

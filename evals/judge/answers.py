@@ -59,14 +59,14 @@ def read_verdict(answer: "AIMessage", schema: type[Schema], prompt: str) -> Sche
     quoted = repr(text[:QUOTED] + ("…" if len(text) > QUOTED else ""))
     if end in REFUSALS:
         raise MalformedError(f"the model refused to answer ({end}): {quoted}")
-    if end in CUT:
+    if end in CUT and not text.rstrip("` ").endswith("}"):  # line breaks may follow a whole answer up to the limit
         raise MalformedError(f"the answer was cut off at judge.max_output_tokens, it ends: {text[-60:]!r}")
     objects, examples = list(_objects(written)), _examples(prompt)
     copied = any(value in examples and len(json.dumps(value)) > LONG_OBJECT for value in objects)
     if copied or (len(prompt) > ECHO and " ".join(prompt.split())[:ECHO] in text):
         raise MalformedError(f"the answer repeats its prompt, or an example in it: {quoted}")
     verdict = None
-    fault = f"expected a JSON object, got {quoted}" if text else "the answer is empty"
+    fault = f"expected a JSON object, got {quoted}" if text else f"the answer is empty ({end or 'no reason was given'})"
     for value in objects:
         try:
             # An escape may stand for half a character, which no file can hold.

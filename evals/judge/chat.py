@@ -57,7 +57,7 @@ Kind = Literal["malformed", "plain", "limited", "passing", "late", "refused", "p
 OVERLOADED = frozenset({408, 409, 425, 529})
 UNSENT = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
 # Errors that libraries raise for a reply that they cannot read, such as a proxy's page.
-UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, NameError, RecursionError)
 NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 # Words of a server that takes no request for JSON, and words of a server that refuses one prompt alone.
 OF_STRUCTURE = re.compile(r"response_format|json_schema|json_object|json mode|structured output", re.IGNORECASE)

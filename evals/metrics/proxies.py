@@ -40,15 +40,15 @@ def foretelling(metric: QueryMetric, below: Judging | None) -> QueryMetric:
 
     Args:
         metric: A metric that a judge grades.
-        below: Verdicts of the cheaper judge on all results; None without a cheaper judge.
+        below: Verdicts of the cheaper judge on all results; None without a cheaper judge. If they are incomplete, they
+            foretell nothing: those queries that they lack would be foretold by another measure than the rest.
 
     Returns:
-        The same metric by the cheaper judge's verdicts. Where there is no such verdict, or it failed, the metric's own
-        proxy stands in.
+        The same metric by the cheaper judge's verdicts. Where such a verdict failed, the metric's own proxy stands in.
     """
     proxy = metric.proxy
     assert proxy is not None
-    if below is None:
+    if below is None or below.incomplete:
         return proxy
 
     def score(r: Results, context: Context) -> Floats:

@@ -42,9 +42,10 @@ def test_a_model_that_writes_well_gives_a_valid_file_at_the_planned_price_and_on
 ) -> None:
     whole, file = handbook / "docs", tmp_path / "golden.jsonl"
     prices = ["--judge.prices", "{openai:command-a-03-2025: {input: 1, output: 10}}"]
+    prices += ["--judge.second.model", "openai:x", "--judge.second.sample", "auto"]
     with WritingModel() as model:
         plan = synthesize(model, "--plan", *prices, docs=whole)
-        assert (plan.code, len(model.chats), file.exists()) == (0, 0, False)
+        assert (plan.code, len(model.chats), file.exists()) == (0, 0, False), plan.err
         assert "13 queries to " in plan.out and ": 26 calls of openai:command-a-03-2025\n" in plan.out
         done = synthesize(model, *prices, docs=whole)
         assert (done.code, done.err, len(model.chats)) == (0, "", 26)
@@ -74,7 +75,7 @@ def test_a_model_that_writes_well_gives_a_valid_file_at_the_planned_price_and_on
         (judges("Review", standalone=0), 4, "dropped 9: the query cannot be understood without the passage"),
         (judges("Review", follows=7), 4, "dropped 9: the model gave no usable answer"),
         (judges("Answering", standalone=0), 9, "dropped 4: the query cannot be understood without the passage"),
-        (judges("Answering", answering=[2]), 9, "dropped 4: a passage of the collection answers the query"),
+        (judges("Answering", answering=[11]), 9, "dropped 4: a passage of the collection answers the query"),
     ],
     ids=["repeats", "unsupported", "not alone", "unchecked", "unclear", "answered"],
 )

@@ -12,7 +12,7 @@ from evals.judge.tasks import PRECISION, RECALL, RELEVANCE
 from evals.judge.verdicts import ChunkVerdict, Judging, average_precision
 from evals.metrics import METRICS
 from evals.metrics.declaration import NO_VALUE, Context, QueryMetric, RunMetric, summarise
-from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
+from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY, foretelling
 from evals.sampling.order import NOT_DRAWN, judging_order
 from tests.support.chat_server import ChatServer
 from tests.support.judged import ALL, CHUNKS, PROTOCOLS, QUERIES, by_ragas, judge_of, judging, observe, oracle
@@ -77,7 +77,6 @@ def test_a_verdict_that_fails_makes_its_query_fail_and_is_no_zero(metric: str, s
 
 @pytest.mark.parametrize("metric", [PRECISION, RECALL])
 def test_when_judging_ends_early_no_empty_result_behind_counts(metric: str) -> None:
-    """Else the mean would be of what was judged and of all that is empty, and sink with every query not judged."""
     cases = [observe("pose", [], id=case_id).case for case_id in "abcdef"]
     first, empty_before, second, empty_behind, judged_all_the_same, last = judging_order(cases, 0)
     returned = {first: ["forward"], second: ["forward", "topic"], judged_all_the_same: ["soup"]}
@@ -90,7 +89,9 @@ def test_when_judging_ends_early_no_empty_result_behind_counts(metric: str) -> N
     )
     found = scores(metric, run, ended)
     assert found == [pytest.approx(1), 0.0, SPENT, SPENT, pytest.approx(1), SPENT]
-    summary = summarise(metric_of(metric), found)
+    graded = metric_of(metric)
+    assert foretelling(graded, ended) is graded.proxy, "the other queries would have another measure"
+    summary = summarise(graded, found)
     assert (summary.n, summary.n_unscored, summary.n_missing) == (3, 3, 3)
     assert (summary.bound_low, summary.bound_high) == pytest.approx((2 / 6, 5 / 6))
 
