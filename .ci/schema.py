@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from evals.collect.observations import Gate, SampledMean, Summary
-from evals.grid.choice import HeldOut
-from evals.grid.decision import Figures, Level
+from evals.grid.choice import Choice, HeldOut, Standing
+from evals.grid.decision import Decision, Figures, Level
 from evals.judge.budget import Usage
 from evals.judge.trust import Differing
 from evals.judge.verdicts import ChunkVerdict, Claim
@@ -26,7 +26,10 @@ ROOT = Path(__file__).parents[1]
 COLUMNS = ("metric", "values", "better", "source", "needs", "about")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Records of the evaluation that are sections of the report as they are.
-RECORDS = (ChunkVerdict, Claim, Differing, Figures, Gate, HeldOut, Interval, Level, SampledMean, Signal, Summary, Usage)
+RECORDS = (
+    ChunkVerdict, Choice, Claim, Decision, Differing, Figures, Gate, HeldOut, Interval, Level, SampledMean, Signal,
+    Standing, Summary, Usage,
+)  # fmt: skip
 
 
 def written() -> dict[Path, str]:

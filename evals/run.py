@@ -44,7 +44,7 @@ USUAL = (
     "--help-all",
 )  # fmt: skip
 # Sections whose flags the proposed next command repeats. With a judge it repeats the metrics, too, which cost money.
-CARRIED = ("dataset", "retriever", "index", "sources", "judge")
+CARRIED = ("dataset", "retriever", "index", "sources", "judge", "criteria", "baseline")
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.run") -> int:

@@ -74,7 +74,6 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, empty_home: Path) -> Iter
 
 @pytest.fixture(autouse=True)
 def fresh_loggers() -> Iterator[None]:
-    """Undo a command's changes to the loggers after each test."""
     yield
     for name in ("evals", "retrievers"):
         logger = logging.getLogger(name)

@@ -115,7 +115,9 @@ def head(comparison: Comparison) -> Iterator[Section]:
         only = f"Only the {len(pairing.rows)} queries that are the same in both runs are compared"
         lines += [line(""), line(Styled(only, "bold bad"), f" (--common); {pairing.left} are left out.")]
     if not comparison.changes and not comparison.mismatches:
-        lines += [line(""), line("Settings, golden data, collection, versions and commit are the same.")]
+        facts = comparison.other.report.facts
+        known = ", collection" * bool(facts.collection) + ", commit" * (facts.commit != "unknown")
+        lines += [line(""), line(f"Settings, golden data{known} and versions are the same.")]
     yield Section(lines=lines)
     for title, changes in (("Settings that differ", comparison.changes), ("Other differences", comparison.mismatches)):
         if changes:

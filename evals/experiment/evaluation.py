@@ -57,7 +57,8 @@ class Evaluation:
         from evals.report.section import PRINTED
         from evals.report.terminal import render
 
-        return render(self.report, width=PRINTED, color=color, brief=True, whole=True).rstrip("\n")
+        report = self.report.model_copy(update={"incomplete": self.incomplete})
+        return render(report, width=PRINTED, color=color, brief=True, whole=True).rstrip("\n")
 
     @property
     def metrics(self) -> "Mapping[str, Summary]":

@@ -81,9 +81,11 @@ def run_experiment(
         report = build_report(result, facts, run=run, ragas_check=ragas_check.pending(result))
         report = against_baseline(report, inputs.baseline, config.baseline)
         outputs = with_report(wanted, config.tracking, stem)
-        evaluation = (Sweep if result.swept else Evaluation)(report=report, result=result, outputs=outputs)
+        saved = (Sweep if result.swept else Evaluation)(report=report, result=result, outputs=outputs)
+        evaluation = replace(saved, outputs=Outputs())
         try:
             save_data(report, outputs)
+            evaluation = saved
         finally:  # if the report cannot be saved, its user sees at least what was paid for
             if measured:
                 measured(evaluation)
@@ -143,15 +145,15 @@ def _measure(inputs: Inputs, bench: Collaborators, finders: Sequence[Find]) -> t
 def _publish(evaluation: Evaluation, bench: Collaborators, *, shown: bool) -> Evaluation:
     """Let ragas check the figures. Then write the settings, the page and the run in MLflow, each if it is wanted."""
     report, result, outputs = evaluation.report, evaluation.result, evaluation.outputs
-    with progress_bar(shown=shown) as progress:
+    with ExitStack() as last, progress_bar(shown=shown) as progress:
         if report.ragas_check:
             check = ragas_check.compare(result, bench.judge, progress)
             report = decided(report.model_copy(update={"ragas_check": check}))
         if (file := outputs.export or (outputs.refit if report.passed else None)) and evaluation.recommended:
             export(evaluation.recommended, report, file)
         text = save_data(report, outputs)
-        if outputs.html:
-            save_page(report, outputs.html)
+        if outputs.html:  # last: if it cannot be written, the run is in MLflow
+            last.callback(save_page, report, outputs.html)
         evaluation = replace(evaluation, report=report)
         config = result.config.tracking
         if not config.enabled or outputs.report is None:

@@ -1,5 +1,6 @@
 """Thresholds on the best score: which of them promise a rate, and how well scores separate the scopes. Pure."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import get_args
@@ -47,7 +48,7 @@ def beyond(signals: Sequence[Signal], highest: float) -> str:
     """Return the flag that sweeps the score that the threshold reads, if it goes beyond the highest threshold swept."""
     along = signals[0].thresholds if signals else ""
     flag = f"--sweep.threshold{'=' if along.startswith('-') else ' '}{along}"  # a value that begins with - is no flag
-    return flag if along and float(along.split(":")[-2]) > highest else ""
+    return flag if along and float(re.split("[:,]", along)[-2 if ":" in along else -1]) > highest else ""
 
 
 def _signals(pool: Pool, number: int, settings: RetrieverConfig) -> Iterator[Signal]:

@@ -162,7 +162,10 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
             return " ".join([*further, higher])
         if result.swept.held_out and data.split and not data.ids:  # scores of queries that chose the cell are too high
             further.insert(0, f"--dataset.split {result.config.objective.held_out or HELD_OUT}")
-        return " ".join([*further, *([] if retriever.python else ["--export retriever.yaml"])])
+            further += ["--dataset.limit null"] * (data.limit is not None)
+        # A threshold without its promise must not replace one that has it.
+        is_exported = not retriever.python and result.config.threshold.false_answer is None
+        return " ".join([*further, *["--export retriever.yaml"] * is_exported])
     if result.judging and result.judging.incomplete:
         return ""  # the same command judges the rest
     along = thresholds_along([score for each in result.observed.observations if (score := each.top_score)])

@@ -22,6 +22,8 @@ STYLES = {"good": "green", "fair": "yellow", "bad": "red", "bold": "bold", "dim"
 HEADING = 13
 # Characters between two columns.
 BETWEEN = 2
+# What a notebook shows: its own style sheet may give a text in `pre` another font.
+IN_HTML = '<pre style="overflow-x: auto; font-family: monospace">{code}</pre>'
 # Width of what a notebook or a prompt prints.
 PRINTED = 100
 # Width at which no table is cut.
@@ -158,7 +160,7 @@ def in_html(colored: str) -> str:
     """Return a text with the colours of a terminal as HTML for a notebook, without script or style sheet."""
     console = _console(width=1_000, record=True, file=StringIO())
     console.print(Text.from_ansi(colored), soft_wrap=True)
-    return console.export_html(inline_styles=True, code_format='<pre style="overflow-x: auto">{code}</pre>')
+    return console.export_html(inline_styles=True, code_format=IN_HTML)
 
 
 def _style(part: Styled) -> str:

@@ -45,7 +45,7 @@ def render(
         width: Width of the terminal, in columns.
         color: Use colors.
         everything: Show every metric with its remarks, and all disagreements of judge and labels.
-        brief: End with the table of metrics.
+        brief: End with the notes on the table of metrics.
         whole: Shorten no line, since no terminal shows the text. Only sentences are wrapped.
         command: The command that was typed. The proposed next command begins with it.
     """
@@ -55,9 +55,13 @@ def render(
     names = names if everything else leading(names, wanted, FIRST)
     sections = [*grid_sections(report, report.grid, CELLS), Section(lines=[line("")])] if report.grid else []
     sections += [Section(lines=list(_head(report))), metrics(report, names)]
+    lines = [*_remarks(report, names, everything=everything), *unmet(report)]
+    # A grid begins with the note that no query is out of scope.
+    lines += [line(Styled("Note:", "fair"), f" {note}") for note in report.notes if note != NO_OUT_OF_SCOPE]
+    sections.append(Section(lines=lines))
     if not brief:
         next_command = f"{command} {report.next_flags}" if report.next_flags else ""
-        sections += _details(report, names, next_command, everything=everything)
+        sections += _details(report, next_command, everything=everything)
     return terminal(sections, width=width, color=color, whole=whole)
 
 
@@ -75,13 +79,9 @@ def _head(report: Report) -> Iterator[Line]:
     yield line(Styled(report.settings, "dim"), is_cut=True)
 
 
-def _details(report: Report, names: Sequence[str], next_command: str, *, everything: bool) -> Iterator[Section]:
-    """Yield remarks on the table, unmet criteria, notes and the next command; then the details."""
-    lines = [*_remarks(report, names, everything=everything), *unmet(report)]
-    # A grid begins with the note that no query is out of scope.
-    lines += [line(Styled("Note:", "fair"), f" {note}") for note in report.notes if note != NO_OUT_OF_SCOPE]
-    if next_command:
-        lines.append(line("Next: ", Styled(next_command, "bold"), is_command=True))
+def _details(report: Report, next_command: str, *, everything: bool) -> Iterator[Section]:
+    """Yield the next command; then the details."""
+    lines = [line("Next: ", Styled(next_command, "bold"), is_command=True)] if next_command else []
     yield Section(lines=[*lines, line(""), line(Styled("Details", "bold"))])
     ragas = [report.ragas_check.line] if report.ragas_check and report.ragas_check.line else []
     yield Section(lines=[line(Styled(text, "dim")) for text in (*judge_lines(report), *ragas)])

@@ -91,7 +91,8 @@ def thresholds_along(scores: Sequence[float]) -> str:
     first = 0.0 if 0 <= least <= most / 2 else least
     step = Decimal(f"{(most - first) / 15 or 0.05:.0e}")
     low, high = (((Decimal(end) / step).to_integral_value(ROUND_FLOOR) * step).normalize() for end in (first, most))
-    return f"{'0,' * (low > 0)}{low:f}:{high:f}:{step:f}"
+    along = f"{low:f}" if low == high else f"{low:f}:{high:f}:{step:f}"
+    return "0," * (low > 0) + along
 
 
 def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scale: str, among: int) -> Promise:

@@ -25,7 +25,7 @@ from retrievers.config.layers import flatten, tables
 # Most metrics of a run.
 MOST_METRICS = 30
 # First columns in MLflow's list of runs: metrics that every run has, whatever its top_k.
-COLUMNS = ("queries/pass_rate", "scope/false_answer", "ranking/hit_rate_at_1", "ragas/id_context_recall")
+COLUMNS = ("queries/pass_rate", "scope/false_answer", "ranking/hit_rate_at_1", "ragas/id_context_recall", TOKENS)
 # Settings that every run has as parameters.
 USUAL = tuple(f"retriever.{name}" for name in ("mode", "top_k", "threshold", "rerank", "embedding.model"))
 # Settings that are no parameters: the store of runs, whose address may have credentials, and the criteria.
@@ -247,7 +247,8 @@ def _cell_run(report: Report, grid: GridSection, place: int) -> CellRun:
     cuts = {f"cell.{name}": of_cell[name] for name in CELL_AXES if name in of_cell}
     means = {OBJECTIVE: grid.ranking.values[place]} | {name: m.mean[place] for name, m in grid.metrics.items()}
     values = {name: mean for name, mean in means.items() if mean is not None}
-    first = [name for name in dict.fromkeys((OBJECTIVE, *grid.ranking.metrics, *ranked(values))) if name in values]
+    wanted = dict.fromkeys((OBJECTIVE, *grid.ranking.metrics, TOKENS, *ranked(values)))
+    first = [name for name in wanted if name in values]
     return CellRun(
         cell=place,
         name=f"{'★ ' if place == grid.chosen else ''}{grid.addresses[place]}",

@@ -279,7 +279,8 @@ class RetrieverConfig(Settings):
         if self.top_k > self.candidates:
             yield f"top_k is {self.top_k} and exceeds the candidate depth {self.candidates}; raise that or lower top_k"
         if self.threshold_on == "final" and self.score_scale in UNSCALED:
-            remedy = "use threshold_on: each, or fusion: weighted, or rerank: cross-encoder"
+            fused = ", or fusion: weighted" * (self.mode == "hybrid")
+            remedy = f"use threshold_on: each{fused}, or rerank: cross-encoder"
             yield f"threshold_on 'final' would compare the threshold with {self.score_scale} scores; {remedy}"
         if self.threshold is not None and self.threshold_scale not in UNBOUNDED and not 0 <= self.threshold <= 1:
             yield f"threshold: expected a number from 0 to 1, got {self.threshold:g}"

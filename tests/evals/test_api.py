@@ -364,7 +364,7 @@ def test_a_run_and_a_sweep_are_shown(made: OnDisk, capsys: pytest.CaptureFixture
     for each, flags in ((result, []), (swept, ["--sweep.top-k", "1,3", "--sweep.threshold", "0.1,0.3"])):
         assert str(each) == repr(each) and len(repr(each)) < MOST
         assert call(main, ["--config", made.config, "--no-gate", *flags], capsys).out.startswith(f"{each!r}\n")
-    for words in ("Which threshold and top_k?", "Grid of 4 cells", "queries pass"):
+    for words in ("Which threshold and top_k?", "Grid of 4 cells", "queries pass", "Note: chosen out of 4 cells"):
         assert words in str(swept)
     shown, frame = result._repr_html_().split("<iframe ")
     assert text_of(shown) == repr(result)

@@ -39,7 +39,6 @@ HITS, SHALLOW = [1.0, 1.0, 0.0], "ranking/ndcg_at_3"
 
 @pytest.fixture
 def folder(here: Path) -> Path:
-    """A working directory with the reports of three runs: a, a worse b, a better c."""
     for name, scores in {"a": [0.5, 0.5, 1.0], "b": [0.5, 0.1, 0.9], "c": [0.6, 0.6, 1.0]}.items():
         write(here / f"{name}.json", document({NDCG: scores, HIT: HITS, SHALLOW: HITS}, {P95: 2.0}, name=name))
     return here

@@ -39,7 +39,6 @@ METRICS = ("ranking/*", "scope/*")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """Ten queries of each kind: fewer shares have no interval."""
     experiment = make_experiment(tmp_path_factory.mktemp("baseline"))
     experiment.write_golden([{**case, "id": f"{case['id']}-{n}"} for n in range(10) for case in CASES])
     return experiment

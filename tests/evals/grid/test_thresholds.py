@@ -79,6 +79,7 @@ def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again(he
         out = command(main, *experiment, *again).out
         assert f"r.yaml: threshold {fit['threshold']} as before" in out
         following = out.partition("Next: ")[2]
+        assert "--export retriever.yaml" not in following, "it would lose the promise"
         assert "--refit r.yaml" in following and ("--export refitted.yaml" in following) == ("--sweep." in following)
     less = [*again, "--retriever.top-k", "2"]
     said = command(main, *QUIET, *less, "--limit", "17", "--export", "b.yaml").out.splitlines()[-1]

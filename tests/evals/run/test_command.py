@@ -57,9 +57,10 @@ def test_a_run_says_what_its_candidates_meet_and_that_a_value_is_returned_once(r
 
 
 def test_the_next_command_takes_the_flags_that_name_data_and_settings(run: Run) -> None:
-    done = run("--retriever.top-k", "1", "--ids", "forward,inverse", "--metrics", "ranking/*", "--no-gate")
+    gate = ["--criteria", "{ranking/hit_rate_at_1: '>= 0'}"]
+    done = run("--retriever.top-k", "1", "--ids", "forward,inverse", "--metrics", "ranking/*", "--no-gate", *gate)
     [line] = [line for line in done.out.splitlines() if line.startswith("Next: ")]
-    assert " --retriever.top-k 1 " in line and " --dataset.ids forward,inverse" in line
+    assert " --retriever.top-k 1 " in line and " --dataset.ids forward,inverse" in line and shlex.join(gate) in line
     assert "--metrics" not in line and "--no-gate" not in line
     assert run("--save-retrieval", "kept").code == 0
     following = run("--from-retrieval", "kept").out.partition("Next: ")[2].splitlines()[0]
