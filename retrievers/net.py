@@ -153,14 +153,14 @@ def timed_out(error: BaseException) -> bool:
 
 
 def lasts(error: BaseException) -> bool:
-    """Return True for an answer that is too large, a host that does not exist, or a fault of TLS.
+    """Return True for too large an answer, endless redirects, a host that does not exist, or a fault of TLS.
 
     A connection that was closed in the handshake of TLS may pass.
     """
     if isinstance(error, socket.gaierror):
         return error.errno != socket.EAI_AGAIN
     fault = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
-    return fault or isinstance(error, TooLargeError)
+    return fault or isinstance(error, TooLargeError) or is_named(error, frozenset({"TooManyRedirects"}))
 
 
 def status_of(error: BaseException) -> int | None:
@@ -195,7 +195,7 @@ def cause(error: BaseException, settings: str = "embedding") -> str:
         message = (type(error) is TimeoutError and str(error)) or "no answer in time"  # a user's own error may say more
     elif not status and is_named(error, DROPPED):
         # An SDK says only that there was a connection error. The error of the system says which.
-        texts = [str(error), *(str(link) for link in causes(error) if isinstance(link, OSError))]
+        texts = [str(error), *(str(link) for link in causes(error) if isinstance(link, OSError) or lasts(link))]
         message = ": ".join(dict.fromkeys(text.rstrip(".") for text in (texts[0], texts[-1])))
     remedies = {
         200: f"the answer is not the provider's; is {settings}.base_url right?",
