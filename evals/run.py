@@ -44,7 +44,7 @@ USUAL = (
     "--help-all",
 )  # fmt: skip
 # Sections whose flags the proposed next command repeats. With a judge it repeats the metrics, too, which cost money.
-CARRIED = ("dataset", "retriever", "index", "sources", "judge", "criteria", "baseline")
+CARRIED = ("dataset", "retriever", "index", "sources", "judge", "criteria")
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.run") -> int:
@@ -161,6 +161,7 @@ def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str)
 
     report, file = evaluation.report, evaluation.outputs.report
     further = ["metrics"] * bool(report.judge) + ["threshold"] * (report.grid is None)
+    further += ["baseline"] * ("--dataset." not in report.next_flags)  # it is of the queries of this run
     command = _next_command(namespace, prog, report.next_flags, (*CARRIED, *further))
     print_rendered(render(report, **look(), everything=namespace.verbose, command=command).rstrip())
     if file:

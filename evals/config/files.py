@@ -81,9 +81,6 @@ def replacing(file: Path) -> Iterator[Path]:
         part.chmod(part.stat().st_mode & (file.stat().st_mode if file.exists() else 0o777))
         part.replace(file.resolve())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            if not file.stat().st_size:  # an empty file has kept the name
-                file.unlink()
         raise ConfigError(f"{file}: cannot be written: {error.strerror}") from error
     finally:
         # The temporary file has been moved, or its folder could not be made.

@@ -8,7 +8,7 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evals.experiment.outputs import Outputs, save_data, save_page
+from evals.experiment.outputs import Outputs, save_report, save_views
 from retrievers.config import RetrieverConfig
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Evaluation:
         from evals.report.section import PRINTED
         from evals.report.terminal import render
 
-        report = self.report.model_copy(update={"incomplete": self.incomplete})
+        report = self.report.model_copy(update={"incomplete": self.incomplete, "passed": self.passed})
         return render(report, width=PRINTED, color=color, brief=True, whole=True).rstrip("\n")
 
     @property
@@ -72,8 +72,8 @@ class Evaluation:
 
     @property
     def incomplete(self) -> str:
-        """Reason why something is missing; empty if nothing is."""
-        return self.untracked or self.report.incomplete
+        """Reasons why something is missing; empty if nothing is."""
+        return "; ".join(filter(None, (self.report.incomplete, self.untracked)))
 
     @property
     def recommended(self) -> RetrieverConfig | None:
@@ -118,9 +118,9 @@ class Evaluation:
         target = Path(path)
         kind = {".json": "report", ".html": "html", ".xml": "junit"}.get(target.suffix.lower())
         files = {kind: target} if kind else {"report": target / "report.json", "html": target / "report.html"}
-        save_data(self.report, Outputs(**files))
-        if "html" in files:
-            save_page(self.report, files["html"])
+        outputs = Outputs(**files)
+        save_report(self.report, outputs.report)
+        save_views(self.report, outputs)
         return target
 
 

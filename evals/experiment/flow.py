@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.cases.reading import GoldenSet
+from evals.collect.passes import Progress
 from evals.collect.pool import Find
 from evals.config.experiment import ExperimentConfig
 from evals.errors import ExperimentError, TrackingError
@@ -19,7 +20,7 @@ from evals.experiment.bench import open_bench
 from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.facts import checked_at_end, gather
 from evals.experiment.inputs import Inputs, load_inputs, with_objective
-from evals.experiment.outputs import Outputs, check_outputs, export, run_names, save_data, save_page, with_report
+from evals.experiment.outputs import Outputs, check_outputs, export, run_names, save_report, save_views, with_report
 from evals.experiment.plan import describe_plan
 from evals.experiment.saved import make_finders, save, started_from
 from evals.grid.heldout import with_held_out
@@ -84,8 +85,12 @@ def run_experiment(
         saved = (Sweep if result.swept else Evaluation)(report=report, result=result, outputs=outputs)
         evaluation = replace(saved, outputs=Outputs())
         try:
-            save_data(report, outputs)
+            save_report(report, outputs.report)
             evaluation = saved
+        except ConfigError:
+            if outputs.report and not wanted.report:  # the empty file that has kept the name
+                outputs.report.unlink(missing_ok=True)
+            raise
         finally:  # if the report cannot be saved, its user sees at least what was paid for
             if measured:
                 measured(evaluation)
@@ -145,28 +150,36 @@ def _measure(inputs: Inputs, bench: Collaborators, finders: Sequence[Find]) -> t
 def _publish(evaluation: Evaluation, bench: Collaborators, *, shown: bool) -> Evaluation:
     """Let ragas check the figures. Then write the settings, the page and the run in MLflow, each if it is wanted."""
     report, result, outputs = evaluation.report, evaluation.result, evaluation.outputs
-    with ExitStack() as last, progress_bar(shown=shown) as progress:
+    with progress_bar(shown=shown) as progress:
         if report.ragas_check:
             check = ragas_check.compare(result, bench.judge, progress)
             report = decided(report.model_copy(update={"ragas_check": check}))
         if (file := outputs.export or (outputs.refit if report.passed else None)) and evaluation.recommended:
             export(evaluation.recommended, report, file)
-        text = save_data(report, outputs)
-        if outputs.html:  # last: if it cannot be written, the run is in MLflow
-            last.callback(save_page, report, outputs.html)
+        text, fault = save_report(report, outputs.report), ""
         evaluation = replace(evaluation, report=report)
-        config = result.config.tracking
-        if not config.enabled or outputs.report is None:
-            return evaluation
-        # The import of MLflow takes seconds.
-        from evals.tracking.runs import late_command, write_run
-
-        progress("MLflow", 0, 1)
         try:
-            return replace(evaluation, address=write_run(report, text, config, progress).address)
-        except (TrackingError, ConfigError) as error:
-            log.info("MLflow failed", exc_info=True)
-            return replace(evaluation, untracked=str(error))
-        except KeyboardInterrupt:
-            later = late_command(outputs.report, config)
-            raise KeyboardInterrupt(f"{outputs.report} is saved; {later} writes its run") from None
+            save_views(report, outputs)
+        except ConfigError as error:  # raised at the end, so that the run gets into MLflow
+            fault = str(error)
+        if result.config.tracking.enabled and outputs.report:
+            evaluation = _track(evaluation, text, outputs.report, progress)
+    if fault:
+        raise ConfigError("; ".join(filter(None, (fault, evaluation.untracked))))
+    return evaluation
+
+
+def _track(evaluation: Evaluation, text: str, file: Path, progress: Progress) -> Evaluation:
+    """Write the run to MLflow. If that fails, the evaluation says why."""
+    # The import of MLflow takes seconds.
+    from evals.tracking.runs import late_command, write_run
+
+    config = evaluation.result.config.tracking
+    progress("MLflow", 0, 1)
+    try:
+        return replace(evaluation, address=write_run(evaluation.report, text, config, progress).address)
+    except (TrackingError, ConfigError) as error:
+        log.info("MLflow failed", exc_info=True)
+        return replace(evaluation, untracked=str(error))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"{file} is saved; {late_command(file, config)} writes its run") from None

@@ -136,31 +136,32 @@ def _way(settings: RetrieverConfig) -> str:
     return settings.python.rpartition(":")[2] if settings.python else settings.mode
 
 
-def save_data(report: "Report", outputs: Outputs) -> str:
-    """Write the report and the JUnit file, each if it is wanted, and return the text of the report.
-
-    Raises:
-        ConfigError: A file cannot be written.
-    """
-    text = json_text(report.plain(), indent=None if report.grid else 2)
-    if outputs.report:
-        write(outputs.report, text)
-    if outputs.junit:
-        from evals.report.terminal import junit
-
-        write(outputs.junit, junit(report))
-    return text
-
-
-def save_page(report: "Report", file: Path) -> None:
-    """Write the HTML page of a report.
+def save_report(report: "Report", file: Path | None) -> str:
+    """Write the report, if it is wanted, and return its text.
 
     Raises:
         ConfigError: The file cannot be written.
     """
-    from evals.report.html import render_page
+    text = json_text(report.plain(), indent=None if report.grid else 2)
+    if file:
+        write(file, text)
+    return text
 
-    write(file, render_page(report))
+
+def save_views(report: "Report", outputs: Outputs) -> None:
+    """Write the JUnit file and the HTML page, each if it is wanted.
+
+    Raises:
+        ConfigError: A file cannot be written.
+    """
+    if outputs.junit:
+        from evals.report.terminal import junit
+
+        write(outputs.junit, junit(report))
+    if outputs.html:
+        from evals.report.html import render_page
+
+        write(outputs.html, render_page(report))
 
 
 def export(settings: RetrieverConfig, report: "Report", file: Path) -> None:

@@ -59,7 +59,7 @@ def read_verdict(answer: "AIMessage", schema: type[Schema], prompt: str) -> Sche
     quoted = repr(text[:QUOTED] + ("…" if len(text) > QUOTED else ""))
     if end in REFUSALS:
         raise MalformedError(f"the model refused to answer ({end}): {quoted}")
-    if end in CUT and not text.rstrip("` ").endswith("}"):  # line breaks may follow a whole answer up to the limit
+    if end in CUT:
         raise MalformedError(f"the answer was cut off at judge.max_output_tokens, it ends: {text[-60:]!r}")
     objects, examples = list(_objects(written)), _examples(prompt)
     copied = any(value in examples and len(json.dumps(value)) > LONG_OBJECT for value in objects)

@@ -8,8 +8,7 @@ an in-scope query scores 0. Source: ragas 0.4.3, `ragas.metrics`, `_context_prec
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, partial
-from itertools import combinations, starmap
+from functools import partial
 
 import numpy as np
 
@@ -95,12 +94,17 @@ def _on_page(context: Context, holds: Callable[[SourcePage, Chunk], bool]) -> Ca
 
 def overlap(r: Results, _: Context) -> Values:
     """Return the share of the pairs of returned chunks that overlap, 0 to 1; see `_texts_overlap`."""
-    tell, codes = r.lists.pool.tell, r.distinct[0]
-    texts = tell("normalised text", lambda chunk: normalise(chunk.text), codes)
-    pages = tell("page", lambda chunk: chunk.source_url, codes)
-    overlaps = cache(lambda a, b: pages[a] == pages[b] and _texts_overlap(texts[a], texts[b]))
-    rows = (sorted(row[:n]) for row, n in zip(r.codes.tolist(), r.lengths.tolist(), strict=True))
-    counts = np.asarray([sum(starmap(overlaps, combinations(row, 2))) for row in rows], dtype=float)
+    pages, size = r.by_key("page", lambda chunk: chunk.source_url), len(r.lists.pool.chunks) + 1
+    rows, pairs = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for rank in range(1, r.places.shape[1]):
+        row, place = np.nonzero((pages[:, :rank] == pages[:, [rank]]) & r.found[:, [rank]])
+        low, high = np.sort([r.codes[row, place], r.codes[row, rank]], axis=0)
+        rows.append(row)
+        pairs.append(low * size + high)
+    texts = r.lists.pool.tell("normalised text", lambda chunk: normalise(chunk.text), r.distinct[0])
+    distinct, which = np.unique(np.concatenate(pairs), return_inverse=True)
+    overlaps = np.asarray([_texts_overlap(texts[p // size], texts[p % size]) for p in distinct.tolist()], dtype=float)
+    counts = np.bincount(np.concatenate(rows), overlaps[which.ravel()], len(r))
     few = Unscored(reason="fewer than two chunks were returned")
     return Values.of(counts / np.maximum(r.lengths * (r.lengths - 1) / 2, 1), (r.lengths < 2, few))
 

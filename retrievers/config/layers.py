@@ -100,7 +100,7 @@ def file_layer(path: Path, model: type[Settings], folders: Mapping[str, Path] = 
         actual = "and the file is empty" if values is None else f"got {quoted(values)}"
         raise ConfigError(f"{path}: expected a mapping of settings, {actual}")
     # If settings of a retriever are expected, those of an experiment's retriever are read.
-    if isinstance(values.get("retriever"), dict) and "retriever" not in model.model_fields:
+    if isinstance(values.get("retriever"), dict) and {"retriever", "judge"}.isdisjoint(model.model_fields):
         values = values["retriever"]
     flat = dict(flatten(values, unopened=tables(model)))
     for name, info in leaves(model).items():

@@ -159,12 +159,12 @@ def test_queries_to_a_collection(synthesize: Synthesize, tmp_path: Path, handboo
     config = tmp_path / "experiment.yaml"
     with WritingModel(judges("Answering", answering=[1])) as model:
         config.write_text(
-            f"name: mine\nretriever: {{collection: mine, store: {{path: store}}}}\n"
-            f"judge: {{model: 'openai:command-a-03-2025', base_url: '{model.base_url}'}}\n"
+            "name: mine\nretriever: {collection: mine, store: {path: store}}\n"
+            "judge: {prices: {'openai:command-a-03-2025': {input: 1, output: 10}}}\n"
         )
         done = synthesize(model, "--config", str(config), *where)
     assert done.code == 0, done.err
-    assert "9 cases to 592 chunks of collection 'mine'" in done.out
+    assert "9 cases to 592 chunks of collection 'mine'" in done.out and " USD\n" in done.out
     [line] = [line for line in done.out.splitlines() if "answers the query" in line]
     assert ".md:" in line, "the nearest chunk is named"
 
