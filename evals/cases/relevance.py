@@ -178,6 +178,16 @@ def normalise(text: str) -> str:
     return " ".join(text.split())
 
 
+def holds_most(quote: str, text: str) -> bool:
+    """Return True if a text holds at least half of a quote as one stretch, so that its chunk is relevant by it."""
+    quote = normalise(quote)
+    return share_held(quote, text, _half(quote)) >= _half(quote) / len(quote)
+
+
+def _half(quote: str) -> float:
+    return min(len(quote), max(HALF * len(quote), LEAST_CHARACTERS))
+
+
 def share_held(quote: str, text: str, least: float) -> float:
     """Return the share of a quote that a text holds as one stretch, 0 to 1.
 
@@ -234,7 +244,7 @@ def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whol
         return frozenset(chunk.chunk_id for chunk in under)
     quote = plain(evidence.quote)
     places = (under, page) if evidence.heading else (page,)
-    half = min(len(quote), max(HALF * len(quote), LEAST_CHARACTERS))
+    half = _half(quote)
     for chunks in places:
         texts = ((chunk.chunk_id, plain(chunk.text)) for chunk in chunks)
         holders = [(key, text) for key, text in texts if share_held(quote, text, half) >= half / len(quote)]

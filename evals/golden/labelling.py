@@ -8,6 +8,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -23,7 +24,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from evals.cases.case import Case, Evidence, Labelling, Text
 from evals.cases.reading import MOST_BYTES, cells_of, explain, golden_set, refusal
-from evals.cases.relevance import normalise
+from evals.cases.relevance import holds_most, normalise
 from evals.collect.passes import collect
 from evals.collect.saved import read
 from evals.config.experiment import DatasetConfig
@@ -48,8 +49,8 @@ COLUMNS = (
 )
 # Fields of a row that are removed when labels are written, since `evidence` then holds their passages.
 OF_PASSAGES = ("quote", "source_url", "heading", "contexts", "reference_contexts")
-# A spreadsheet takes a cell that begins so for a formula. A quotation mark before it makes it text.
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
+# A spreadsheet takes such a cell for a formula, or for a number. A quotation mark before it makes it text.
+FORMULA = re.compile(r"[=+\-@\t\r']|[\d.,]+(e\d+)?$", re.IGNORECASE)
 
 
 class Label(BaseModel):
@@ -76,7 +77,7 @@ class Label(BaseModel):
     annotator: Text = Field(max_length=80)
     grade: int | None = Field(None, ge=0, le=MOST_GRADE)
     quotes: tuple[str, ...] = ()
-    chunk_text: str = ""
+    chunk_text: Text
     source_url: str | None = None
     heading: str | None = None
     at: AwareDatetime
@@ -149,30 +150,33 @@ def pooled_rows(namespace: argparse.Namespace, report: Report | None) -> tuple[l
     order = {case_id: number for number, case_id in enumerate(judging_order(golden.cases, namespace.seed))}
     cases = golden_set(golden, DatasetConfig(split=namespace.split)).cases
     systems = _systems(namespace, cases)
-    holes = {*_holes(report)} if report else None
+    holes = dict(_holes(report)) if report else None
     rows = []
     for case in sorted(cases, key=lambda case: order.get(case.id, len(order))):
         by_label = [item for item in case.evidence if item.labelled]
         pool = {chunk.chunk_id: chunk for chunks in systems for chunk in chunks.get(case.id, ())}
         for chunk in sorted(pool.values(), key=lambda chunk: uniform(namespace.seed, case.id, chunk.chunk_id)):
-            is_asked = holes is None or (case.id, chunk.chunk_id) in holes
+            differs = False if holes is None else holes.get((case.id, chunk.chunk_id))
             origin, text = (chunk.source_url, chunk.heading), normalise(chunk.text)
             labelled = (normalise(item.quote or "") for item in by_label if (item.source_url, item.heading) == origin)
             is_judged = chunk.chunk_id in case.human_verdicts or any(quote in text for quote in labelled)
-            if is_asked and text and not is_judged:
+            if text and differs is not None and (differs or not is_judged):
                 rows.append(_row(case, chunk))
     if not rows and report is None and not any(case.human_verdicts or case.labelling for case in cases):
         raise DatasetError("the pool is empty: none of its systems found a chunk with text for a query of this file")
     return rows, len(systems)
 
 
-def _holes(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield query and chunk id of returned chunks in scope that nobody judged, or on which judge and label differ."""
+def _holes(report: Report) -> Iterator[tuple[tuple[str, str], bool]]:
+    """Yield query and chunk id of returned chunks in scope that nobody judged, or on which judge and label differ.
+
+    Beside each stands whether they differ.
+    """
     for row in (row for row in report.queries if row.in_scope):
         for hit in row.retrieved:
             is_judged = hit.chunk_id in row.relevant or hit.chunk_id in row.irrelevant
             if not is_judged or (hit.verdict is not None and hit.verdict != (hit.grade > 0)):
-                yield row.id, hit.chunk_id
+                yield (row.id, hit.chunk_id), is_judged
 
 
 def _systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> list[Mapping[str, Sequence[Chunk]]]:
@@ -217,7 +221,7 @@ def _as_csv(rows: Sequence[dict[str, Any]], annotator: str | None) -> str:
     writer.writeheader()
     for row in rows:
         cells = row | {"annotator": annotator}
-        writer.writerow({name: f"'{cell}" if str(cell).startswith(FORMULA) else cell for name, cell in cells.items()})
+        writer.writerow({name: f"'{cell}" if FORMULA.match(str(cell)) else cell for name, cell in cells.items()})
     return text.getvalue()
 
 
@@ -250,16 +254,20 @@ def read_labels(sources: Sequence[Path], annotator: str | None) -> list[Label]:
     """
     labels, faults = list[Label](), list[str]()
     for file in sources:
+        # Everybody may have got the same file, and have filled it in under its name.
+        is_one = [other.stem for other in sources].count(file.stem) == 1
+        name = file.stem if is_one else str(file.with_suffix(""))
         for place, cells in cells_of(file):
             if not isinstance(cells, dict):
                 faults.append(f"{place}: {cells if isinstance(cells, Exception) else 'expected an object'}")
                 continue
-            row: dict[str, Any] = {"annotator": annotator or file.stem[:80]}
+            row: dict[str, Any] = {"annotator": annotator or name[-80:]}
             if file.suffix.lower() == ".csv":
                 row |= {name: cell.removeprefix("'") for name, cell in cells.items() if cell.strip()}
                 row["quotes"] = row.get("quotes", "").splitlines()
                 row["at"] = datetime.fromtimestamp(file.stat().st_mtime, UTC)
                 if "grade" not in row:
+                    faults += [f"{place}: quotes: expected a grade beside them"] * bool(row["quotes"])
                     continue
                 text = normalise(row.get("chunk_text", ""))
                 foreign = [quote for quote in row["quotes"] if text and normalise(quote) not in text]
@@ -345,12 +353,14 @@ def merge(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str, 
         of_page = [item for item in case.evidence if item.quote and item.source_url in (None, chunk.source_url)]
         inside = [item for item in of_page if normalise(item.quote or "") in text]
         whole = [item for item in inside if normalise(item.quote or "") == text]
-        # A former label of this chunk made what has its page and heading. What people wrote stays.
+        # A former label of this chunk made what has its page and heading. What people wrote stays beside it.
         origin = (chunk.source_url, chunk.heading)
         made = [item for item in inside if item.labelled and (item.source_url, item.heading) == origin]
-        if not grade and (any(item.grade for item in inside if item not in made) or chunk_id in case.relevant):
-            kept = "the label replaces it" if any(item.grade for item in whole if item not in made) else "both are kept"
-            contradictions.append(f"chunk {chunk_id} has grade 0, and is relevant by evidence or relevant_ids; {kept}")
+        others = [item for item in of_page if item not in made and holds_most(item.quote or "", text)]
+        if max([case.relevant.get(chunk_id, 0), *(item.grade for item in others)]) > grade:
+            kept = "the label replaces it" if any(item in whole for item in others) else "both are kept"
+            higher = f"has grade {grade}, and a higher one by evidence or relevant_ids"
+            contradictions.append(f"chunk {chunk_id} {higher}; {kept}")
         marked = [quote for label in of_chunk if label.grade and grade for quote in label.quotes if quote.strip()]
         for item in (*made, *whole):
             former.pop(_passage(item), None)

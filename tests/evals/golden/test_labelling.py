@@ -113,7 +113,7 @@ def test_what_contradicts_the_golden_data_is_named_and_changes_nothing(label: Co
     done = label([given("a", 0), given("b", 0), given("c", 0)], "--write", case=case)
     for _ in range(2):  # written twice, it is the same
         assert "2 labels contradict the golden data" in done.out
-        assert done.out.count("has grade 0, and is relevant by evidence or relevant_ids") == 2
+        assert done.out.count("has grade 0, and a higher one by evidence or relevant_ids") == 2
         assert written(golden)["relevant_ids"] == {"b": 2}
         assert ("Text  of a", 1) in [(item["quote"], item["grade"]) for item in written(golden)["evidence"]]
         done = label([given("a", 0), given("b", 0), given("c", 0)], "--write", case=written(golden))
@@ -129,9 +129,9 @@ def test_what_contradicts_the_golden_data_is_named_and_changes_nothing(label: Co
         done = label([given("a", grade, asked=asked)], "--write", case=by_hand)
         by_hand = written(golden)
         assert [(item["quote"], item["grade"]) for item in by_hand["evidence"]] == [("of a", 1), ("Text of a.", grade)]
-    assert "q1: chunk a has grade 0, and is relevant by evidence or relevant_ids; both are kept" in done.out
+    assert "q1: chunk a has grade 0, and a higher one by evidence or relevant_ids; both are kept" in done.out
     done = label([given("a", 0)], "--write", case={**ROW, "evidence": [{"quote": "Text of a."}]})
-    assert "is relevant by evidence or relevant_ids; the label replaces it" in done.out
+    assert "a higher one by evidence or relevant_ids; the label replaces it" in done.out
 
 
 def test_a_spreadsheet_is_read_without_formulas_and_empty_grades(label: Command, golden: Path, tmp_path: Path) -> None:
@@ -154,6 +154,9 @@ def test_a_spreadsheet_is_read_without_formulas_and_empty_grades(label: Command,
     assert [item["quote"] for item in written(golden)["evidence"]] == ["=1+1", "first", "second"]
     saved_twice = (tmp_path / "bob.csv").rename(tmp_path / "bob (1).csv")
     assert f"label {golden} --labels '{saved_twice}' --write" in label(saved_twice).out
+    (other := tmp_path / "of_eve" / saved_twice.name).parent.mkdir()
+    other.write_bytes(saved_twice.read_bytes())
+    assert "the same on 100% of 2 pairs" in label(saved_twice, other).out, "files of one name are of two people"
 
 
 LABELS = {
