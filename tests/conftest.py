@@ -92,7 +92,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture(autouse=True)
 def no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key of one test hides nothing in the next."""
     monkeypatch.setattr(shown, "_secrets", ())
 
 

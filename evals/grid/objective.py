@@ -12,7 +12,7 @@ import numpy as np
 from evals.config.experiment import ObjectiveConfig
 from evals.errors import ExperimentError
 from evals.grid.cells import CellScores, Grid
-from evals.metrics import declared
+from evals.metrics import NEED_A_JUDGE, declared
 from evals.metrics.criteria import is_met, parsed
 from evals.metrics.declaration import QueryMetric
 from evals.stats.intervals import Bools, Floats
@@ -68,7 +68,7 @@ def rank(grid: Grid, objective: ObjectiveConfig, incomplete: str, remaining: Boo
     """
     values = np.sum([weight * grid.metrics[name].common for name, weight in objective.metrics.items()], axis=0)
     allowed = meeting(grid, objective.constraints)
-    constrained = [name for name in objective.constraints if name in grid.metrics] if incomplete else []
+    constrained = [n for n in objective.constraints if n in NEED_A_JUDGE & grid.metrics.keys()] if incomplete else []
     reasons = [_unrankable(name, grid.metrics[name]) for name in dict.fromkeys([*objective.metrics, *constrained])]
     if not allowed.any():
         if not incomplete:

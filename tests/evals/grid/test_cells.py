@@ -338,8 +338,10 @@ def test_cells_are_ranked_where_at_most_a_twentieth_of_the_queries_is_scored_in_
     grid: Grid, dropped: int, is_ranked: bool
 ) -> None:
     scores = replace(grid.metrics[NDCG], n_dropped=dropped, n_common=20 - dropped)
-    made = ranked(replace(grid, metrics={**grid.metrics, NDCG: scores}), metrics={NDCG: 1.0})
-    assert bool(made.order) == is_ranked
+    grid = replace(grid, metrics={**grid.metrics, NDCG: scores})
+    assert bool(ranked(grid, metrics={NDCG: 1.0}).order) == is_ranked
+    unjudged = ranked(grid, metrics={"scope/false_abstention": -1.0}, incomplete="spent", constraints={NDCG: ">= 0"})
+    assert unjudged.order, "a condition that no judge is asked about keeps no cell from being ranked"
 
 
 def test_where_scores_failed_a_condition_is_held_against_the_worse_bound(grid: Grid) -> None:

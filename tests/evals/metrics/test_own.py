@@ -37,7 +37,6 @@ ZERO = Failure(type="ZeroDivisionError", message="division by zero")
 
 @metric("team/says_more", direction="higher")
 def says_more(case: Case, chunks: Sequence[Chunk]) -> bool:
-    """Results in which a chunk says more than the query"""
     ASKED.append((case.id, tuple(chunk.text for chunk in chunks)))
     return any(len(chunk.text) > len(case.query) for chunk in chunks)
 
