@@ -86,7 +86,6 @@ def fresh_loggers() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Attempts follow one another at once; the waits between them pass on the clock alone."""
     return Clock().rules(monkeypatch)
 
 

@@ -12,6 +12,7 @@ from evals.collect.observations import VERDICT_METRIC, Unscored
 from evals.comparison.mismatches import other_judges
 from evals.comparison.records import Difference, Pairing
 from evals.errors import ReportError
+from evals.judge.trust import CORRECTED
 from evals.metrics import DEPTH, METRICS, declared
 from evals.metrics.declaration import summarise
 from evals.metrics.ranking import OF_GRADES, GradedLists
@@ -105,6 +106,8 @@ def difference(metric: str, baseline: Report, other: Report, pairing: Pairing) -
     entry = partial(Difference, metric=metric, better=declared(metric).direction)
     if "judge" in declared(metric).needs and other_judges(baseline.facts, other.facts):
         return entry(note="given by different judges, so not compared")
+    if metric == CORRECTED and baseline.facts.dataset_fingerprint != other.facts.dataset_fingerprint:
+        return entry(note="people's verdicts may differ, so not compared")
     if absent := [name for name, report in runs.items() if metric not in report.metrics]:
         return entry(note=f"not measured in the {' nor in the '.join(absent)}")
     pairs = [(score_of(a, metric), score_of(b, metric)) for a, b in pairing.rows]

@@ -80,7 +80,9 @@ def _golden(baseline: Report, other: Report, pairing: Pairing) -> Iterator[Chang
     before, after = (
         f"{len(run.queries)} queries, {run.facts.dataset_fingerprint[:DIGITS]}" for run in (baseline, other)
     )
-    meaning = ", ".join(faults) or "only labels differ (tags, types, splits), on which no score depends"
+    meaning = (
+        ", ".join(faults) or "only tags, types, splits or people's verdicts differ, on which no query's score depends"
+    )
     yield Change("golden data", before, after, meaning)
 
 

@@ -78,6 +78,8 @@ def check(namespace: argparse.Namespace) -> int:
     if chunks is not None:
         relevance = resolve(cases, chunks, golden.places)
         how = f"every piece of evidence leads to one of {len(chunks)} chunks"
+        gone = {key for case in cases for key in case.human_verdicts} - {chunk.chunk_id for chunk in chunks}
+        how += f"; human_verdicts are on {len(gone)} other chunks, such as {min(gone)!r}" if gone else ""
     vectors = embedder(make_embeddings(config.embedding, env))([case.query for case in cases])
     findings = [composition(golden, relevance), power(cases), repeats(cases, vectors), copies(cases)]
     if chunks:
@@ -108,17 +110,17 @@ def composition(golden: GoldenSet, relevance: Mapping[str, Relevance]) -> str:
 
 
 def power(cases: Sequence[Case]) -> str:
-    """Return which differences of nDCG the in-scope queries can prove: all queries, and those of each split.
+    """Return which differences of nDCG the queries with labels can prove: all queries, and those of each split.
 
     This is (t₀.₉₇₅ + t₀.₈₀) · s / √n for a paired test with 5% significance, two-sided, and 80% power, with s = 0.5.
     Differences of hits vary more, with s up to √0.5 for two independent runs, and their exact test needs a little more.
     """
-    groups = Counter(name for case in cases if case.in_scope for name in ("all", case.split) if name)
+    groups = Counter(name for case in cases if case.is_labelled for name in ("all", case.split) if name)
     differences = [f"{smallest_difference(USUAL, n)} ({name}, n {n})" for name, n in sorted(groups.items())]
     return finding(
         "Smallest differences that can be proved",
         [
-            f"nDCG, about: {', '.join(differences) or 'no query in scope'}; hit rates: up to half as much again",
+            f"nDCG, about: {', '.join(differences) or 'no query with labels'}; hit rates: up to half as much again",
             "a smaller one is proved in fewer than 80% of the cases; among ten metrics it takes 1.3 times as much",
         ],
     )

@@ -21,6 +21,7 @@ from evals.grid.judging import CellProof, judge_sample, judge_until_proved
 from evals.grid.objective import FALSE_ABSTENTION, Ranking, meeting, needed, rank, with_criteria
 from evals.grid.sampled import cell_summary, figures_of, scores_by_query, with_samples
 from evals.grid.thresholds import abstaining, fitted
+from evals.judge.trust import CORRECTED
 from evals.judge.trust import measure as measure_trust
 from evals.judge.verdicts import Judging
 from evals.metrics import NEED_A_JUDGE, PASS_RATE, choose, needs, within
@@ -381,6 +382,9 @@ def _measure_cell(
         summaries.append(cell_summary(grid, metric, index, scores[name], proxy_scores))
     summaries.append(figures_of(grid, PASS_RATE, index, context))
     names = [summary.metric for summary in summaries]
+    corrected = [s for s in summaries if s.metric == CORRECTED and s.value is None]
+    asked = context.judging and any(observation.case.human_verdicts for observation in observed.observations)
+    of_people = [f"human_verdicts correct no figure: {summary.note}" for summary in corrected if asked]
     serial = observed.latency.get(1, ())  # concurrent calls wait for each other
     # The report names the metadata fields that were required.
     metadata = settings.metadata.model_copy(update={"required": context.required})
@@ -392,7 +396,7 @@ def _measure_cell(
         summaries=summaries,
         gates=gates.judge(config.criteria, summaries),
         validation=validate(results, serial, context, settings),
-        notes=list(notes(observed, grid.pool, settings, names, context.judging, context.sources)),
+        notes=[*notes(observed, grid.pool, settings, names, context.judging, context.sources), *of_people],
         proxies=proxies,
         context=context,
     )

@@ -12,7 +12,7 @@ from itertools import takewhile
 import numpy as np
 from scipy.special import stdtrit
 
-from evals.collect.observations import Failure, Observation, Summary, Unscored
+from evals.collect.observations import MAX_FAILED_SHARE, Failure, Observation, SampledMean, Summary, Unscored
 from evals.judge.tasks import PRECISION
 from evals.judge.verdicts import ChunkVerdict, Judging, average_precision
 from evals.sampling.corrected import corrected
@@ -174,17 +174,22 @@ def by_people(judging: Judging, observations: Sequence[Observation], people: Ver
         return replace(mean, note=f"{first}, {FEWEST_SEEN} are needed (golden label asks in this order)")
     scores[n:] = np.nan
     sample = corrected(scores, _by_judge(judging, ordered))
-    low, high = (float(end[0]) for end in sample.interval())
-    return replace(mean, value=float(np.clip(sample.means[0], 0.0, 1.0)), ci_low=low, ci_high=high)
+    low, high, lowest, highest = (float(end[0]) for end in (*sample.interval(), *sample.of_these(1)))
+    mean = replace(mean, value=float(np.clip(sample.means[0], 0.0, 1.0)), ci_low=low, ci_high=high)
+    by = SampledMean(queries=len(ordered), proxy="the judge", weight=sample.weight)
+    return replace(mean, bound_low=lowest, bound_high=highest, sampled=by)
 
 
 def _by_judge(judging: Judging, observations: Sequence[Observation]) -> Floats:
-    """Return the context precisions [queries, 1] by the strongest judge of all queries; without one, zeros."""
+    """Return context precisions [queries, 1] by the strongest judge of all queries; zeros if it lacks over 5%."""
     judges_of_all = [tier for tier in judging.tiers if tier.drawn is None]
     precisions = _precisions(_verdicts(judges_of_all[-1]) if judges_of_all else {}, observations)
     is_judged = np.isfinite(precisions)
-    # A query on which the judge failed gets the mean of the others.
-    return np.where(is_judged, precisions, precisions[is_judged].mean() if is_judged.any() else 0.0)
+    # A few queries on which the judge failed get the mean of the others. If it lacks more, the budget has ended it in
+    # the very order in which people judge: of the queries that they did not judge it would know nothing.
+    if is_judged.mean() < 1 - MAX_FAILED_SHARE:
+        return np.zeros_like(precisions)
+    return np.where(is_judged, precisions, precisions[is_judged].mean())
 
 
 def _precisions(verdicts: Verdicts, observations: Sequence[Observation]) -> Floats:

@@ -215,7 +215,7 @@ def remark(metric: Summary) -> str:
     bounds = f"{low or '−∞'} … {high or '∞'}" if low or high else ""
     if sampled and metric.n < sampled.queries:
         proxy, weight = sampled.proxy, sampled.weight
-        alone = f"mean of the judged queries alone, as {proxy} does not foretell the judge"
+        alone = f"mean of the judged queries alone, as {proxy} does not foretell the rest"
         parts.append(f"corrected by {proxy}, weight {weight:.2f}" if weight else alone)
         parts += [f"judging all would give {bounds} (95%)"] if bounds else []
     elif parts and bounds and not sampled:

@@ -171,7 +171,6 @@ def start(saved: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def figures(report: Mapping[str, Any]) -> Any:
-    """Return metrics, rows and cells, without what only searches can measure."""
 
     def kept(values: Mapping[str, Any]) -> dict[str, Any]:
         measured = ("latency/", "determinism/", "time_ms", "stages_ms")

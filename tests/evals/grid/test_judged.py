@@ -32,8 +32,6 @@ STRONG: Any = {"false_useful": 0.1, "false_useless": 0.35, "seed": 3}
 
 
 class JudgedRounds:
-    """A world of sixty queries and thirty cells, and grids over it."""
-
     def __init__(self, folder: Path) -> None:
         self.config: ExperimentConfig = settings(
             make_world(folder, QUERIES),

@@ -164,7 +164,6 @@ def observations(labelled: Mapping[str, Any], grades: Mapping[str, Any] | None =
 
 
 def said(model: str, useful: Mapping[str, int], drawn: Sequence[str] | None = None, **values: Any) -> Judging:
-    """A judge that finds the first chunk of a query useful or not, and the second useless."""
     found = [((key, chunk), useful[key] * (chunk == "a")) for key in drawn or IDS for chunk in "ab"]
     verdicts = {chunk: ChunkVerdict(verdict=verdict, reason="") for chunk, verdict in found}
     return judging(model=model, verdicts=verdicts, drawn=None if drawn is None else frozenset(drawn), **values)
@@ -197,8 +196,11 @@ def test_their_mean_is_corrected_by_a_judge_of_all_queries_by_the_definition() -
 
 def test_without_a_judge_of_all_queries_nothing_corrects_them() -> None:
     run = observations(people(ORDER[:20]), {key: {"a": 1} if TRUE[key] else {"x": 1} for key in IDS})
-    mean = corrected(said("large", LARGE, ORDER[:40]), run)
-    assert mean.value == pytest.approx(np.mean([TRUE[key] for key in ORDER[:20]]))
+    part = said("large", LARGE, ORDER[:40])
+    for judge in (part, replace(part, drawn=None)):  # of a sample, and of all until the budget was spent
+        mean = corrected(judge, run)
+        assert mean.value == pytest.approx(np.mean([TRUE[key] for key in ORDER[:20]]))
+        assert (mean.sampled and mean.sampled.weight) == 0 and mean.bound_low != mean.bound_high
 
 
 def test_what_the_judge_failed_on_is_as_its_other_verdicts_are() -> None:
