@@ -144,7 +144,7 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Score:
     elif score_pairs:
 
         def ask(query: str, texts: Sequence[str]) -> Sequence[float]:
-            return [float(score) for score in np.ravel(score_pairs([(query, text) for text in texts]))]
+            return [float(score) for score in score_pairs([(query, text) for text in texts])]
     else:
         expected = "a LangChain document compressor or an object with score(pairs)"
         raise ConfigError(f"cross_encoder {config.model}: expected {expected}, got {type(model).__name__}")
