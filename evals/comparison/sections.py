@@ -167,7 +167,7 @@ def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
         count = f", {len(moves)} of {len(comparison.moved)}, by {', '.join(metrics)}"
         yield Section(lines=[line(""), line(Styled("Queries that moved", "bold"), count)])
     for move in moves:
-        rows = [row_of(*hits) for hits in zip_longest(hits(move.baseline), hits(move.other), fillvalue="")]
+        rows = [row_of(*pair) for pair in zip_longest(hits(move.baseline), hits(move.other), fillvalue="")]
         lines = [
             line(""),
             line("  ", Styled(move.baseline.id, "bold"), f" {move.baseline.query}"),

@@ -356,9 +356,10 @@ def merge(case: Case, labels: Mapping[str, Sequence[Label]]) -> tuple[dict[str, 
         # A former label of this chunk made what has its page and heading. What people wrote stays beside it.
         origin = (chunk.source_url, chunk.heading)
         made = [item for item in inside if item.labelled and (item.source_url, item.heading) == origin]
-        others = [item for item in of_page if item not in made and holds_most(item.quote or "", text)]
-        if max([case.relevant.get(chunk_id, 0), *(item.grade for item in others)]) > grade:
-            kept = "the label replaces it" if any(item in whole for item in others) else "both are kept"
+        others = [item for item in of_page if item not in made and item.grade > grade]
+        above = [item for item in others if holds_most(item.quote or "", text)]
+        if above or case.relevant.get(chunk_id, 0) > grade:
+            kept = "the label replaces it" if any(item in whole for item in above) else "both are kept"
             higher = f"has grade {grade}, and a higher one by evidence or relevant_ids"
             contradictions.append(f"chunk {chunk_id} {higher}; {kept}")
         marked = [quote for label in of_chunk if label.grade and grade for quote in label.quotes if quote.strip()]
