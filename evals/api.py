@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from evals.cases.reading import GoldenData
     from evals.comparison.sections import Comparison
-    from evals.metrics.declaration import QueryMetric
+    from evals.metrics.declaration import Own, QueryMetric
 
     Documents: TypeAlias = Sequence[Document | str | tuple[Document | str, float]]
     Function: TypeAlias = Callable[[str], Documents] | Callable[[str], Awaitable[Documents]]
-    Metric: TypeAlias = str | QueryMetric | Callable[..., float | bool | None]
+    Metric: TypeAlias = str | QueryMetric | Own
     AnyRetriever: TypeAlias = Runnable[str, Documents] | QdrantVectorStore | Retriever | Function
 
 AnyExperiment: TypeAlias = Experiment | Mapping[str, Any] | str | Path

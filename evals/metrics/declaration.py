@@ -9,7 +9,8 @@
 An experiment names it `python:my_metrics:has_code` among its metrics; `evaluate` and `sweep` take the function itself.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Annotated, Any, Literal
@@ -40,7 +41,7 @@ Need = Literal["labels", "latency", "determinism", "judge", "judge usage", "sour
 Headline = Literal["always", "at the deepest", "never"]
 Scope = Literal["in_scope", "out_of_scope", "all"]
 Scorer = Callable[[Results, "Context"], Values | Floats]
-Own = Callable[[Case, list[Chunk]], "float | bool | None"]
+Own = Callable[[Case, list[Chunk]], "float | bool | Awaitable[float | bool | None] | None"]
 
 # Digits after the point of values in tables, 3 for all other units.
 DIGITS: dict[str, int] = {"ms": 1, "tokens": 1, "total tokens": 0, "calls": 0, "USD": 4}
@@ -263,9 +264,9 @@ def metric(
     """Declare a function as a metric over queries.
 
     The function gets a golden query (`Case`) and its returned chunks in rank order (`Chunk`). It returns a number, a
-    truth value, or None where there is nothing to score. A grid calls it once for each distinct result of a query, and
-    once more for the result of the recommended cell. An exception, or a number outside of the range, is a failed score
-    with its cause; the other queries keep their scores.
+    truth value, or None where there is nothing to score; it may be asynchronous. A grid calls it once for each distinct
+    result of a query, and once more for the result of the recommended cell. An exception, or a number outside of the
+    range, is a failed score with its cause; the other queries keep their scores.
 
     Args:
         name: Name in reports and MLflow, such as `team/has_code`: letters, digits, spaces and _ . - : with / between.
@@ -317,7 +318,11 @@ def own_metric(source: Any) -> QueryMetric:
 def _score(function: Own, observation: Observation, limits: tuple[float, float]) -> Score:
     """Return what a user's function says of a result, or why that is no score."""
     try:
-        value = function(observation.case, list(observation.selection.chunks))
+        value: Any = function(observation.case, list(observation.selection.chunks))
+        if inspect.isawaitable(value):
+            from retrievers.retriever.foreign import awaited
+
+            value = awaited(value)
         if value is None:
             return Unscored(reason="the metric gives no score")
         score = float(value)

@@ -147,7 +147,7 @@ class ForeignRetriever(Retriever):
         ask: Any = getattr(self.target, "invoke", self.target)
         try:
             answer = ask(query)
-            return self._read(_awaited(answer) if inspect.isawaitable(answer) else answer)
+            return self._read(awaited(answer) if inspect.isawaitable(answer) else answer)
         except ForeignRetrieverError as error:
             raise ForeignRetrieverError(f"{name} {error}") from error
         except RetrievalError:
@@ -179,13 +179,13 @@ class ForeignRetriever(Retriever):
         return pairs
 
 
-def _awaited(answer: Awaitable[Any]) -> Any:
+def awaited(answer: Awaitable[Any]) -> Any:
     """Wait for an answer on one event loop for all threads, since the user's clients may be bound to a loop."""
 
-    async def awaited() -> Any:
+    async def wait() -> Any:
         return await answer
 
-    return asyncio.run_coroutine_threadsafe(awaited(), _event_loop(os.getpid())).result()
+    return asyncio.run_coroutine_threadsafe(wait(), _event_loop(os.getpid())).result()
 
 
 @cache

@@ -1,5 +1,6 @@
 """A metric of the user's own: one more row, from the function to report, grid, criteria and comparison."""
 
+import asyncio
 import sys
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -102,6 +103,7 @@ def out_of_range(value: float) -> Failure:
         (lambda case, chunks: 2 * len(chunks), [out_of_range(2.0)] * 2),
         (lambda case, chunks: float("nan"), [out_of_range(float("nan"))] * 2),
         (lambda case, chunks: chunks[0].chunk_id == "a", [1.0, 0.0]),
+        (lambda case, chunks: asyncio.sleep(0, chunks[0].chunk_id == "a"), [1.0, 0.0]),
     ],
 )
 def test_what_it_cannot_tell_is_that_score_alone(function: Callable[..., Any], expected: list[Any]) -> None:
@@ -115,8 +117,8 @@ def gain(case: Case, chunks: Sequence[Chunk]) -> float:
 
 
 @metric("team/price", unit="USD", direction="lower", range=(0, inf))
-def price(case: Case, chunks: list[Chunk]) -> float | bool | None:
-    return gain(case, chunks)
+def price(case: Case, chunks: list[Chunk]) -> float:
+    return {"one": 0.5, "two": 0.5}[case.id]
 
 
 def test_a_failed_score_counts_at_the_ends_of_its_range(tmp_path: Path) -> None:
