@@ -244,7 +244,7 @@ def pdf_page(data: bytes, file_path: str, source_url: str) -> Page:
     except Exception as error:  # pypdf raises many kinds of errors for broken files
         raise PageError(f"cannot be read as a PDF without a password: {type(error).__name__}: {error}") from error
     if not any(texts):
-        raise PageError(f"none of its {len(texts)} pages has text: a scan? Make it readable: ocrmypdf IN.pdf OUT.pdf")
+        raise PageError(f"no text in it (pages: {len(texts)}): a scan? Make it readable: ocrmypdf IN.pdf OUT.pdf")
     lines, sections = list[tuple[int, str]](), list[PageSection]()
     for number, text in enumerate(texts, 1):
         if text:

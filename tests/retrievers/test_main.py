@@ -186,7 +186,7 @@ def test_a_mixed_folder_names_what_it_leaves_out(tmp_path: Path, capsys: Capture
     (tmp_path / "manuals" / "e.pdf").write_bytes(pdf(["Gears.", ""]))
     (tmp_path / "manuals" / "f.pdf").write_bytes(pdf([""]))
     told = refused(["index", "manuals", *MODEL], capsys)
-    assert "manuals/d.txt: the file has no text" in told and "manuals/f.pdf: none of its 1 pages has text" in told
+    assert "manuals/d.txt: the file has no text" in told and "manuals/f.pdf: no text in it (pages: 1)" in told
     assert not (tmp_path / ".qdrant" / "manuals").exists()
     done = call(main, ["index", "manuals", "--skip-broken", *MODEL], capsys)
     assert done.out.startswith("3 pages, 3 chunks in collection 'manuals' at .qdrant: 3 new or changed")

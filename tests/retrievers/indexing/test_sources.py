@@ -183,7 +183,7 @@ def locked() -> bytes:
 
 def test_a_pdf_that_cannot_be_read_says_why() -> None:
     for data, reason in (
-        (pdf(["", ""]), "none of its 2 pages has text: a scan.*ocrmypdf"),
+        (pdf(["", ""]), "no text in it \\(pages: 2\\): a scan.*ocrmypdf"),
         (b"", "cannot be read as a PDF"),
         (b"%PDF-1.4\nnot really", "cannot be read as a PDF"),
         (pdf(TEXTS)[:300], "cannot be read as a PDF|has no? text"),
