@@ -286,7 +286,7 @@ def metric(
             name=name, about=line, source="the user's own", direction=direction, unit=unit, range=range, scope=scope,
             # Cached: a call may be expensive, and a grid reads the values of its objective more than once.
             score=lambda r, _: r.once(
-                name, lambda: Values.joined([_score(function, o, range) for o in r.observations()])
+                f"own {name}", lambda: Values.joined([_score(function, o, range) for o in r.observations()])
             ),
         )  # fmt: skip
         function.metric = row  # type: ignore[attr-defined]  # a function is an object

@@ -56,6 +56,18 @@ def test_a_grid_asks_it_of_each_distinct_result_and_may_be_chosen_by_it() -> Non
     assert len(set(ASKED)) == 7 and len(ASKED) == 7 + 3, "nine results, two of them the same; and a run"
 
 
+@pytest.mark.parametrize("name", ["all", "in_scope", "evidence"])
+def test_any_name_is_scored_by_its_own_function_and_compared(name: str) -> None:
+    @metric(name)
+    def always(case: Case, chunks: Sequence[Chunk]) -> float:
+        return 1.0
+
+    run = evaluate(find, ROWS, metrics=[always, "ranking/*"])
+    assert (run.metrics[name].value, run.metrics[name].n) == (1.0, 3)
+    [comparison] = compare_runs(run, run, metrics=[name])
+    assert [each.difference for each in comparison.differences] == [0.0]
+
+
 def test_an_experiment_names_it_and_two_reports_compare_it(tmp_path: Path, command: Callable[..., Done]) -> None:
     made = make_experiment(tmp_path)
     files = [made.folder / f"{top_k}.json" for top_k in (1, 3)]
