@@ -230,9 +230,9 @@ def deepest(pattern: str, *measured: Collection[str]) -> str:
         pattern: Name of a metric, or such a pattern.
         measured: The metrics of each run.
     """
-    stem = pattern.removesuffix("K")
-    if stem == pattern:
+    if (stem := pattern.removesuffix("K")) == pattern:
         return pattern
-    of_metrics = [{int(name.removeprefix(stem)) for name in names if name.startswith(stem)} for names in measured]
-    depths = set.intersection(*of_metrics) or set.union(*of_metrics)
+    ends = ({name.removeprefix(stem) for name in names if name.startswith(stem)} for names in measured)
+    of_runs = [{int(end) for end in of_run if end.isdecimal()} for of_run in ends]
+    depths = set.intersection(*of_runs) or set.union(*of_runs)
     return f"{stem}{max(depths)}" if depths else pattern

@@ -56,7 +56,7 @@ def test_a_grid_asks_it_of_each_distinct_result_and_may_be_chosen_by_it() -> Non
     assert len(set(ASKED)) == 7 and len(ASKED) == 7 + 3, "nine results, two of them the same; and a run"
 
 
-@pytest.mark.parametrize("name", ["all", "in_scope", "evidence"])
+@pytest.mark.parametrize("name", ["all", "in_scope", "evidence", "team/look_at_me"])
 def test_any_name_is_scored_by_its_own_function_and_compared(name: str) -> None:
     @metric(name)
     def always(case: Case, chunks: Sequence[Chunk]) -> float:
