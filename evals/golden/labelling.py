@@ -263,7 +263,8 @@ def read_labels(sources: Sequence[Path], annotator: str | None) -> list[Label]:
                 continue
             row: dict[str, Any] = {"annotator": annotator or name[-80:]}
             if file.suffix.lower() == ".csv":
-                row |= {name.strip().lower(): cell.removeprefix("'") for name, cell in cells.items() if cell.strip()}
+                filled = {name.strip().lower(): cell for name, cell in cells.items() if cell and cell.strip()}
+                row |= {name: cell.removeprefix("'") for name, cell in filled.items()}
                 row["quotes"] = row.get("quotes", "").splitlines()
                 row["at"] = datetime.fromtimestamp(file.stat().st_mtime, UTC)
                 if "grade" not in row:

@@ -162,7 +162,7 @@ def test_a_spreadsheet_is_read_without_formulas_and_empty_grades(label: Command,
 LABELS = {
     "a.jsonl": '{"case": "q1"}\n{no', "graded.csv": "case,chunk,asked,grade\nq1,a,x,7\n",
     "empty.csv": "case,chunk,asked,grade\nq1,a,x,\n", "gone.jsonl": json.dumps(given(case="gone")),
-    "changed.jsonl": json.dumps(given(asked="another")),
+    "short.csv": "case,chunk,asked,grade\nq1,a\n", "changed.jsonl": json.dumps(given(asked="another")),
 }  # fmt: skip
 
 
