@@ -21,7 +21,8 @@ from pydantic.warnings import PydanticDeprecationWarning
 from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
 from retrievers.config.layers import api_key
-from retrievers.errors import nearest
+from retrievers.config.settings import call_factory
+from retrievers.errors import RetrievalError, nearest
 from retrievers.net import (
     cause,
     causes,
@@ -193,8 +194,8 @@ def make_chat(config: JudgeConfig, env: Mapping[str, str]) -> Chat:
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings")
     try:
         model = _from_python(config) if config.provider == "python" else _of_provider(config, env)
-    except JudgeError:
-        raise
+    except RetrievalError as error:
+        raise JudgeError(str(error)) from error
     except Exception as error:  # each provider checks its arguments in its own way, and users' code may raise anything
         extra = isinstance(error, ImportError) and config.provider in EXTRAS
         why = f"pip install 'retrieval-evals[{config.provider}]'" if extra else cause(error, "judge")
@@ -255,8 +256,7 @@ def _of_provider(config: JudgeConfig, env: Mapping[str, str]) -> "BaseChatModel"
 def _from_python(config: JudgeConfig) -> "BaseChatModel":
     from langchain_core.language_models import BaseChatModel
 
-    module, _, function = config.name.partition(":")
-    model = getattr(import_module(module), function)()
+    model = call_factory(config.name, "judge.model")
     if not isinstance(model, BaseChatModel):
         expected = "expected a LangChain chat model (BaseChatModel)"
         raise JudgeError(f"judge.model {config.model!r}: {expected}, got {type(model).__name__}")

@@ -106,7 +106,7 @@ def judged(file: Path, env: Mapping[str, str] | None = None, **values: Any) -> t
 
 def test_a_class_that_tells_parameters_is_a_judge(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "two_judges.py").write_text(FACTORY)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)  # a script's path does not begin with the working folder
     for said, expected in ((USEFUL, (1, 1)), (USELESS, (0, 1)), (USEFUL, (1, 0))):
         monkeypatch.setenv("SAID", said)
         assert judged(file, model="python:two_judges:telling") == expected
