@@ -102,11 +102,11 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
 def _variant(saved: "Sequence[SavedVariant]", settings: RetrieverConfig, refused: Refusal) -> "SavedVariant":
     """Return the saved variant that was retrieved with the settings."""
     asked = _deciding(settings)
-    differences = [{n for n in asked | was.settings if asked.get(n) != was.settings.get(n)} for was in saved]
+    differences = [[n for n in asked | was.settings if asked.get(n) != was.settings.get(n)] for was in saved]
     nearest, names = min(zip(saved, differences, strict=True), key=lambda pair: len(pair[1]))
-    for name in names:
-        was = nearest.settings.get(name)
-        raise refused(f"retriever.{name} {was!r}, with which it was saved", repr(asked.get(name)))
+    if names:
+        was, wanted = (own.get(names[0]) for own in (nearest.settings, asked))
+        raise refused(f"retriever.{names[0]} {was!r}, with which it was saved", repr(wanted))
     if settings.threshold is not None and nearest.candidates.facts[0].no_cosine:
         raise refused(f"scores to hold threshold {settings.threshold:g} against", "a retrieval without any")
     return nearest
