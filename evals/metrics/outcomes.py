@@ -18,6 +18,7 @@ from evals.metrics.declaration import NO_LABELS, Context, Scorer
 from evals.metrics.metadata import accuracy, missing_fields, wrong_fields
 from evals.metrics.results import Results
 from evals.metrics.texts import found_in_source, topic_match
+from evals.metrics.timing import times_of
 from evals.stats.intervals import Bools, Floats
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk
@@ -95,11 +96,8 @@ def validate(r: Results, serial: Calls, context: Context, settings: RetrieverCon
         context: Inputs of the metrics: required metadata and sources.
         settings: Settings of the retriever. Reasons depend on top_k, and on whether chunks are grouped.
     """
-    times: dict[str, list[float]] = {}
-    for query_id, timings in serial:
-        times.setdefault(query_id, []).append(timings.total_ms)
     faults, observations = outcomes_of(r, context), list(r.observations())
-    metadata, relevance = accuracy(r, context).values, content_relevance(r)
+    metadata, relevance, times = accuracy(r, context).values, content_relevance(r), times_of(serial, "total")
     count = np.sum([~np.isnan(metadata), ~np.isnan(relevance)], axis=0)
     mean = np.where(count > 0, np.nansum([metadata, relevance], axis=0) / np.maximum(count, 1), np.nan)
     return ValidationReport(

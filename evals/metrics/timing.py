@@ -25,7 +25,7 @@ def stage_statistic(observed: Observed, _: Context, *, stage: str, statistic: st
     """
     if concurrency not in observed.latency:
         return _missing(observed, f"not measured at concurrency {concurrency}")
-    times = _times(observed.latency[concurrency], stage)
+    times = times_of(observed.latency[concurrency], stage)
     values = [time for of_query in times.values() for time in of_query]
     if not values:
         return figure(None, f"no {stage} stage ran")
@@ -43,7 +43,7 @@ def _missing(observed: Observed, reason: str) -> Summary:
     return figure(None, observed.unmeasured or reason, n_failed=observed.n_lost)
 
 
-def _times(calls: Calls, stage: str) -> Mapping[str, Sequence[float]]:
+def times_of(calls: Calls, stage: str) -> Mapping[str, Sequence[float]]:
     """Return the times of one stage by query id, of the calls in which the stage ran."""
     times: dict[str, list[float]] = {}
     for query_id, timings in calls:
