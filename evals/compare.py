@@ -39,7 +39,7 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     )
     command.add_argument("--common", action="store_true", help="compare on the queries that are the same in both runs")
     command.add_argument(
-        "--metrics", type=_names, default=[], metavar="A,B", help="names or patterns such as ranking/* (--verbose: all)"
+        "--metrics", default="", metavar="A,B", help="names or patterns such as ranking/* (--verbose: all)"
     )
     command.add_argument(
         "--fail-on-regression", action="append", default=[], metavar="METRIC:TOLERANCE",
@@ -65,10 +65,6 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     return command
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
-
-
 def _main(namespace: argparse.Namespace) -> int:
     from evals.config.files import check_writable
     from retrievers.terminal.command import set_up_logging
@@ -82,7 +78,7 @@ def _main(namespace: argparse.Namespace) -> int:
     uri, experiment = (vars(namespace)[f"tracking.{name}"] for name in ("uri", "experiment"))
     comparisons = compare_runs(
         *namespace.runs,
-        metrics=namespace.metrics or (["*"] if namespace.verbose else []),
+        metrics=namespace.metrics or ("*" if namespace.verbose else ()),
         tolerances=parse(namespace.fail_on_regression),
         common=namespace.common,
         tracking_uri=uri,
