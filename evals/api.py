@@ -125,20 +125,21 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     Raises:
         RetrievalError: As for `evaluate`; or no cell meets the constraints.
     """
-    retriever, experiment = (
-        (None, given) if isinstance(given, Experiment | Mapping | str | Path) else (given, experiment)
-    )
+    if isinstance(given, Experiment | Mapping | str | Path):
+        if experiment is not None:
+            raise ExperimentError("sweep: got two experiments, as the first argument and by name; give one of them")
+        given, experiment = None, given
     config = _settings(experiment, metrics, track=track)
     axes = {name: values for name, values in (("top_k", top_k), ("threshold", threshold)) if values is not None}
     swept = given_settings(config.sweep, axes)
     if not swept.axes:
         raise ExperimentError("the experiment has no sweep; expected at least one axis, such as sweep: {top_k: 1:10}")
     config = given_settings(config, {"sweep": swept.model_dump(exclude_unset=True)})
-    if retriever is not None and swept.threshold:
+    if given is not None and swept.threshold:
         changed = config.retriever.model_copy(update={"threshold": min(swept.threshold)})
         config = config.model_copy(update={"retriever": changed})
     further = {"shown": progress, "from_retrieval": from_retrieval and Path(from_retrieval), "measured": measured}
-    return cast(Sweep, _run(config, retriever, golden, None, outputs or Outputs(), **further))
+    return cast(Sweep, _run(config, given, golden, None, outputs or Outputs(), **further))
 
 
 def compare_runs(
