@@ -101,8 +101,8 @@ def moved(pairing: Pairing, metrics: Sequence[str]) -> list[Moved]:
     moves = []
     for row, other in pairing.rows:
         flip = _change(VERDICT_METRIC, row, other)
-        changes = filter(None, [_change(metric, row, other) for metric in metrics])
-        if most := max(changes, key=lambda move: abs(move.gain), default=flip):
+        scored = filter(None, [_change(metric, row, other) for metric in metrics])
+        if most := max(scored, key=lambda move: abs(move.gain), default=flip):
             moves.append(most._replace(kind="lost" if flip.gain < 0 else "gained") if flip else most)
     places = {"lost": 0, "gained": 1}
     return sorted(moves, key=lambda move: (places.get(move.kind, 2), -abs(move.gain), move.gain, move.baseline.id))
