@@ -15,9 +15,9 @@ from evals.cases.reading import GoldenSet, case_fingerprint, golden_set
 from evals.cases.relevance import Relevance, lacking, resolve
 from evals.config.telemetry import silence
 from evals.errors import ReportError
-from evals.golden.chunks import Floats, embedder, named_chunks, page_of, retriever_settings, say
+from evals.golden.chunks import embedder, named_chunks, page_of, retriever_settings, say
 from evals.report.model import QueryRow, Report
-from evals.stats.intervals import student_quantile
+from evals.stats.intervals import Floats, student_quantile
 from evals.tracking.store import read_report
 from retrievers.embedding.models import make_embeddings
 from retrievers.records import Chunk

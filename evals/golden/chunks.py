@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
-from numpy.typing import NDArray
 
 from evals.config.experiment import ExperimentConfig
 from evals.config.files import check_writable, experiment_file, named_folders
 from evals.errors import DatasetError
 from evals.experiment.bench import index_if_stale
+from evals.stats.intervals import Floats
 from retrievers.config import MAX_QUERY_CHARACTERS, IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, environment_layer, file_layer, flag_layer, leaves
 from retrievers.embedding.models import make_embeddings
@@ -33,7 +33,6 @@ from retrievers.store.opening import open_client
 from retrievers.terminal.command import print_out
 from retrievers.text.shown import json_text
 
-Floats = NDArray[np.float64]
 Embed = Callable[[Sequence[str]], Floats]
 """Takes texts, and returns their vectors of length 1, shape (texts, dimension)."""
 # Blank lines, headings, and the first and last lines of code blocks.

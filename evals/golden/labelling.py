@@ -30,10 +30,11 @@ from evals.collect.saved import read
 from evals.config.experiment import DatasetConfig
 from evals.config.files import replacing, write
 from evals.errors import DatasetError
-from evals.golden.chunks import Floats, check_new, json_lines, next_check, retriever_settings, say
+from evals.golden.chunks import check_new, json_lines, next_check, retriever_settings, say
 from evals.judge.trust import cohens_kappa
 from evals.report.model import Report
 from evals.sampling.order import judging_order, uniform
+from evals.stats.intervals import Floats
 from evals.tracking.store import read_report
 from retrievers.config.files import make_private, read_text
 from retrievers.records import Chunk

@@ -329,11 +329,7 @@ def combine(
         seen = [(np.nanmin(scores[metric]), np.nanmax(scores[metric])) for metric in weights]
         lows, highs = (factors * ends for ends in np.where(np.isfinite(ranges), ranges, seen).T)
         bounds = np.minimum(lows, highs).sum(axis=1), np.maximum(lows, highs).sum(axis=1)
-    return ObjectiveScores(
-        values=values,
-        strata=_strata(has_score),
-        bounds=bounds,
-    )
+    return ObjectiveScores(values=values, strata=_strata(has_score), bounds=bounds)
 
 
 def _strata(has_score: Bools) -> Integers:
