@@ -36,7 +36,7 @@ def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> tuple[tuple[Pr
     settings = grid.variants[number].settings
     if settings.threshold is None or {case.in_scope for case in grid.pool.cases} != {True, False}:
         return (), ()
-    best = [_best_scores(grid.pool, place, variant.settings) for place, variant in enumerate(grid.variants)]
+    best = [best_scores(grid.pool, place, variant.settings) for place, variant in enumerate(grid.variants)]
     promises = (
         promise(*best[number], rate, settings.threshold_scale, _distinct(best))
         for rate in sorted({*rates} - {0}, reverse=True)
@@ -51,17 +51,29 @@ def beyond(signals: Sequence[Signal], highest: float) -> str:
     return flag if along and float(re.split("[:,]", along)[-2 if ":" in along else -1]) > highest else ""
 
 
+def best_scores(pool: Pool, number: int, settings: RetrieverConfig) -> tuple[list[float], list[float]]:
+    """Return the best score of every in-scope and of every out-of-scope query, of the kind that the threshold reads.
+
+    The best score of a query without candidates is 0, or −∞ on a scale without bounds.
+    """
+    lists = pool.lists([number])
+    in_scope = lists.by_case(lambda case: case.in_scope).astype(np.bool_)
+    nothing = -np.inf if settings.threshold_scale in UNBOUNDED else 0.0
+    best = np.where(lists.codes < 0, -np.inf, lists.read_by_threshold(settings)).max(axis=1, initial=nothing)
+    return best[in_scope].tolist(), best[~in_scope].tolist()
+
+
 def _signals(pool: Pool, number: int, settings: RetrieverConfig) -> Iterator[Signal]:
     """Yield how well the score that the threshold reads separates the scopes, then each other score, the best first."""
     in_force = FINAL if settings.threshold_on == "final" else settings.threshold_signal
-    best_in_force = _best_scores(pool, number, settings)
+    best_in_force = best_scores(pool, number, settings)
     yield signal(in_force, *best_in_force)
     others, lists = list[Signal](), pool.lists([number])
     for name in get_args(ThresholdSignal):
         other = settings.model_copy(update={"threshold_on": "best", "threshold_signal": name})
         scores = lists.read_by_threshold(other)[lists.codes >= 0]
         if name != in_force and scores.size and np.isfinite(scores).all():
-            best = _best_scores(pool, number, other)
+            best = best_scores(pool, number, other)
             if best != best_in_force:  # the final score may equal one of them
                 others.append(signal(name, *best))
     yield from sorted(others, key=lambda other: -other.auroc)
@@ -82,7 +94,7 @@ def fitted(config: ExperimentConfig, pool: Pool, plan: Plan) -> tuple[Plan, tupl
     if rate is None:
         return plan, ()
     variants, notes = list[Variant](), list[str]()
-    best = [_best_scores(pool, number, variant.settings) for number, variant in enumerate(plan.variants)]
+    best = [best_scores(pool, number, variant.settings) for number, variant in enumerate(plan.variants)]
     for variant, (inside, outside) in zip(plan.variants, best, strict=True):
         where = f"threshold.false_answer {rate:g}" + (f", {variant.name}" if variant.name else "")
         if not outside:
@@ -101,15 +113,3 @@ def fitted(config: ExperimentConfig, pool: Pool, plan: Plan) -> tuple[Plan, tupl
 def _distinct(best: Sequence[tuple[list[float], list[float]]]) -> int:
     """Return the number of variants whose best scores of out-of-scope queries differ: one of them may be chosen."""
     return len({tuple(outside) for _, outside in best})
-
-
-def _best_scores(pool: Pool, number: int, settings: RetrieverConfig) -> tuple[list[float], list[float]]:
-    """Return the best score of every in-scope and of every out-of-scope query, of the kind that the threshold reads.
-
-    The best score of a query without candidates is 0, or −∞ on a scale without bounds.
-    """
-    lists = pool.lists([number])
-    in_scope = lists.by_case(lambda case: case.in_scope).astype(np.bool_)
-    nothing = -np.inf if settings.threshold_scale in UNBOUNDED else 0.0
-    best = np.where(lists.codes < 0, -np.inf, lists.read_by_threshold(settings)).max(axis=1, initial=nothing)
-    return best[in_scope].tolist(), best[~in_scope].tolist()

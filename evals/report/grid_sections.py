@@ -124,10 +124,12 @@ def _level_row(label: str, level: Level, report: Report, grid: GridSection) -> S
 def _out_of_reach(levels: Sequence[tuple[str, Level]], grid: GridSection) -> str:
     """Return which levels no cell meets, and the fewest wrong answers of a cell; empty if each level has a cell."""
     empty = ", ".join(label for label, level in levels if level.cell is None)
-    nearest = f"wrongly answers at least {levels[0][1].nearest:.0%}"
+    widest = levels[0][1]
+    reason = f"every cell that answers in scope, and may be chosen, wrongly answers at least {widest.nearest:.0%}"
+    reason = reason if widest.figures else "no cell that may be chosen answers a query in scope"
     higher = beyond(grid.signals, max(threshold or 0 for threshold in grid.cells.threshold))
     further = f"; the best scores reach further: {higher}" if higher and _sweeps_thresholds(grid) else ""
-    return f"{empty}: none, as every cell that answers in scope, and may be chosen, {nearest}{further}" if empty else ""
+    return f"{empty}: none, as {reason}{further}" if empty else ""
 
 
 def _reason(grid: GridSection, decision: Decision, choice: Choice) -> str:

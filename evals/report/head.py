@@ -3,16 +3,16 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from importlib.resources import files
+from math import inf
 from typing import get_args
 
 from evals.collect.observations import Validation
 from evals.grid.heldout import CHOSEN_ON, HELD_OUT
 from evals.grid.measure import Measured
-from evals.grid.thresholds import beyond
+from evals.grid.thresholds import best_scores, beyond
 from evals.metrics import DEPTH, declared
 from evals.report.model import Cause, Report
 from evals.stats.abstention import thresholds_along
-from retrievers.records import UNBOUNDED
 
 # The metrics that say most about a run, in order of importance. `_at_K` is read at the deepest K of the run.
 LEADING = tuple(files("evals.report").joinpath("leading.txt").read_text(encoding="utf-8").split())
@@ -131,7 +131,8 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
     """Return flags of a useful next run: after a grid its recommended cell, else a grid against the main failure.
 
     The recommended cell is exported, and measured again on held-out queries if there are any. If a grid's thresholds
-    end below the best scores, and a level of wrong answers lacks a cell, thresholds up to these are swept. A grid
+    end below the best scores, and a level of wrong answers lacks a cell, thresholds up to these are swept; and so they
+    are if no cell answers a query in scope. A grid
     against failures on the split `test` is measured on `dev` if there is such a split, so that `test` has no part in
     the choice.
 
@@ -150,31 +151,34 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         parameters = {**grid.variants[cell.variant].parameters, "top_k": cell.top_k, "threshold": cell.threshold}
         # The command names a retriever by `python` already. Naming it anew would replace its other settings.
         decision = result.swept.decision
-        lacks = "threshold" in grid.plan.axes and decision and any(level.cell is None for level in decision.levels)
-        higher = beyond(result.swept.signals, float(grid.threshold_of.max())) if lacks else ""
-        left_out = ("python", "threshold") if higher else ("python",)
+        reached = [level.cell is not None for level in decision.levels] if decision else []
+        highest = float(grid.threshold_of.max()) if any(reached) else -inf
+        is_settled = result.config.threshold.false_answer is not None
+        lacks = not all(reached) and ("threshold" in grid.plan.axes or not (any(reached) or is_settled))
+        other = beyond(result.swept.signals, highest) if lacks else ""
+        left_out = ("python", "threshold") if other else ("python",)
         settings = {name: value for name, value in parameters.items() if value is not None and name not in left_out}
         further = [f"--retriever.{name.replace('_', '-')} {value}" for name, value in settings.items()]
         # Judging in rounds needs a grid, and a second judge of all queries needs rounds.
         further += ["--judge.stop.margin null"] * ((judge := result.config.judge).stop.margin is not None)
         further += ["--judge.second.sample auto"] * (judge.second.model is not None and judge.second.sample == "all")
-        if higher:
-            return " ".join([*further, higher])
+        if other:
+            return " ".join([*further, other])
         if result.swept.held_out and data.split and not data.ids:  # scores of queries that chose the cell are too high
             further.insert(0, f"--dataset.split {result.config.objective.held_out or HELD_OUT}")
             further += ["--dataset.limit null"] * (data.limit is not None)
         # A threshold without its promise must not replace one that has it.
-        is_exported = not retriever.python and result.config.threshold.false_answer is None
+        is_exported = not (retriever.python or is_settled)
         return " ".join([*further, *["--export retriever.yaml"] * is_exported])
     if result.judging and result.judging.incomplete:
         return ""  # the same command judges the rest
-    along = thresholds_along([score for each in result.observed.observations if (score := each.top_score)])
+    best = best_scores(result.results.lists.pool, 0, retriever)
+    along = thresholds_along([score for score in (*best[0], *best[1]) if score])
     flags = flags.replace(THRESHOLDS, f"--sweep.threshold {along}" if along else THRESHOLDS)
-    # No axis is known for a retriever by `python`. Thresholds are not swept if scores have no bounds, which the page
-    # shows, or if a promise fits the threshold, or if no query is in scope, so that no cell can be ranked.
-    is_settled = retriever.threshold_scale in UNBOUNDED or result.config.threshold.false_answer is not None
-    has_in_scope = any(observation.case.in_scope for observation in result.observed.observations)
-    if retriever.python or ("--sweep.threshold" in flags and (is_settled or not has_in_scope)):
+    # No axis is known for a retriever by `python`. Thresholds are not swept if a promise fits the threshold, or if no
+    # query is in scope, so that no cell can be ranked.
+    is_settled = result.config.threshold.false_answer is not None or not best[0]
+    if retriever.python or ("--sweep.threshold" in flags and is_settled):
         return PAGE
     if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors and "--sweep.mode" in flags:
         flags = "--sweep.top-k 3,5,10" if "--sweep.top-k" in flags else PAGE  # there are no keywords to search

@@ -48,6 +48,12 @@ def test_a_run_prints_its_table_and_writes_nothing_that_was_not_asked_for(run: R
     screen = done.out.partition("\nDetails\n")[0].splitlines()
     assert len(screen) <= 18
     assert next(one for one in screen if one.startswith("Next: ")).endswith(" --sweep.threshold 0:0.8:0.05")
+    of_words = (
+        run("--retriever.threshold-signal", "bm25", "--retriever.mode", "hybrid")
+        .out.partition("\nNext: ")[2]
+        .splitlines()[0]
+    )
+    assert of_words.endswith(" --sweep.threshold 0,0.8:1.5:0.05"), "the score that the threshold reads"
     assert [*here.iterdir()] == []
 
 
