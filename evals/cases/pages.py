@@ -64,25 +64,24 @@ class SourcePage:
     def facts(self, chunk: Chunk) -> dict[str, Any]:
         """Return the metadata that a chunk of the page should have, as far as the page shows it.
 
-        If the text occurs more than once, the place that the chunk itself claims is preferred. A fragment of the
-        chunk's address is kept.
+        If the text occurs more than once, the place is taken that agrees with most of what the chunk itself says:
+        lines or page, heading, section path. A fragment of the chunk's address is kept.
         """
         page = self.page
         _, mark, fragment = (chunk.source_url or "").partition("#")
         facts: dict[str, Any] = {**page.facts, "source_url": f"{page.source_url}{mark}{fragment}"}
-        claimed = chunk.page_number if page.origins else chunk.start_line
-        places = [(lines[0], page.location(lines[0], lines[-1])) for lines in self.occurrences(chunk.text)]
+        places = [page.location(at[0], at[-1]) | self.section_at(at[0]) for at in self.occurrences(chunk.text)]
         if places:
-            line, location = next((place for place in places if claimed in place[1].values()), places[0])
-            section = self.section_at(line) or (page.title,)
-            facts |= location | {"heading": section[-1], "section_path": SECTION_SEPARATOR.join(section)}
+            place = max(places, key=lambda place: sum(getattr(chunk, n) == fact for n, fact in place.items()))
+            facts |= place
         return facts if self.shows is None else {name: facts[name] for name in self.shows if name in facts}
 
-    def section_at(self, line: int) -> tuple[str, ...]:
-        """Return the headings above a line, the outermost first."""
+    def section_at(self, line: int) -> dict[str, Any]:
+        """Return the heading above a line, and the section path, or the title if none is above it."""
         # Sections are in the order of the page, so the line is in the last section that starts above it.
         above = bisect_right(self.page.sections, line, key=lambda section: section.runs[0][0].start_line)
-        return self.page.sections[above - 1].path if above else ()
+        path = (above and self.page.sections[above - 1].path) or (self.page.title,)
+        return {"heading": path[-1], "section_path": SECTION_SEPARATOR.join(path)}
 
 
 class SourcePageError(EvaluationError):

@@ -304,11 +304,10 @@ def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:
         ExperimentError: Evidence names a field that no chunk has.
     """
     by_heading = any(item.quote is None and item.heading for case in cases for item in case.evidence)
-    lacking = {
-        "source_url": evidence_urls(cases) and not any(chunk.source_url for chunk in chunks),
-        "heading": by_heading and not any(chunk.section_path or chunk.heading for chunk in chunks),
-    }
+    urls = evidence_urls(cases) and not any(chunk.source_url for chunk in chunks)
+    headings = by_heading and not any(chunk.section_path or chunk.heading for chunk in chunks)
+    lacking = {"source_url": urls, "heading": headings}
     for key in (key for key, is_lacking in lacking.items() if is_lacking and chunks):
-        hint = "LangChain's loaders write 'source'" if key == "source_url" else "or name passages by quotes"
+        hint = "or name passages by quotes alone" + "; LangChain's loaders write 'source'" * (key == "source_url")
         fault = f"evidence names a {key}, but no returned document does"
         raise ExperimentError(f"{fault}; set retriever.metadata.map {{{key}: KEY}} ({hint})")

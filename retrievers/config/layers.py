@@ -199,7 +199,7 @@ def _is_dropped(
         # Another model of the same provider is asked at the same address.
         provider = str(merged.get(f"{group}.model")).partition(":")[0]
         return last != "base_url" or provider != str(model).partition(":")[0]
-    named = {other for other, value in values.items() if value is not None}
+    named = {other for other, value in values.items() if value is not None or merged.get(other) is not None}
     return any(_overlaps(name, idle) and not named.isdisjoint(others) for idle, others in idle_beside.items())
 
 

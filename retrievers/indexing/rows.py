@@ -52,7 +52,7 @@ def read_rows(source: Path) -> Corpus:
     if faults:
         raise IndexingError(f"{source}: rows cannot be indexed, nothing was changed:", faults)
     if not documents:
-        raise IndexingError(f"{source}: holds no row with text in a column 'text'; nothing was changed")
+        raise IndexingError(f"{source}: no row has text in a column 'text': rename yours so; nothing was changed")
     return Corpus(
         folder=source,
         pages=tuple(documents),
@@ -120,20 +120,21 @@ READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
 def _document(number: int, row: Mapping[str, Any]) -> dict[str, str]:
     """Return the id, title, text and address of a row.
 
-    If there is no text, the title is the text. If there is no id, the number of the row is the id.
+    If the column `text` is empty, the title is the text. If there is no id, the number of the row is the id.
 
     Raises:
         ValueError: A column has a value of another kind.
     """
     document_id = row.get("_id", row.get("id", number))
     if isinstance(document_id, bool) or not isinstance(document_id, str | int) or not str(document_id).strip():
-        raise ValueError(f"expected an id under '_id', got {quoted(document_id)}")
-    texts = {name: row.get(name) or "" for name in ("text", "title", "url")}
+        raise ValueError(f"expected an id, a text or a whole number, under '_id' or 'id', got {quoted(document_id)}")
+    texts = {name: "" if row.get(name) is None else row[name] for name in ("text", "title", "url")}
     for name, value in texts.items():
         if not isinstance(value, str):
             raise ValueError(f"expected text under {name!r}, got {quoted(value)}")
     text, title, url = (value.strip() for value in texts.values())
-    return {"id": str(document_id), "text": text or title, "title": title, "url": url}
+    # Without the column `text` the texts may be in another one: titles alone would be indexed without a word.
+    return {"id": str(document_id), "text": text or (title if "text" in row else ""), "title": title, "url": url}
 
 
 def _page(document: Mapping[str, str]) -> Page:

@@ -228,9 +228,11 @@ def test_facts_come_from_front_matter_path_and_place() -> None:
     assert SOURCE.facts(make_chunk("c", "Nodes exchange messages on topics."))["section_path"] == "Topics"
     assert SOURCE.headings == {"Topics", "Publishers", "Subscribers"}
     [in_code] = SOURCE.occurrences("# not a heading\nros2 topic list")
-    assert (in_code[0], in_code[-1], SOURCE.section_at(27)) == (27, 28, ("Topics", "Subscribers"))
+    assert (in_code[0], in_code[-1], SOURCE.section_at(27)["section_path"]) == (27, 28, "Topics > Subscribers")
     for claimed, heading in ((18, "Publishers"), (24, "Subscribers"), (9, "Publishers")):  # of several places
         assert SOURCE.facts(make_chunk("c", "Mind the queue.", start_line=claimed))["heading"] == heading
+    by_section = make_chunk("c", "Mind the queue.", section_path="Topics > Subscribers")
+    assert SOURCE.facts(by_section)["start_line"] == 24, "a chunk of another splitter, without lines"
 
 
 def test_a_page_that_cannot_be_read_is_named_by_file_and_address(tmp_path: Path) -> None:

@@ -250,6 +250,7 @@ FAULTS = {
     "no.parquet": b"no",
     "empty.jsonl": b"",
     "without text.jsonl": b'{"text": " "}',
+    "titles.jsonl": b'{"title": "Start", "body": "Press the button."}',
 }
 
 
