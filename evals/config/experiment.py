@@ -203,7 +203,7 @@ class ExperimentConfig(Settings):
     threshold: ThresholdConfig = section(ThresholdConfig, "a threshold with a promise")
     sources: SourcesConfig = section(SourcesConfig, "pages")
     index: IndexConfig = section(IndexConfig, "indexing")
-    metrics: tuple[str, ...] = field(("*",), min_length=1, description="metric names or patterns such as ranking/*")
+    metrics: Annotated[tuple[str, ...], NAMES] = field(("*",), min_length=1, description="names or patterns: ranking/*")
     criteria: Conditions = Field(
         default_factory=dict, description="conditions on the run, e.g. {ranking/mrr_at_10: '>= 0.8'}"
     )

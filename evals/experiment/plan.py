@@ -109,7 +109,7 @@ def _of_judge(config: JudgeConfig, by_metric: Mapping[str, Prompts], queries: in
         sent = [tokens for tokens in prompts if tokens is not None]
         tokens_in, tokens_out = sum(sent), len(sent) * USUAL_ANSWER
         counts = (len(prompts), len(prompts) - len(sent), len(sent), tokens_in, tokens_out)
-        rows.append([Styled(f"  {metric}"), *(Styled(f"{count:,}") for count in counts)])
+        rows.append([Styled(metric), *(Styled(f"{count:,}") for count in counts)])
         price = money(cost(config.price, tokens_in, tokens_out), config.model)
     notes = [f"Cost, if an answer has {USUAL_ANSWER} tokens: {price}."]
     if (drawn := sample_size(config.sample, queries)) < queries:
@@ -119,7 +119,7 @@ def _of_judge(config: JudgeConfig, by_metric: Mapping[str, Prompts], queries: in
         notes.append(f"Judging ends earlier, once a cell is proved within {margin:g} of the best (judge.stop).")
     return Section(
         lines=[line(Styled("Judge", "bold"), f" {config.model}")],
-        columns=[Column("  metric"), *numbers("questions", "cached", "calls", "tokens in", "tokens out")],
+        columns=[Column("metric"), *numbers("questions", "cached", "calls", "tokens in", "tokens out")],
         rows=rows,
         below=[line(f"  {text}") for text in notes],
     )

@@ -34,7 +34,7 @@ def init(namespace: argparse.Namespace) -> int:
         DatasetError: The file exists, or no chunk holds text.
     """
     check_new(namespace.out, force=namespace.force)
-    chunks = named_chunks(namespace, needed=True) or []
+    chunks = named_chunks(namespace, needed=True)[2] or []
     rows = skeletons(chunks, namespace.count, namespace.out_of_scope, namespace.seed)
     write(namespace.out, json_lines(rows))
     line = (

@@ -15,7 +15,7 @@ from evals.cases.reading import GoldenSet, case_fingerprint, golden_set
 from evals.cases.relevance import Relevance, lacking, resolve
 from evals.config.telemetry import silence
 from evals.errors import ReportError
-from evals.golden.chunks import embedder, named_chunks, page_of, retriever_settings, say
+from evals.golden.chunks import embedder, named_chunks, page_of, say
 from evals.report.model import QueryRow, Report
 from evals.stats.intervals import Floats, student_quantile
 from evals.tracking.store import read_report
@@ -71,8 +71,7 @@ def check(namespace: argparse.Namespace) -> int:
     golden = golden_set(namespace.file)
     cases = golden.cases
     runs = [_rows_of(file, read_report(file)[0], cases) for file in namespace.report]
-    config, env, _ = retriever_settings(namespace)
-    chunks = named_chunks(namespace)
+    config, env, chunks = named_chunks(namespace)
     how = "form checked; name --docs DIR or --config FILE to find the evidence too"
     relevance = {}
     if chunks is not None:

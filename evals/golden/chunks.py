@@ -23,14 +23,13 @@ from evals.stats.intervals import Floats
 from retrievers.config import MAX_QUERY_CHARACTERS, IndexSettings, RetrieverConfig
 from retrievers.config.layers import build, environment, environment_layer, file_layer, flag_layer, leaves
 from retrievers.embedding.models import make_embeddings
-from retrievers.errors import IndexingError
 from retrievers.indexing.pages import read_corpus
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
 from retrievers.store.chunks import scroll, unit
 from retrievers.store.collection import describe
 from retrievers.store.opening import open_client
-from retrievers.terminal.command import print_out
+from retrievers.terminal.command import print_error, print_out
 from retrievers.text.shown import json_text
 
 Embed = Callable[[Sequence[str]], Floats]
@@ -89,10 +88,12 @@ def retriever_settings(namespace: argparse.Namespace) -> tuple[RetrieverConfig, 
     return settings, env, is_named
 
 
-def named_chunks(namespace: argparse.Namespace, *, needed: bool = False) -> list[Chunk] | None:
-    """Return the chunks of the pages or of the collection that the flags name; None if they name neither.
+def named_chunks(
+    namespace: argparse.Namespace, *, needed: bool = False
+) -> tuple[RetrieverConfig, Mapping[str, str], list[Chunk] | None]:
+    """Return settings, environment, and the chunks of the pages or of the collection that the flags name, or None.
 
-    Pages are cut as indexing cuts them by default.
+    Pages are cut as indexing cuts them by default. Those that cannot be read are told, and left out.
 
     Args:
         namespace: The arguments of the command.
@@ -103,11 +104,11 @@ def named_chunks(namespace: argparse.Namespace, *, needed: bool = False) -> list
     """
     config, env, is_named = retriever_settings(namespace)
     if not (is_named or needed):
-        return None
+        return config, env, None
     if namespace.docs:
         corpus = read_corpus(namespace.docs, namespace.base_url)
-        if corpus.faults:
-            raise IndexingError("pages cannot be read:", corpus.faults)
+        for fault in corpus.faults:
+            print_error(f"skipped: {fault}")
         chunks = [*corpus.cut(IndexSettings().over({}))]
     else:
         chunks = _list_chunks(config, env)
@@ -115,7 +116,7 @@ def named_chunks(namespace: argparse.Namespace, *, needed: bool = False) -> list
         fault = f"{origin(namespace, config)}: none of its {len(chunks)} chunks holds text"
         hint = f"; text is expected under payload key {config.metadata.text_key!r} (retriever.metadata.text_key)"
         raise DatasetError(fault if namespace.docs else fault + hint)
-    return chunks
+    return config, env, chunks
 
 
 def origin(namespace: argparse.Namespace, config: RetrieverConfig) -> str:
@@ -140,8 +141,8 @@ def open_passages(namespace: argparse.Namespace) -> Iterator[Passages]:
         DatasetError: No passage holds text.
         RetrievalError: The pages or the collection cannot be read.
     """
-    chunks = [chunk for chunk in named_chunks(namespace, needed=True) or () if chunk.text.strip()]
-    settings, env, _ = retriever_settings(namespace)
+    settings, env, listed = named_chunks(namespace, needed=True)
+    chunks = [chunk for chunk in listed or () if chunk.text.strip()]
     embeddings = make_embeddings(settings.embedding, env)
     embed = embedder(embeddings)
     # Reranking is left out, since each search may cost a call.

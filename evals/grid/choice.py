@@ -263,9 +263,13 @@ def _recommend(
     cheaper = [other for other in others if other.cost <= CHEAPER * best.cost and other.is_within(margin)]
     if not cells.strict_is_good:
         cheaper = [other for other in cheaper if cells.threshold[other.cell] <= cells.threshold[best.cell]]
-    if proof is not None and proof.chosen is not None:
-        cheaper = [other for other in cheaper if (proof.within[list(other.members)] <= proof.margin).any()]
+    cheaper = [other for other in cheaper if _is_proved(other, proof)]
     return min(cheaper, key=lambda standing: (standing.cost, -standing.value), default=best)
+
+
+def _is_proved(standing: Standing, proof: Rounds | None) -> bool:
+    """Return True unless judging ended with a proof that leaves this standing out."""
+    return proof is None or proof.chosen is None or bool((proof.within[list(standing.members)] <= proof.margin).any())
 
 
 def held_out(choice: Choice, scores: ObjectiveScores) -> HeldOut:
@@ -374,26 +378,27 @@ def _intervals(scores: ObjectiveScores) -> list[Interval]:
     return [Interval(low=low, high=high) if np.isfinite(low) else none for low, high in np.transpose(ends).tolist()]
 
 
-def explain(choice: Choice, name: Callable[[int], str], *, is_set_told: bool) -> Iterator[str]:
+def explain(choice: Choice, name: Callable[[int], str], proof: Rounds | None, *, is_set_told: bool) -> Iterator[str]:
     """Yield lines about a choice: the recommended cell, the best cell if it differs, the reason, the size of the set.
 
     Args:
         choice: The choice.
         name: Names a cell by its number in the grid, such as `top_k 5, threshold 0.3`.
+        proof: As in `decide`.
         is_set_told: True to leave out how many cells may be the best.
     """
     judged = "" if choice.judged is None else f", {choice.judged} of them judged"
     yield f"Recommended: {_describe(choice.recommended, name)} (n={choice.n}{judged})"
     if choice.best is not choice.recommended:
         yield f"Best {_measured(choice)}: {_describe(choice.best, name)}"
-    yield f"Reason: {reason(choice)}"
+    yield f"Reason: {reason(choice, proof)}"
     if not (is_set_told or choice.note):
         allowed = sum(len(standing.members) for standing in choice.standings)
         may_be_best = sum(len(standing.members) for standing in choice.best_set)
         yield f"Of all that users may ask, {may_be_best:,} of {allowed:,} cells may be the best (95%)"
 
 
-def reason(choice: Choice) -> str:
+def reason(choice: Choice, proof: Rounds | None) -> str:
     """Return the reason for the recommendation, as a sentence."""
     best, recommended = choice.best, choice.recommended
     if choice.note:
@@ -410,8 +415,11 @@ def reason(choice: Choice) -> str:
     cheaper = [standing for standing in choice.standings if standing.cost <= CHEAPER * best.cost]
     if not cheaper:
         return f"{is_best}, and none saves {1 - CHEAPER:.0%} of its tokens"
-    if any(standing.is_within(choice.margin) for standing in cheaper):
-        return f"{is_best}; without out-of-scope queries, what a stricter threshold saves is no reason to take it"
+    if within := [standing for standing in cheaper if standing.is_within(choice.margin)]:
+        is_proved = any(_is_proved(standing, proof) for standing in within)
+        unproved = "no cheaper one is proved within the margin on these queries"
+        strict = "without out-of-scope queries, what a stricter threshold saves is no reason to take it"
+        return f"{is_best}; {strict if is_proved else unproved}"
     if max(standing.value for standing in cheaper) <= best.value - choice.margin:
         return f"{is_best}, and every cheaper cell is behind it by {choice.margin:g} or more"
     return f"{is_best}; {choice.n} queries are not enough to prefer a cheaper one"

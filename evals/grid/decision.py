@@ -27,7 +27,7 @@ from evals.stats.intervals import SAME, Bools, Floats, Integers
 ABSTENTION, FALSE_ANSWER = "scope/abstention", "scope/false_answer"
 ANY = 1.0
 NO_OUT_OF_SCOPE = (
-    "the golden data holds no out-of-scope query, so no threshold can be chosen: what it costs is seen, what it is "
+    "no golden query of this run is out of scope, so no threshold can be chosen: what it costs is seen, what it is "
     "good for is not; python -m evals.golden synthesize --out-of-scope 30 writes some (docs/golden.md)"
 )
 

@@ -53,7 +53,8 @@ def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
     figures = [summary.value, *((low, high) if is_open else ())]
     met = [is_met(symbol, figure, limit) for figure in figures]
     is_small = summary.sampled is not None and summary.bound_low is None
-    undecided = is_small or (any(met) and not all(met))
+    is_between = is_open and symbol == "==" and low < limit < high
+    undecided = is_small or is_between or (any(met) and not all(met))
     return replace(
         gate,
         figure=min(filter(isfinite, figures), key=lambda figure: _margin(symbol, figure, limit)),

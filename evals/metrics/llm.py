@@ -22,7 +22,7 @@ from evals.sampling.order import NOT_DRAWN, judging_order
 from evals.stats.intervals import Bools
 from retrievers.records import Chunk
 
-NO_PEOPLE = "no case has human_verdicts"
+NO_PEOPLE = f"no case has human_verdicts, or {PRECISION} is not among the metrics"
 NO_JUDGE = "there is no judge (judge.model)"
 Judged = Callable[[Results, Judging], Values]
 Tell = Callable[[Observed, Context], Summary]

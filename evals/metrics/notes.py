@@ -63,7 +63,7 @@ def _on_labels(observations: Sequence[Observation]) -> Iterator[str]:
     cases = [o.case for o in observations if o.case.in_scope]
     for kind, count in (("in-scope", len(cases)), ("out-of-scope", len(observations) - len(cases))):
         if not count:
-            yield f"the golden data holds no {kind} query: metrics over them have no value"
+            yield f"no golden query of this run is {kind.replace('-', ' ')}: metrics over them have no value"
     if repeated := len(observations) - len({o.case.query for o in observations}):
         yield f"{repeated} queries repeat the text of another one, and count as independent: intervals are too narrow"
     unlabelled = [case for case in cases if case.is_unlabelled]

@@ -69,6 +69,7 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
         facts=facts,
         config=dump(result.config),
         metrics=metrics,
+        baseline=None,
         ragas_check=ragas_check,
         own_metrics=[OwnMetric.of(OWN[name]) for name in result.scores if name in OWN],
         headline=leading(shown, {*result.config.metrics, *gated}),

@@ -167,14 +167,13 @@ def _explanation(result: Swept) -> Iterator[str]:
     if result.choice is None:
         yield f"The cells are not ranked: {result.ranking.reason}"
         return
-    yield from explain(result.choice, lambda c: range_of(result.grid, [c]), is_set_told=result.decision is not None)
+    is_told = result.decision is not None
+    yield from explain(result.choice, lambda c: range_of(result.grid, [c]), result.proof, is_set_told=is_told)
     if held_out := result.held_out:
         ends = "" if (low := held_out.interval.low) is None else f" ({low:.3f} … {held_out.interval.high:.3f})"
         judged = "" if held_out.judged is None else f", {held_out.judged} of them judged,"
-        yield (
-            f"Held out: {held_out.value:.3f}{ends} on {held_out.n} queries{judged} that had no part in the choice "
-            f"({held_out.chosen_on:.3f} on those that had)"
-        )
+        others = f"{held_out.n} queries{judged} that had no part in the choice"
+        yield f"Held out: objective {held_out.value:.3f}{ends} on {others} ({held_out.chosen_on:.3f} on those that had)"
 
 
 def _proof(result: Swept, proof: CellProof) -> str:

@@ -583,7 +583,8 @@ class Report(Part):
         metrics: Every metric of the run, by name.
         ragas_check: Comparison with the scores of ragas itself; null if no metric is one of ragas'.
         own_metrics: Metrics that the user declared.
-        headline: The metrics that the terminal shows without --verbose.
+        headline: The leading metrics, those with a criterion, and those that the experiment names. Of them the terminal
+            shows nine and what fails, without --verbose.
         verdict: Pass rate, hit rate, recall, false answers, main cause of failure, in a sentence.
         next_flags: Flags of evals.run for a run that may show how to mend the main cause of failure.
         criteria: Criteria of the experiment with the answers of the run.

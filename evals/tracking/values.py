@@ -204,7 +204,9 @@ def cell_runs(report: Report) -> list[CellRun]:
         return []
     cells, chosen, best = grid.cells, grid.choice.recommended.cell, grid.choice.standings[0].cell
     way = cells.configuration[chosen]
-    firsts = {cells.configuration[cell]: cell for cell in reversed(grid.ranking.order)}
+    by_value = sorted(range(len(cells.top_k)), key=lambda place: -(grid.ranking.values[place] or 0.0))
+    # Of a way whose cells all miss a constraint, the best of these.
+    firsts = {cells.configuration[cell]: cell for cell in reversed((*grid.ranking.order, *by_value))}
     ranked = sorted(firsts.values(), key=lambda place: -(grid.ranking.values[place] or 0.0))[:MOST_WAYS]
     inside = [place for place, configuration in enumerate(cells.configuration) if configuration == way]
     cuts = _evenly((cells.threshold[place] for place in inside), MOST_THRESHOLDS)

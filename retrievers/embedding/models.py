@@ -44,6 +44,8 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "Checked
             be loaded.
     """
     key = provider_key(config, env, "use the packaged model (leave embedding out)")
+    if config.provider in ("wordllama", "python") and (config.options or config.base_url):
+        raise ConfigError(f"embedding.options, embedding.base_url: {config.model} takes neither; leave them out")
     if config.provider == "python":
         own = call_factory(config.resolved_model, "embedding.model")
         if not isinstance(own, Embeddings):

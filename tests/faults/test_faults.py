@@ -239,7 +239,6 @@ def test_who_asks_to_wait_is_waited_for_in_a_run_and_not_by_an_application(clien
 
 
 def ask(judge: Judge, server: LoopbackServer, chunk: str) -> tuple[object, str, int]:
-    """Return what comes of it, what is told, and the number of requests."""
     before = len(server.requests)
     try:
         said = judge.judge([PRECISION], [observe("pose", [chunk])]).verdicts["pose", chunk]

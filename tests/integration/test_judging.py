@@ -34,7 +34,6 @@ HELD_OUT = ("in3", "in6", "soup")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """The world, indexed, with three statements in every reference answer, each supported by other chunks."""
     made = make_world(tmp_path_factory.mktemp("world"))
     cases = load_golden(settings(made).dataset).cases
     made.write_golden(

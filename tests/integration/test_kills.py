@@ -120,7 +120,6 @@ def _run(command: str, arguments: Sequence[str], folder: Path, env: Mapping[str,
 
 
 def settle(server: CohereChatServer) -> None:
-    """Wait until all that a dead client has sent is read: connections are accepted in their order."""
     with urlopen(f"{server.url}/v1/models") as answer:
         answer.read()
     while any("process_request_thread" in thread.name for thread in threading.enumerate()):

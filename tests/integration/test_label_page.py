@@ -101,7 +101,7 @@ def test_a_person_labels_by_keyboard_mouse_and_touch(folder: Path, run: Golden, 
         assert browser.evaluate("document.querySelectorAll('.quoted').length") > 0, "what was marked is there again"
         press(browser, "x")
         press(browser, "1", done=2)
-        press(browser, "s", done=3)
+        press(browser, "S", done=3)
         first, second, third = saved_by(browser, tmp_path)
         assert not browser.evaluate(WARNS), "all is saved"
         assert first["grade"] == 3 and len(first["quotes"]) == 1 and first["quotes"][0] in first["chunk_text"]

@@ -15,7 +15,6 @@ Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
 
 
 def mixed(zeros: float, ones: float, a: float, b: float) -> Draw:
-    """Zeros and ones with these probabilities, else beta(a, b)."""
     return lambda rng, shape: np.digitize(u := rng.random(shape), [zeros, zeros + ones]).choose(
         [np.zeros_like(u), np.ones_like(u), rng.beta(a, b, shape)]
     )

@@ -44,7 +44,6 @@ class Chromium:
             self._receive()
 
     def evaluate(self, expression: str) -> Any:
-        """Return the value of a JavaScript expression, which need not be allowed by the page's policy."""
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")

@@ -57,7 +57,6 @@ def embedded(texts: Sequence[str]) -> Reply:
 
 
 def reranked(scored: Sequence[tuple[int, float]]) -> Reply:
-    """Return the reply to a rerank request: places of the texts with their relevance, the most relevant first."""
     results = [{"index": place, "relevance_score": score} for place, score in sorted(scored, key=lambda one: -one[1])]
     meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
     return Reply.json({"id": "0", "results": results, "meta": meta})

@@ -21,7 +21,6 @@ from tests.support.indexing import read_texts, write_pages
 
 
 def mark(store: StoreConfig, name: str, **manifest: Any) -> None:
-    """Change what an embedded collection records of itself."""
     for file in embedded_folder(store).glob(f"collections/{name}/collection.json"):
         record = json.loads(file.read_text(encoding="utf-8"))
         record["info"]["config"]["metadata"]["retrieval_evals"] |= manifest
@@ -33,7 +32,6 @@ PAGES = read_texts(Path(__file__).parent / "pages" / "ros2")
 
 
 def settings(**values: Any) -> RetrieverConfig:
-    """Return retriever settings from nested plain values, as in a file."""
     return RetrieverConfig.model_validate(values)
 
 
@@ -46,7 +44,6 @@ def index_pages(config: RetrieverConfig, folder: Path, env: Mapping[str, str] | 
 
 
 def indexed(folder: Path, **values: Any) -> RetrieverConfig:
-    """Return settings of a new embedded store below `folder` that holds `PAGES`."""
     config = settings(**{"store": {"path": str(folder / "store")}, "collection": "pages", **values})
     index_pages(config, write_pages(folder / "pages", PAGES))
     return config

@@ -35,7 +35,6 @@ def call(
 
 
 def refusal(kind: type[Exception], called: Callable[..., object], *arguments: Any) -> str:
-    """Return what an error of that kind says, which a call raises."""
     with pytest.raises(kind) as caught:
         called(*arguments)
     return str(caught.value)

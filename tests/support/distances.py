@@ -60,7 +60,6 @@ def semantic(query: int) -> NDArray[np.float64]:
 
 
 def ranked(scores: NDArray[np.float64], depth: int = COUNT) -> list[int]:
-    """Return the best chunks by score, then chunk id; scores that differ by a rounding alone are equal."""
     return sorted(range(COUNT), key=lambda number: (round(-float(scores[number]), 5), number))[:depth]
 
 

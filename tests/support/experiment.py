@@ -27,8 +27,6 @@ TOPIC = "A topic is a named channel; publishers write messages to it and subscri
 
 
 class Experiment:
-    """An experiment's files."""
-
     def __init__(self, folder: Path) -> None:
         self.folder, self.config, self.golden = folder, folder / "experiment.yaml", folder / "golden.jsonl"
         self.docs, self.store = folder / "docs", folder / "store"
@@ -52,7 +50,6 @@ def make_experiment(folder: Path) -> Experiment:
 
 
 def settings(made: Experiment, **changes: Any) -> ExperimentConfig:
-    """Return the settings of an experiment with some changed, `retriever__top_k=1` for `retriever.top_k`."""
     flat = {name.replace("__", "."): value for name, value in changes.items()}
     layers = [file_layer(made.config, ExperimentConfig), Layer(label="the test", values=nest(flat))]
     return build(ExperimentConfig, layers)

@@ -44,8 +44,6 @@ def words(text: str) -> set[str]:
 
 
 class Overlap(BaseRetriever):
-    """Documents that share words with the query, those with more of them first."""
-
     docs: list[Document]
     k: int = 4
 

@@ -59,12 +59,10 @@ def _inside(texts: Mapping[tuple[int, int], str], rng: random.Random, queries: i
 
 
 def measured(config: ExperimentConfig, env: Mapping[str, str] | None = None, golden: GoldenSet | None = None) -> Any:
-    """Run an experiment; returns what its report is built from."""
     return run_experiment(config, Outputs(), env or {}, shown=False, golden=golden).result
 
 
 def alone(config: ExperimentConfig, retriever: RetrieverConfig, **given: Any) -> Any:
-    """Run the cell of a grid that has these settings, with the metrics of the grid's objective."""
     metrics = (*config.metrics, *needed(config.objective))
     own = {"retriever": retriever, "sweep": SweepConfig(), "metrics": metrics}
     return measured(config.model_copy(update=own), **given)

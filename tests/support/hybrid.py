@@ -25,7 +25,6 @@ ENGLISH = Bm25Encoder()
 
 
 def terms(text: str) -> list[int]:
-    """Return the term of every word, stop words left out, repeated ones each time."""
     return [term for word in re.findall(r"[^\W_]+", text) for term in ENGLISH.query(word).indices]
 
 
@@ -36,7 +35,6 @@ class Bm25:
         self.index.index([[*map(str, terms(text))] for text in texts.values()], show_progress=False)
 
     def scores(self, query: str, expansions: Sequence[str] = ()) -> dict[str, float]:
-        """Return the scores of texts with a term; what an expansion adds to the query's terms counts half."""
         asked = terms(query)
         more = {term for text in expansions for term in terms(text)} - {*asked}
         sums = (self._sum(asked) + self._sum(more) / 2) * 2.2  # bm25s leaves out the constant k + 1

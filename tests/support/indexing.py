@@ -57,14 +57,12 @@ def write_pages(folder: Path, sources: Mapping[str, str]) -> Path:
 
 
 def settings(store: Path | str, **changes: Any) -> RetrieverConfig:
-    """Return settings for an embedded store, or a server by its address, and `make_embeddings`."""
     model = {"model": "python:tests.support.indexing:make_embeddings"}
     place = {"path": store} if isinstance(store, Path) else {"url": store}
     return RetrieverConfig.model_validate({"store": place, "collection": "pages", "embedding": model} | changes)
 
 
 def content(client: QdrantClient, name: str = "pages") -> dict[str, tuple[dict[str, Any], list[float]]]:
-    """Return every point of a collection: id to payload and vector (of unit length; a reopened store gives it so)."""
     records, rest = client.scroll(name, limit=10_000, with_payload=True, with_vectors=True)
     assert rest is None
     return {str(record.id): (dict(record.payload or {}), _unit(record.vector)) for record in records}
@@ -87,7 +85,6 @@ TOPICS = FILES["module-1/topics.md"]
 
 
 def pdf(texts: Sequence[str], title: str = "") -> bytes:
-    """Return a page for each text, in Helvetica, its lines below each other; one without text for an empty one."""
     from pypdf import PdfWriter
     from pypdf.generic import ContentStream, DictionaryObject, NameObject
 

@@ -101,7 +101,6 @@ def ask(made: Engine, *batches: Sequence[str], schema: type[BaseModel] = Context
 
 
 def verdicts(said: Sequence[Said]) -> list[int | str]:
-    """Return the verdicts; in place of those that are missing the type of the failure, or `unscored`."""
     return [one.type if isinstance(one, Failure) else getattr(one, "verdict", "unscored") for one in said]
 
 
@@ -159,7 +158,6 @@ class Known(InstructorBaseRagasLLM):  # type: ignore[misc]
 
 
 def by_ragas(metric: str, one: Observation, known: Oracle) -> float:
-    """Return the value of ragas' metric for the whole selection, computed by ragas alone."""
     how, texts = JUDGED[metric], [found.chunk.text for found in one.selection]
     inputs = how.inputs(one.case.query, one.case.reference_answer or "", texts)
     return float(asyncio.run(getattr(collections, how.class_name)(llm=Known(known)).ascore(**inputs)).value)

@@ -55,7 +55,6 @@ def calls_of(queries: Sequence[Mapping[str, Any]]) -> int:
 
 
 def precision_of(row: Mapping[str, Any]) -> float:
-    """Return the value of ragas' formula for a row's golden labels."""
     useful = [int(hit["grade"] > 0) for hit in row["retrieved"]]
     total = sum(sum(useful[: place + 1]) / (place + 1) * one for place, one in enumerate(useful))
     return total / (sum(useful) + 1e-10)

@@ -139,7 +139,6 @@ def _claims(question: Question, labels: Labels) -> list[str]:
 
 
 def drawn(seed: int, *words: str) -> float:
-    """Return a number of [0, 1) that is as good as random, the same for the same words."""
     digest = hashlib.sha256(json.dumps([seed, *words]).encode()).digest()
     return int.from_bytes(digest[:7]) / 2**56
 

@@ -114,7 +114,6 @@ class LoopbackServer:
         self._released.wait(30)
 
     def release(self) -> None:
-        """Let go of the clients that are kept waiting."""
         self._released.set()
         self._released = Event()
 
@@ -131,7 +130,6 @@ class LoopbackServer:
         return fault.reply or Reply(status=503)
 
     def answer(self, request: Request) -> Reply:
-        """Return the right answer."""
         return Reply.json({"message": f"no such path {request.path}"}, 404)
 
     def _due(self, request: Request) -> Fault | None:

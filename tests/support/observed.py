@@ -52,7 +52,6 @@ def make_chunk(chunk_id: str, text: str | None = None, **fields: Any) -> Chunk:
 
 
 def results(*chunks: Chunk | str, scores: Sequence[float] | None = None) -> tuple[RetrievedChunk, ...]:
-    """Return chunks (or ids of chunks) as a ranked result, by default with falling scores from 0.9."""
     found = [make_chunk(chunk) if isinstance(chunk, str) else chunk for chunk in chunks]
     given = scores if scores is not None else [0.9 - 0.01 * place for place in range(len(found))]
     return tuple(
@@ -62,7 +61,6 @@ def results(*chunks: Chunk | str, scores: Sequence[float] | None = None) -> tupl
 
 
 def make_case(case_id: str = "q", **fields: Any) -> Case:
-    """Return an in-scope case, unless `in_scope=False` is among the fields."""
     values: dict[str, Any] = {"id": case_id, "query": f"query {case_id}", **fields}
     if values.get("in_scope", True) and not values.get("evidence"):
         values.setdefault("relevant_ids", {"a": 1})
@@ -79,7 +77,6 @@ def observe(
     case: Case | None = None,
     total_ms: float = 1.0,
 ) -> Observation:
-    """Return the observation of a case with these relevant chunks; the candidates are the results if not given."""
     grades = grades or {}
     found = candidates_of(returned if candidates is None else candidates, timings=StageTimings(total_ms=total_ms))
     relevance = Relevance(

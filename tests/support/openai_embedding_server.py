@@ -10,8 +10,6 @@ REFUSED = {"error": {"message": "Incorrect API key provided: sk-SECRET*****", "t
 
 
 class EmbeddingServer(LoopbackServer):
-    """Answers anyone who sends `KEY`."""
-
     def answer(self, request: Request) -> Reply:
         body, path = request.body, request.path
         if path == "/api/embed":

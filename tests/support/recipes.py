@@ -20,7 +20,6 @@ def steps(title: str) -> list[tuple[str, str, str]]:
 
 
 def follow(title: str, copy: Path, folders: Sequence[str]) -> set[str]:
-    """Copy folders, and change the copy by the recipe; returns the files that it touches."""
     for folder in folders:
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for file, place, lines in steps(title):

@@ -12,7 +12,6 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def overlap(query: str, text: str) -> float:
-    """Return the share of the query's words that the text holds: many texts tie."""
     words = query.lower().split()
     return sum(word in text.lower() for word in words) / max(1, len(words))
 
@@ -35,7 +34,6 @@ class Compressor(BaseDocumentCompressor):
 
 
 def scored(query: str, documents: Sequence[Document]) -> list[Document]:
-    """Set `relevance_score`, as CohereRerank and FlashrankRerank do."""
     pairs = sorted(((overlap(query, d.page_content), d) for d in documents), key=lambda pair: -pair[0])
     return [Document(page_content=d.page_content, metadata={**d.metadata, "relevance_score": s}) for s, d in pairs]
 

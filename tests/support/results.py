@@ -59,7 +59,6 @@ def report(made: Measured | None = None, known: Facts = FACTS) -> Report:
 
 
 def result(*given: Observation, **changes: Any) -> Measured:
-    """Return the run of these observations, by default of three queries, with other settings, verdicts and figures."""
     context = {name: changes.pop(name) for name in ("judging", "trust") if name in changes}
     pool = replace(results_of(given or (RIGHT, WRONG, EMPTY)).lists.pool, texts={}, notes=((),))
     made = measure_pool(changes.pop("config", config()), pool, Collaborators(retrievers=(), progress=silent))

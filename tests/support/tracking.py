@@ -47,8 +47,6 @@ def artifact(run: Run, name: str) -> Path:
 
 
 class MlflowServer(LoopbackServer):
-    """The part of MLflow's REST interface that a run uses."""
-
     @property
     def statuses(self) -> list[str]:
         updates = [request.body for request in self.requests if request.path.endswith("runs/update")]

@@ -19,18 +19,15 @@ Manner = Callable[[str, str], Any]
 
 
 def words_of(text: str) -> list[str]:
-    """Distinct long words of a text, by a hash of them and it: other texts, other words."""
     found = dict.fromkeys(re.findall(r"[a-z]{6,}", text.lower()))
     return sorted(found, key=lambda word: hashlib.sha256(f"{word}{text}".encode()).hexdigest())
 
 
 def sentence_of(text: str) -> str:
-    """The longest line of a passage, which stands in it word for word."""
     return max(text.splitlines(), key=len)
 
 
 def well(schema: str, prompt: str) -> Any:
-    """Write as asked, and find nothing wrong with it."""
     passages = [text for _, _, text in PASSAGE.findall(prompt)]
     match schema:
         case "DraftCase":

@@ -63,7 +63,9 @@ def test_a_csv_of_other_columns(golden: Command, imported: Command, tmp_path: Pa
         {"id": "q001", "query": "How quick is a stepper?", "reference_answer": "1,000 rpm", "evidence": evidence},
         {"id": "q002", "query": "Who won the cup?", "in_scope": False},
     ]
-    assert golden("check", tmp_path / "out.jsonl", "--docs", docs).code == 0
+    (docs / "broken.md").write_text("---\ntitle: [\n---\n# A\n\ntext\n")
+    checked = golden("check", tmp_path / "out.jsonl", "--docs", docs)
+    assert checked.code == 0 and "broken.md: line 2: " in checked.err
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])

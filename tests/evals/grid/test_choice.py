@@ -15,13 +15,15 @@ from scipy.stats import norm, t
 from syrupy.assertion import SnapshotAssertion
 
 from evals.grid import choice as grid_choice
-from evals.grid.choice import Cells, Choice, ObjectiveScores, combine, explain, reason
+from evals.grid.choice import Cells, Choice, ObjectiveScores, combine
 from evals.metrics.declaration import SHARE
 from evals.stats import intervals as stats
 
 Floats = NDArray[np.float64]
 NAN = float("nan")
 choose = partial(grid_choice.choose, margin=0.02, seed=0, proof=None)
+explain = partial(grid_choice.explain, proof=None)
+reason = partial(grid_choice.reason, proof=None)
 
 
 def shares(values: object, **others: object) -> ObjectiveScores:
@@ -136,6 +138,7 @@ def test_who_may_be_the_best_for_users_is_taken_as_given() -> None:
     found = choose(shares(values), cells([1, 2, 3]), proof=proof)
     assert [standing.cell for standing in found.best_set] == [2, 0]
     assert (choose(shares(values), cells([1, 2, 3])).recommended.cell, found.recommended.cell) == (1, 2)
+    assert reason(found, proof=proof).endswith("; no cheaper one is proved within the margin on these queries")
     proof.within[1] = 0.02
     assert choose(shares(values), cells([1, 2, 3]), proof=proof).recommended.cell == 1
     proof.chosen = 1

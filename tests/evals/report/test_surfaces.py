@@ -173,8 +173,6 @@ HALF = HOSTILE + "\ud800"
 
 
 class Tags(HTMLParser):
-    """Elements that are opened and closed, and everything that an attribute could load."""
-
     def __init__(self, page: str) -> None:
         super().__init__()
         self.opened, self.seen, self.loads, self.handlers, self.unmatched = (list[str]() for _ in range(5))

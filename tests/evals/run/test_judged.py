@@ -191,7 +191,7 @@ def test_a_plan_says_what_its_table_does_not_count(run: Run, server: ChatServer)
     assert (planned.code, server.chats) == (0, []), planned.err
     for said in ("within 0.05 of the best", "no price for", "if an answer has 150 tokens"):
         assert said in planned.out
-    assert "  all " in planned.out and "each way to retrieve: 6 for candidates" in planned.out
+    assert "\nall " in planned.out and "each way to retrieve: 6 for candidates" in planned.out
     of_second = run("--plan", "--judge.second.model", "cohere:strong", "--judge.second.sample", "2").out
     assert "Counted are 2 of 4 in-scope queries: sample 2." in of_second, "it is not that of the first judge"
 

@@ -24,7 +24,7 @@ from evals.errors import TrackingError
 from evals.judge.verdicts import Claim
 from evals.report.model import JudgeFacts, Report
 from evals.tracking.__main__ import main
-from evals.tracking.values import MOST_METRICS, metric_values, tags
+from evals.tracking.values import MOST_METRICS, cell_runs, metric_values, tags
 from tests.support.command import Done
 from tests.support.results import report
 from tests.support.stored_reports import stored
@@ -85,7 +85,6 @@ def rows_of(run: Run, name: str) -> list[dict[str, Any]]:
 
 
 def everything(run: Run) -> dict[str, Any]:
-    """Return what MLflow has of a run but its ids and the time of writing."""
     return {
         "info": (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time),
         "values": (run.data.metrics, run.data.params, run.data.tags),
@@ -115,6 +114,15 @@ def _span(span: Span) -> tuple[Any, ...]:
 
 def _failure(one: Any) -> tuple[str, str] | None:
     return (one.error.error_code, one.error.error_message) if getattr(one, "error", None) else None
+
+
+def test_of_a_way_whose_cells_all_miss_the_criteria_the_best_is_logged(swept: Report) -> None:
+    assert swept.grid is not None
+    ways = swept.grid.cells.configuration
+    met = [place for place in swept.grid.ranking.order if ways[place] == ways[swept.grid.ranking.order[0]]]
+    ranking = swept.grid.ranking.model_copy(update={"order": met})
+    logged = cell_runs(swept.model_copy(update={"grid": swept.grid.model_copy(update={"ranking": ranking})}))
+    assert {cell.name for cell in cell_runs(swept)} == {cell.name for cell in logged} and len({*ways}) > 1
 
 
 @pytest.mark.usefixtures("folder")
