@@ -8,7 +8,7 @@ from typing import get_args
 
 from evals.collect.observations import Validation
 from evals.grid.heldout import CHOSEN_ON, HELD_OUT
-from evals.grid.measure import Measured
+from evals.grid.measure import Measured, Swept
 from evals.grid.thresholds import best_scores, beyond
 from evals.metrics import DEPTH, declared
 from evals.report.model import Cause, Report
@@ -24,11 +24,7 @@ FAILURES = frozenset(get_args(Cause)) - {"right", "rightly nothing", "not labell
 # Share of queries that must pass for a run to be called good.
 PASSING = 0.5
 # Metrics in the sentence about a run, with the words for them.
-NAMED = {
-    "ranking/hit_rate_at_K": "hit rate",
-    "ranking/recall_at_K": "recall",
-    "scope/false_answer": "false answers",
-}
+NAMED = {"ranking/hit_rate_at_K": "hit rate", "ranking/recall_at_K": "recall", "scope/false_answer": "false answers"}
 # Further ones, if queries have no labels.
 JUDGED = {
     "ragas/llm_context_precision": "context precision",
@@ -132,9 +128,8 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
 
     The recommended cell is exported, and measured again on held-out queries if there are any. If a grid's thresholds
     end below the best scores, and a level of wrong answers lacks a cell, thresholds up to these are swept; and so they
-    are if no cell answers a query in scope. A grid
-    against failures on the split `test` is measured on `dev` if there is such a split, so that `test` has no part in
-    the choice.
+    are if no cell answers a query in scope. A grid against failures on the split `test` is measured on `dev` if there
+    is such a split, so that `test` has no part in the choice.
 
     Args:
         result: The run.
@@ -142,38 +137,13 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         sparse_vectors: Names of the sparse vectors of the collection; None if they are not known.
     """
     retriever, data = result.config.retriever, result.config.dataset
-    flags = FLAGS.get(cause, PAGE) if cause else PAGE
-    if result.swept:
-        if result.swept.chosen is None:
-            return ""  # the user must first mend what keeps the cells from being ranked
-        grid = result.swept.grid
-        cell = grid.cell(result.swept.chosen)
-        parameters = {**grid.variants[cell.variant].parameters, "top_k": cell.top_k, "threshold": cell.threshold}
-        # The command names a retriever by `python` already. Naming it anew would replace its other settings.
-        decision = result.swept.decision
-        reached = [level.cell is not None for level in decision.levels] if decision else []
-        highest = float(grid.threshold_of.max()) if any(reached) else -inf
-        is_settled = result.config.threshold.false_answer is not None
-        lacks = not all(reached) and ("threshold" in grid.plan.axes or not (any(reached) or is_settled))
-        other = beyond(result.swept.signals, highest) if lacks else ""
-        left_out = ("python", "threshold") if other else ("python",)
-        settings = {name: value for name, value in parameters.items() if value is not None and name not in left_out}
-        further = [f"--retriever.{name.replace('_', '-')} {value}" for name, value in settings.items()]
-        # Judging in rounds needs a grid, and a second judge of all queries needs rounds.
-        further += ["--judge.stop.margin null"] * ((judge := result.config.judge).stop.margin is not None)
-        further += ["--judge.second.sample auto"] * (judge.second.model is not None and judge.second.sample == "all")
-        if other:
-            return " ".join([*further, other])
-        if result.swept.held_out and data.split and not data.ids:  # scores of queries that chose the cell are too high
-            further.insert(0, f"--dataset.split {result.config.objective.held_out or HELD_OUT}")
-            further += ["--dataset.limit null"] * (data.limit is not None)
-        # A threshold without its promise must not replace one that has it.
-        is_exported = not (retriever.python or is_settled)
-        return " ".join([*further, *["--export retriever.yaml"] * is_exported])
+    if result.swept:  # if the cells are not ranked, the user must first mend why
+        return "" if result.swept.chosen is None else " ".join(_after_grid(result, result.swept, result.swept.chosen))
     if result.judging and result.judging.incomplete:
         return ""  # the same command judges the rest
     best = best_scores(result.results.lists.pool, 0, retriever)
     along = thresholds_along([score for score in (*best[0], *best[1]) if score])
+    flags = FLAGS.get(cause, PAGE) if cause else PAGE
     flags = flags.replace(THRESHOLDS, f"--sweep.threshold {along}" if along else THRESHOLDS)
     # No axis is known for a retriever by `python`. Thresholds are not swept if a promise fits the threshold, or if no
     # query is in scope, so that no cell can be ranked.
@@ -186,6 +156,36 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         flags = flags.replace("semantic,hybrid", "keyword,hybrid")
     is_on_test = "--sweep." in flags and data.split == HELD_OUT and CHOSEN_ON in result.splits and not data.ids
     return f"--dataset.split {CHOSEN_ON} {flags}" if is_on_test else flags
+
+
+def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
+    """Yield the flags of what follows a grid, of which a cell is recommended."""
+    config, grid, cell = result.config, swept.grid, swept.grid.cell(chosen)
+    data, has_promise = config.dataset, config.threshold.false_answer is not None
+    reached = [level.cell is not None for level in swept.decision.levels] if swept.decision else []
+    further = ""
+    if not all(reached) and ("threshold" in grid.plan.axes or not (any(reached) or has_promise)):
+        further = beyond(swept.signals, float(grid.threshold_of.max()) if any(reached) else -inf)
+    is_held_out = swept.held_out and data.split and not data.ids and not further
+    if is_held_out:  # scores of queries that chose the cell are too high
+        yield f"--dataset.split {config.objective.held_out or HELD_OUT}"
+    # The command names a retriever by `python` already. Naming it anew would replace its other settings.
+    left_out = ("python", "threshold") if further else ("python",)
+    parameters = {**grid.variants[cell.variant].parameters, "top_k": cell.top_k, "threshold": cell.threshold}
+    for name, value in parameters.items():
+        if value is not None and name not in left_out:
+            yield f"--retriever.{name.replace('_', '-')} {value}"
+    # Judging in rounds needs a grid, and a second judge of all queries needs rounds.
+    if config.judge.stop.margin is not None:
+        yield "--judge.stop.margin null"
+    if config.judge.second.model is not None and config.judge.second.sample == "all":
+        yield "--judge.second.sample auto"
+    if is_held_out and data.limit is not None:
+        yield "--dataset.limit null"
+    if further:
+        yield further
+    elif not (config.retriever.python or has_promise):  # no other threshold may replace one that has a promise
+        yield "--export retriever.yaml"
 
 
 def leading(measured: Collection[str], wanted: Collection[str], most: int = MOST) -> list[str]:

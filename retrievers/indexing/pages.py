@@ -117,13 +117,7 @@ def read_corpus(folder: Path, base_url: str = "/docs") -> Corpus:
                 raise PageError(f"has the address {quoted(page.source_url)} of {first.file_path}")
         except (PageError, UnicodeError, OSError) as error:
             broken[printable(name)] = _fault(error)
-    return Corpus(
-        folder=folder,
-        pages=tuple(pages.values()),
-        fingerprint=digest.hexdigest(),
-        broken=broken,
-        note=note,
-    )
+    return Corpus(folder=folder, pages=tuple(pages.values()), fingerprint=digest.hexdigest(), broken=broken, note=note)
 
 
 def _page_of(data: bytes, name: str, base_url: str) -> Page:
