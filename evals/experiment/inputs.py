@@ -128,9 +128,10 @@ def with_objective(inputs: Inputs, *, listed: bool) -> Inputs:
         return inputs
     objective = config.objective
     unusable = [(name, lacking) for name in objective.metrics if (lacking := _lacking(name, golden, listed))]
-    for name, lacking in unusable[:1]:
-        judged = [PRECISION] if config.judge.model else []
-        usable = next((other for other in (*OBJECTIVES, *judged) if not _lacking(other, golden, listed)), "")
+    if unusable:
+        name, lacking = unusable[0]
+        others = (*OBJECTIVES, PRECISION) if config.judge.model else OBJECTIVES
+        usable = next((other for other in others if not _lacking(other, golden, listed)), "")
         fault = f"objective: {name} compares cells by {lacking}"
         if not usable or "metrics" in objective.model_fields_set:
             raise ExperimentError(f"{fault}; name one that can, such as --objective.metrics {usable or PRECISION}")

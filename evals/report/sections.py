@@ -231,7 +231,7 @@ def searched(facts: Facts) -> str:
 
 
 def judge_lines(report: Report) -> list[str]:
-    """Return the judge of a run in a few lines: cost, correction and missing verdicts; none without a judge."""
+    """Return the judge of a run in a few lines: what was asked, its cost, its agreement; none without a judge."""
     return report.judge.lines if report.judge else []
 
 
