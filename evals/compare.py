@@ -5,6 +5,7 @@ The functions import what they call, so that Ctrl-C ends the command with a line
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrievers.terminal import start
@@ -66,12 +67,11 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
 
 
 def _main(namespace: argparse.Namespace) -> int:
-    from evals.config.files import check_writable
+    from evals.config.files import check_apart
     from retrievers.terminal.command import set_up_logging
 
     set_up_logging(verbose=namespace.verbose)
-    for file in FILES:
-        check_writable(vars(namespace)[file])
+    check_apart([vars(namespace)[name] for name in FILES], [Path(run.partition("#")[0]) for run in namespace.runs])
     from evals.api import compare_runs
     from evals.comparison.comparing import parse
 

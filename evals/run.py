@@ -113,6 +113,7 @@ def _main(namespace: argparse.Namespace, prog: str) -> int:
 
 def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -> int:
     from evals.api import evaluate, sweep
+    from evals.config.files import check_apart, experiment_file
     from evals.experiment.outputs import Outputs, fit_changes, read_fit
     from evals.tracking.runs import late_command
     from retrievers.terminal.command import EXIT_INCOMPLETE, print_error, print_out
@@ -125,6 +126,7 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -
         refit=None if namespace.export else namespace.refit,
         retrieval=namespace.save_retrieval,
     )
+    check_apart(vars(outputs).values(), [experiment_file(namespace.config)])
     before = read_fit(namespace.refit) if namespace.refit else {}
     evaluation = (sweep if config.sweep.axes else evaluate)(
         experiment=config,

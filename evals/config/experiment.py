@@ -121,7 +121,7 @@ class TrackingConfig(Settings):
 
 
 def _names(written: Any) -> Any:
-    return [*dict.fromkeys(written.replace(" ", "").split(","))] if isinstance(written, str) else written
+    return [*dict.fromkeys(filter(None, written.replace(" ", "").split(",")))] if isinstance(written, str) else written
 
 
 # A list, or a text with commas.

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from stat import S_ISREG
 from tempfile import TemporaryFile
@@ -86,6 +86,21 @@ def replacing(file: Path) -> Iterator[Path]:
         # The temporary file has been moved, or its folder could not be made.
         with contextlib.suppress(OSError):
             part.unlink()
+
+
+def check_apart(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
+    """Check before any work that files can be written, each to a place of its own, and none over a file that is read.
+
+    Raises:
+        ConfigError: A file cannot be written, or has the place of another one.
+    """
+    files = [file.absolute() for file in outputs if file]
+    written, read = [file.resolve() for file in files], {file.resolve() for file in inputs if file}
+    for file, place in zip(files, written, strict=True):
+        check_writable(file)
+        if place in read or written.count(place) > 1:
+            fault = "it is read, and would be overwritten" if place in read else "two outputs would be one file"
+            raise ConfigError(f"{file}: {fault}; expected a file for each")
 
 
 def check_writable(file: Path | None) -> None:

@@ -27,7 +27,7 @@ def open_baseline(file: Path, golden: GoldenSet) -> Report:
     Raises:
         ReportError: The report cannot be read, or lacks queries of the run.
     """
-    report, _ = read_report(file)
+    report, _ = read_report(file)  # its notes give way to that on its queries
     by_id = {row.id: row for row in report.queries}
     lacking = [c.id for c in golden.cases if c.id not in by_id or by_id[c.id].fingerprint != case_fingerprint(c)]
     if lacking:
@@ -37,7 +37,9 @@ def open_baseline(file: Path, golden: GoldenSet) -> Report:
             f"({some(lacking)}); make it again from this data, or leave it out (--baseline null)"
         )
     facts = report.facts.model_copy(update={"dataset_fingerprint": golden.fingerprint})
-    return report.model_copy(update={"queries": [by_id[case.id] for case in golden.cases], "facts": facts})
+    kept, gone = [by_id[case.id] for case in golden.cases], len(by_id) - len(golden.cases)
+    notes = [f"{gone} of the {len(by_id)} queries of the baseline are not in this run"] if gone else []
+    return report.model_copy(update={"queries": kept, "facts": facts, "notes": notes})
 
 
 def against_baseline(report: Report, baseline: Report | None, file: Path | None) -> Report:
@@ -66,7 +68,7 @@ def against_baseline(report: Report, baseline: Report | None, file: Path | None)
         differences=tuple(DifferenceEntry.of(d) for d in comparison.differences if d.difference is not None),
     )
     gates = _gates(comparison, undecided=bool(report.facts.collection_changed))
-    further = {"criteria": (*report.criteria, *gates), "notes": [*report.notes, *_notes(comparison)]}
+    further = {"criteria": (*report.criteria, *gates), "notes": [*report.notes, *baseline.notes, *_notes(comparison)]}
     return decided(report.model_copy(update={"baseline": section, **further}))
 
 

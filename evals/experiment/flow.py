@@ -65,7 +65,7 @@ def run_experiment(
             the judge or a file failed. A failure of MLflow does not raise: the evaluation tells it (`untracked`).
     """
     inputs = load_inputs(config, golden)
-    check_outputs(wanted, config.tracking)
+    check_outputs(wanted, config.tracking, (config.dataset.path, config.baseline, from_retrieval))
     if from_retrieval:
         inputs = started_from(from_retrieval, inputs)
     if (exported := wanted.export or wanted.refit) and _acting(inputs.config) != _acting(config):

@@ -3,7 +3,7 @@
 import itertools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic.dataclasses import dataclass
 
 from evals.config.experiment import ExperimentConfig, TrackingConfig
-from evals.config.files import check_writable, write
+from evals.config.files import check_apart, check_writable, write
 from evals.grid.axes import Plan
 from evals.tracking import FOLDER, check_store
 from retrievers.config import RetrieverConfig
@@ -54,22 +54,24 @@ class Outputs:
     retrieval: Path | None = None
 
 
-def check_outputs(wanted: Outputs, config: TrackingConfig) -> None:
+def check_outputs(wanted: Outputs, config: TrackingConfig, read: Iterable[Path | None] = ()) -> None:
     """Make sure that every file can be written, and the run in a local store of MLflow. No file is left behind.
 
     This comes before all work, since a fault that is found at the end would cost the whole run.
 
+    Args:
+        wanted: The files to write.
+        config: Where the run goes.
+        read: The files that the run reads.
+
     Raises:
-        ConfigError: A file or the folder of runs cannot be written, the folder was moved, or two outputs are one file.
+        ConfigError: A file or the folder of runs cannot be written, the folder was moved, two outputs are one file, or
+            one is read.
     """
     if config.enabled:
         check_store(config)
         check_writable(wanted.report or FOLDER / "reports" / "report.json")
-    files = [file.absolute() for file in vars(wanted).values() if file]
-    for file in files:
-        check_writable(file)
-        if files.count(file) > 1:
-            raise ConfigError(f"{file}: two outputs would be one file; expected a file for each")
+    check_apart(vars(wanted).values(), read)
 
 
 def with_report(wanted: Outputs, config: TrackingConfig, name: str) -> Outputs:

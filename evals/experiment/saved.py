@@ -105,7 +105,8 @@ def _variant(saved: "Sequence[SavedVariant]", settings: RetrieverConfig, refused
     differences = [[n for n in asked | was.settings if asked.get(n) != was.settings.get(n)] for was in saved]
     nearest, names = min(zip(saved, differences, strict=True), key=lambda pair: len(pair[1]))
     if names:
-        was, wanted = (own.get(names[0], "another one") or "null" for own in (nearest.settings, asked))
+        values = (own.get(names[0], "another one") for own in (nearest.settings, asked))
+        was, wanted = ("null" if value is None else value for value in values)
         raise refused(f"retriever.{names[0]} {was}, with which it was saved", wanted)
     if settings.threshold is not None and nearest.candidates.facts[0].no_cosine:
         raise refused(f"scores to hold threshold {settings.threshold:g} against", "a retrieval without any")

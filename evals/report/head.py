@@ -3,16 +3,19 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from importlib.resources import files
-from math import inf
 from typing import get_args
 
 from evals.collect.observations import Validation
+from evals.collect.pool import Pool
 from evals.grid.heldout import CHOSEN_ON, HELD_OUT
 from evals.grid.measure import Measured, Swept
-from evals.grid.thresholds import best_scores, beyond
+from evals.grid.objective import FALSE_ABSTENTION
+from evals.grid.thresholds import best_scores, beyond, flag
 from evals.metrics import DEPTH, declared
 from evals.report.model import Cause, Report
 from evals.stats.abstention import thresholds_along
+from evals.stats.intervals import SAME
+from retrievers.config import RetrieverConfig
 
 # The metrics that say most about a run, in order of importance. `_at_K` is read at the deepest K of the run.
 LEADING = tuple(files("evals.report").joinpath("leading.txt").read_text(encoding="utf-8").split())
@@ -141,13 +144,12 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
         return "" if result.swept.chosen is None else " ".join(_after_grid(result, result.swept, result.swept.chosen))
     if result.judging and result.judging.incomplete:
         return ""  # the same command judges the rest
-    best = best_scores(result.results.lists.pool, 0, retriever)
-    along = thresholds_along([score for score in (*best[0], *best[1]) if score])
     flags = FLAGS.get(cause, PAGE) if cause else PAGE
-    flags = flags.replace(THRESHOLDS, f"--sweep.threshold {along}" if along else THRESHOLDS)
+    flags = flags.replace(THRESHOLDS, _along_scores(result.results.lists.pool, 0, retriever) or THRESHOLDS)
     # No axis is known for a retriever by `python`. Thresholds are not swept if a promise fits the threshold, or if no
     # query is in scope, so that no cell can be ranked.
-    is_settled = result.config.threshold.false_answer is not None or not best[0]
+    has_in_scope = any(observation.case.in_scope for observation in result.observed.observations)
+    is_settled = result.config.threshold.false_answer is not None or not has_in_scope
     if retriever.python or ("--sweep.threshold" in flags and is_settled):
         return PAGE
     if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors and "--sweep.mode" in flags:
@@ -162,10 +164,12 @@ def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
     """Yield the flags of what follows a grid, of which a cell is recommended."""
     config, grid, cell = result.config, swept.grid, swept.grid.cell(chosen)
     data, has_promise = config.dataset, config.threshold.false_answer is not None
-    reached = [level.cell is not None for level in swept.decision.levels] if swept.decision else []
+    is_silent = bool((grid.metrics[FALSE_ABSTENTION].mean[swept.ranking.allowed] >= 1 - SAME).all())
     further = ""
-    if not all(reached) and ("threshold" in grid.plan.axes or not (any(reached) or has_promise)):
-        further = beyond(swept.signals, float(grid.threshold_of.max()) if any(reached) else -inf)
+    if is_silent and not has_promise:
+        further = _along_scores(grid.pool, cell.variant, grid.variants[cell.variant].settings)
+    elif "threshold" in grid.plan.axes and swept.decision and None in [level.cell for level in swept.decision.levels]:
+        further = beyond(swept.signals, float(grid.threshold_of.max()))
     is_held_out = swept.held_out and data.split and not data.ids and not further
     if is_held_out:  # scores of queries that chose the cell are too high
         yield f"--dataset.split {config.objective.held_out or HELD_OUT}"
@@ -184,8 +188,16 @@ def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
         yield "--dataset.limit null"
     if further:
         yield further
-    elif not (config.retriever.python or has_promise):  # no other threshold may replace one that has a promise
+    elif not (
+        config.retriever.python or has_promise or is_silent
+    ):  # no other threshold may replace one that has a promise
         yield "--export retriever.yaml"
+
+
+def _along_scores(pool: Pool, number: int, settings: RetrieverConfig) -> str:
+    """Return the flag that sweeps the threshold along the best scores of the queries; empty without scores."""
+    inside, outside = best_scores(pool, number, settings)
+    return flag(thresholds_along([score for score in (*inside, *outside) if score]))
 
 
 def leading(measured: Collection[str], wanted: Collection[str], most: int = MOST) -> list[str]:

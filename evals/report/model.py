@@ -6,7 +6,7 @@ and each hit its chunk.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from math import inf, isinf
 from typing import Annotated, Any, Final, Literal, Self
@@ -626,7 +626,15 @@ class Report(Part):
     queries: list[QueryRow]
 
     def model_post_init(self, _: object) -> None:
-        """Give each row its scores, and each hit its chunk."""
+        """Give each row its scores, and each hit its chunk.
+
+        Raises:
+            ValueError: A query is named twice, or scores are of more or fewer queries.
+        """
+        columns: Iterable[Sequence[object]] = (*self.scores.values(), *self.proxies.values())
+        lengths = {*map(len, columns)} - {0, len(self.queries)}
+        if lengths or len({row.id for row in self.queries}) < len(self.queries):
+            raise ValueError("a query is named twice, or scores are of more or fewer queries: was the file edited?")
         for place, row in enumerate(self.queries):
             row._scores = _of_row(self.scores, place)
             row._proxies = _of_row(self.proxies, place)
@@ -659,5 +667,4 @@ class Report(Part):
 
 
 def _of_row(columns: Mapping[str, Sequence[Any]], place: int) -> dict[str, Any]:
-    values = ((name, column[place] if place < len(column) else None) for name, column in columns.items())
-    return {name: value for name, value in values if value is not None}
+    return {name: column[place] for name, column in columns.items() if column and column[place] is not None}

@@ -62,7 +62,8 @@ def cell_report(report: Report, name: str) -> Report:
     """
     grid, by_cell = report.grid, report.grid.results if report.grid else None
     if grid is None or by_cell is None:
-        raise ReportError(f"#{name}: the report holds no results by cell; expected one of a grid (--sweep.*)")
+        expected = "expected a grid (--sweep.*) of at most 250,000 queries × thresholds"
+        raise ReportError(f"#{name}: the report holds no results by cell; {expected}")
     names = grid.addresses
     cells = [cell for cell, whole in enumerate(names) if f"-{whole}".endswith(f"-{name}")]
     if len(cells) != 1:

@@ -207,13 +207,14 @@ def cell_runs(report: Report) -> list[CellRun]:
     by_value = sorted(range(len(cells.top_k)), key=lambda place: -(grid.ranking.values[place] or 0.0))
     # Of a way whose cells all miss a constraint, the best of these.
     firsts = {cells.configuration[cell]: cell for cell in reversed((*grid.ranking.order, *by_value))}
-    ranked = sorted(firsts.values(), key=lambda place: -(grid.ranking.values[place] or 0.0))[:MOST_WAYS]
+    met = {*grid.ranking.order}
+    ranked = sorted(firsts.values(), key=lambda place: (place not in met, -(grid.ranking.values[place] or 0.0)))
     inside = [place for place, configuration in enumerate(cells.configuration) if configuration == way]
     cuts = _evenly((cells.threshold[place] for place in inside), MOST_THRESHOLDS)
-    room = MOST_CELLS - 2 - len(ranked)
+    room = MOST_CELLS - 2 - len(ranked[:MOST_WAYS])
     top_ks = _evenly((cells.top_k[place] for place in inside), room // len(cuts))
     shape = [place for place in inside if cells.threshold[place] in cuts and cells.top_k[place] in top_ks]
-    return [_cell_run(report, grid, place) for place in sorted({chosen, best, *ranked, *shape})]
+    return [_cell_run(report, grid, place) for place in sorted({chosen, best, *ranked[:MOST_WAYS], *shape})]
 
 
 def expected_text(row: QueryRow) -> str:

@@ -199,7 +199,7 @@ def _is_dropped(
         # Another model of the same provider is asked at the same address.
         provider = str(merged.get(f"{group}.model")).partition(":")[0]
         return last != "base_url" or provider != str(model).partition(":")[0]
-    named = {other for other, value in values.items() if value is not None or merged.get(other) is not None}
+    named = {other for other, value in values.items() if value is not None}
     return any(_overlaps(name, idle) and not named.isdisjoint(others) for idle, others in idle_beside.items())
 
 
@@ -283,8 +283,8 @@ def _types(info: FieldInfo) -> set[Any]:
 
 def _flag(name: str, raw: str, info: FieldInfo) -> Any:
     kinds = _types(info)
-    if raw == "null" and NoneType in kinds:
-        return None
+    if raw == "null" and (NoneType in kinds or info.default == ""):
+        return "" if info.default == "" else None
     is_list = not kinds.isdisjoint({list, tuple, Sequence}) and Mapping not in kinds
     if raw.lstrip().startswith(("{", "[") if is_list else "{") and (is_list or Mapping in kinds):
         return _load(raw, f"--{name.replace('_', '-')} {quoted(raw)}")

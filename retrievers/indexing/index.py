@@ -122,7 +122,9 @@ def index_corpus(
     gone = before.keys() - {chunk.point_id for chunk in chunks}
     if len(gone) * 2 > len(before) and not replace:
         lost = f"{name} would lose {len(gone)} of its {len(before)} chunks"
-        raise StoreError(f"{lost}: are these its pages? name another collection, or allow it with --replace")
+        raise StoreError(
+            f"{lost}: are these its pages, with its --base-url? name another collection, or allow it with --replace"
+        )
     if is_embedded(client):
         check_room(client.path, config.collection, sum(len(c.indexed_text.encode()) + POINT_BYTES for c in chunks))
     texts, file = [chunk.indexed_text for chunk in chunks], _unwritten(config)

@@ -20,7 +20,8 @@ from retrievers.text.shown import quoted
 IMPORT = r"""import\s+(?:[\w$*{][^'";]*?\bfrom\s*)?["'][^"'\n]+["'];?\s*"""
 EXPORT = r"export\s+(?:default|const|let|var|function|async|class|\{|\*).*"
 # Of MDX, and the label that MyST puts before what it names.
-COMMENT = r"\{/\*(?:(?!\*/\}).)*\*/\}|\([^()\n]+\)="
+MDX_COMMENT = re.compile(r"\{/\*(?:(?!\*/\}).)*\*/\}", re.DOTALL)
+COMMENT = rf"{MDX_COMMENT.pattern}|\([^()\n]+\)="
 # A tag. Links such as <https://...> and <me@...> are none.
 TAG = r"</?[A-Za-z](?![^\s<>]*[:@])(?:=>|[^<>])*>"
 # Paragraphs that are no text: tags and comments, or statements.
@@ -207,7 +208,7 @@ def page_address(file_path: str, slug: str | None, base_url: str, page_id: str |
 def heading_text(inline: Token) -> str:
     """Convert a heading to plain text, without code ticks, links and the `{#id}` of Docusaurus."""
     text = "".join(c.content or " " for c in inline.children or [] if c.type in TEXT)
-    return " ".join(HEADING_ID.sub("", text).split())
+    return " ".join(HEADING_ID.sub("", MDX_COMMENT.sub("", text)).split())
 
 
 def page_tokens(text: str) -> list[Token]:
@@ -257,8 +258,9 @@ def _sections(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[PageSec
 
 def _section(path: Sequence[tuple[int, str]], runs: Sequence[Sequence[Block]]) -> Iterator[PageSection]:
     filled = tuple(tuple(run) for run in runs if run)
-    only_heading = bool(path) and len(filled) == 1 and len(filled[0]) == 1
-    if filled and not only_heading:
+    # A heading alone, on a page or before a tag, is no text; it stands in the path.
+    filled = filled[1:] if path and filled and len(filled[0]) == 1 else filled
+    if filled:
         yield PageSection(path=tuple(text for _, text in path if text), runs=filled)
 
 

@@ -270,6 +270,7 @@ ROLES = frozenset({"navigation", "banner", "contentinfo", "search", "dialog", "m
 BREAKING = frozenset(
     {*HEADINGS, "p", "li", "ul", "ol", "pre", "div", "section", "article", "table", "tr", "br", "dt", "dd"}
     | {"body", "main", "aside", "blockquote", "figure", "figcaption", "hr", "dl", "form", "header", "footer", "nav"}
+    | {"details", "summary", "fieldset", "legend", "address", "center", "option"}
 )
 # A line of text as a browser breaks it in a wide window, with its level: 1 to 6 for a heading, else 0.
 Line = tuple[str, int]

@@ -183,7 +183,10 @@ def awaited(answer: Awaitable[Any]) -> Any:
     """Wait for an answer on one event loop for all threads, since the user's clients may be bound to a loop."""
 
     async def wait() -> Any:
-        return await answer
+        try:
+            return await answer
+        except SystemExit as error:  # it would end the event loop, and all who wait for it would wait for ever
+            raise RuntimeError(f"SystemExit: {error}") from error
 
     return asyncio.run_coroutine_threadsafe(wait(), _event_loop(os.getpid())).result()
 

@@ -171,5 +171,5 @@ def _warnings(
 def _suggestion(best_below: float | None) -> str:
     """Suggest a remedy for an empty result."""
     if best_below is None:
-        return "no candidate was found at all: is the collection empty, or has the query no word to search for?"
+        return "no candidate was found at all: is the collection empty, or has no chunk a word of the query?"
     return f"lower the threshold to {floor(best_below * 100) / 100:g} to see the best match"

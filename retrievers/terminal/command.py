@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, Protocol, TypeVar
@@ -168,7 +168,8 @@ def _handled(terminations: list[int]) -> Iterator[None]:
 
 def print_error(text: str) -> None:
     """Write a line to standard error."""
-    sys.stderr.write(_as_started(printable(text)) + "\n")
+    with suppress(OSError):  # a closed or full standard error must not change the exit code
+        sys.stderr.write(_as_started(printable(text)) + "\n")
 
 
 def print_out(text: str) -> None:

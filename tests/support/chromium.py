@@ -34,7 +34,6 @@ class Chromium:
             self.call(f"{domain}.enable")
 
     def open(self, page: Path | str, *, width: int, theme: Theme, height: int = 900) -> None:
-        """Load a file or an address at that width and theme; what went wrong on the way is in `problems`."""
         self.problems, self.loaded = [], False
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setScrollbarsHidden", hidden=True)

@@ -30,7 +30,6 @@ class Clock:
         return self.time
 
     def rules(self, monkeypatch: pytest.MonkeyPatch) -> "Clock":
-        """Let requests be repeated by this clock: stamina's waits, and what is told of them."""
         told = SimpleNamespace(sleep=self.wait, monotonic=self.now, perf_counter=time.perf_counter)
         for module in ("tenacity", "tenacity.nap", "retrievers.net"):
             monkeypatch.setattr(f"{module}.time", told)

@@ -21,7 +21,6 @@ def vector(text: str) -> list[float]:
 
 
 def relevance(query: str, text: str) -> float:
-    """Return the share of words that query and text have in common, so that texts may tie."""
     asked, held = set(query.lower().split()), set(text.lower().split())
     return round(len(asked & held) / max(1, len(asked | held)), 6)
 

@@ -32,7 +32,6 @@ def chunks() -> list[Chunk]:
 
 
 def documents(*fields: str) -> list[Document]:
-    """Return the chunks as documents with these fields alone, by default address and headings; no ids."""
     kept = fields or ("source_url", "section_path", "heading")
     return [
         Document(page_content=c.text, metadata={k: v for k, v in to_metadata(c).items() if k in kept}) for c in chunks()

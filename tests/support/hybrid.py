@@ -121,7 +121,6 @@ def fill_sparse(
 def select_by(
     settings: RetrieverConfig, candidates: Sequence[RetrievedChunk]
 ) -> tuple[list[RetrievedChunk], list[RetrievedChunk]]:
-    """Select by the settings of a retriever: what is returned, ranked from 1, and what is below the threshold."""
     on, threshold, field = settings.threshold_on, settings.threshold, settings.group_by
 
     def score(chunk: RetrievedChunk) -> float:

@@ -24,8 +24,6 @@ from werkzeug.serving import make_ssl_devcert
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request as the server received it; `headers` by lower-case name."""
-
     method: str
     path: str
     headers: Mapping[str, str]

@@ -87,7 +87,7 @@ TOLERATED = "--fail-on-regression"
 BAD = (
     "", "a.json", "a.json broken.json", "a.json later.json", "a.json queries.json", "a.json d.json",
     "a.json quries.json", "a.json some-run", "a.json b.json --queries -1", "a.json b.json --metrics rankng/*",
-    "a.json b.json --output a.json/x.json",
+    "a.json b.json --output a.json/x.json", "a.json b.json --markdown b.json",
     f"a.json b.json --fail-on-regresion {NDCG}:0",
     *(f"a.json b.json {TOLERATED} {given}" for given in ("0.02", f"{NDCG}:x", f"{NDCG}:-1", f"{NDCG}:inf")),
     f"a.json b.json {TOLERATED} ranking/ndcg:0",

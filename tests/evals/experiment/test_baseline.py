@@ -122,6 +122,8 @@ def test_what_else_differs_and_what_is_not_compared_is_noted(made: Experiment, b
     assert re.search(r"not as in the baseline: collection: robots, 9 points, another → robots, \d points, ", notes)
     assert "not compared with the baseline: scope/false_answer (not measured in the baseline)" in notes
     assert re.search(r"not compared with the baseline: .*ranking/ndcg_at_3.* \(not measured in this run\)", notes)
+    fewer = evaluate(experiment=settings(made, dataset__limit=2, baseline=str(baseline)))
+    assert "58 of the 60 queries of the baseline are not in this run" in fewer.report.notes
 
 
 def test_a_baseline_of_other_data_is_refused_before_any_work(made: Experiment, baseline: Path, tmp_path: Path) -> None:

@@ -199,7 +199,9 @@ def test_the_judge_is_compared_with_people_as_scikit_learn_does(label: Command, 
     ]
     made, file = report(), tmp_path / "report.json"
     row = made.queries[0].model_copy(update={"id": "q1", "retrieved": hits})
-    file.write_text(made.model_copy(update={"queries": [row]}).model_dump_json(by_alias=True))
+    file.write_text(
+        made.model_copy(update={"queries": [row], "scores": {}, "proxies": {}}).model_dump_json(by_alias=True)
+    )
     done = label([given(f"c{n}", 3 * grade) for n, grade in enumerate(grades)], "--report", file)
     same = sum(grade == verdict for grade, verdict in zip(grades, verdicts, strict=True)) / 30
     kappa = cohen_kappa_score(grades, verdicts)

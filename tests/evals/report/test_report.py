@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from syrupy.assertion import SnapshotAssertion
@@ -248,6 +248,8 @@ def paths(node: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def test_schema_and_reader_refuse_the_same(path: tuple[Any, ...], value: Any) -> None:
     changed = copy.deepcopy(SMALL)
     *parents, last = path
+    # How many queries and scores there are is compared, which no schema can say.
+    assume(path[0] not in ("scores", "proxies") and (path[0] != "queries" or len(path) > 2))
     node = changed
     for key in parents:
         node = node[key]
@@ -261,7 +263,7 @@ def test_schema_and_reader_refuse_the_same(path: tuple[Any, ...], value: Any) ->
 
 NO_REPORTS = (
     "null", '{"schema_version": 1}', '{"schema_version": true}', '{"schema_version": 2}',
-    json.dumps(SMALL | {"config": {"tracking": "x"}}),
+    json.dumps(SMALL | {"config": {"tracking": "x"}}), json.dumps(SMALL | {"queries": SMALL["queries"] * 2}),
 )  # fmt: skip
 
 

@@ -262,6 +262,7 @@ FAULTS: Mapping[str, Mapping[str, str]] = {
     "--output file/r.json": {"file": ""},
     f"--output {'r' * 300}": {},
     "--output r --html r": {},
+    "--dataset.path mine.jsonl --output ./mine.jsonl": {"mine.jsonl": '{"query": "x", "in_scope": false}'},
     "--tracking.enabled true": {"mlruns": ""},
     "--judge.api-key-env sk-s3cret": {},
     "--sweep.threshold 0:1:0.3": {},

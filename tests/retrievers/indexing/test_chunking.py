@@ -157,7 +157,7 @@ class Part(NamedTuple):
 
 
 class GeneratedPage(NamedTuple):
-    """A page with its parts; of them all text must be found again, and the headings of sections that hold text."""
+    """A page with its parts; of them all text must be found again, and the headings with text behind them."""
 
     source: str
     parts: list[Part]
@@ -185,8 +185,8 @@ def write_page(shapes: Sequence[tuple[str, int, str, int]], front_matter: bool) 
         lines += [*source.split("\n"), *[""] * blank_lines]
         if is_heading:
             heading = parts[-1]
-        elif form in TEXT_FORMS:
-            kept += [part for part in (heading, parts[-1]) if part]
+        else:  # a heading alone before a tag is no chunk
+            kept += [part for part in (heading, parts[-1]) if part and form in TEXT_FORMS]
             heading = None
     return GeneratedPage("\n".join(lines), parts, kept)
 
