@@ -95,7 +95,7 @@ def check_apart(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -
         ConfigError: A file cannot be written, or has the place of another one.
     """
     files = [file.absolute() for file in outputs if file]
-    written, read = [file.resolve() for file in files], {file.resolve() for file in inputs if file}
+    written, read = [os.path.realpath(file) for file in files], {os.path.realpath(file) for file in inputs if file}
     for file, place in zip(files, written, strict=True):
         check_writable(file)
         if place in read or written.count(place) > 1:

@@ -186,11 +186,11 @@ def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
         yield "--judge.second.sample auto"
     if is_held_out and data.limit is not None:
         yield "--dataset.limit null"
+    # No other threshold may replace one that has a promise.
+    is_exported = not (config.retriever.python or has_promise or is_silent or further)
     if further:
         yield further
-    elif not (
-        config.retriever.python or has_promise or is_silent
-    ):  # no other threshold may replace one that has a promise
+    if is_exported:
         yield "--export retriever.yaml"
 
 
