@@ -27,7 +27,7 @@ def open_baseline(file: Path, golden: GoldenSet) -> Report:
     Raises:
         ReportError: The report cannot be read, or lacks queries of the run.
     """
-    report, _ = read_report(file)  # its notes give way to that on its queries
+    report, _ = read_report(file)
     by_id = {row.id: row for row in report.queries}
     lacking = [c.id for c in golden.cases if c.id not in by_id or by_id[c.id].fingerprint != case_fingerprint(c)]
     if lacking:
@@ -38,6 +38,7 @@ def open_baseline(file: Path, golden: GoldenSet) -> Report:
         )
     facts = report.facts.model_copy(update={"dataset_fingerprint": golden.fingerprint})
     kept, gone = [by_id[case.id] for case in golden.cases], len(by_id) - len(golden.cases)
+    # What was noted of its run is of no use here.
     notes = [f"{gone} of the {len(by_id)} queries of the baseline are not in this run"] if gone else []
     return report.model_copy(update={"queries": kept, "facts": facts, "notes": notes})
 

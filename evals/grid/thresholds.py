@@ -47,10 +47,10 @@ def abstaining(grid: Grid, index: int, rates: Sequence[float]) -> tuple[tuple[Pr
 def beyond(signals: Sequence[Signal], highest: float) -> str:
     """Return the flag that sweeps the score that the threshold reads, if it goes beyond the highest threshold swept."""
     along = signals[0].thresholds if signals else ""
-    return flag(along) if along and float(re.split("[:,]", along)[-2 if ":" in along else -1]) > highest else ""
+    return sweep_flag(along) if along and float(re.split("[:,]", along)[-2 if ":" in along else -1]) > highest else ""
 
 
-def flag(along: str) -> str:
+def sweep_flag(along: str) -> str:
     """Return the flag that sweeps thresholds; empty without thresholds. A value that begins with - is no flag."""
     return f"--sweep.threshold{'=' if along.startswith('-') else ' '}{along}" if along else ""
 

@@ -10,7 +10,7 @@ from evals.collect.pool import Pool
 from evals.grid.heldout import CHOSEN_ON, HELD_OUT
 from evals.grid.measure import Measured, Swept
 from evals.grid.objective import FALSE_ABSTENTION
-from evals.grid.thresholds import best_scores, beyond, flag
+from evals.grid.thresholds import best_scores, beyond, sweep_flag
 from evals.metrics import DEPTH, declared
 from evals.report.model import Cause, Report
 from evals.stats.abstention import thresholds_along
@@ -197,7 +197,7 @@ def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
 def _along_scores(pool: Pool, number: int, settings: RetrieverConfig) -> str:
     """Return the flag that sweeps the threshold along the best scores of the queries; empty without scores."""
     inside, outside = best_scores(pool, number, settings)
-    return flag(thresholds_along([score for score in (*inside, *outside) if score]))
+    return sweep_flag(thresholds_along([score for score in (*inside, *outside) if score]))
 
 
 def leading(measured: Collection[str], wanted: Collection[str], most: int = MOST) -> list[str]:

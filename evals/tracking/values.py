@@ -204,17 +204,17 @@ def cell_runs(report: Report) -> list[CellRun]:
         return []
     cells, chosen, best = grid.cells, grid.choice.recommended.cell, grid.choice.standings[0].cell
     way = cells.configuration[chosen]
-    by_value = sorted(range(len(cells.top_k)), key=lambda place: -(grid.ranking.values[place] or 0.0))
-    # Of a way whose cells all miss a constraint, the best of these.
-    firsts = {cells.configuration[cell]: cell for cell in reversed((*grid.ranking.order, *by_value))}
-    met = {*grid.ranking.order}
-    ranked = sorted(firsts.values(), key=lambda place: (place not in met, -(grid.ranking.values[place] or 0.0)))
+    order, values = grid.ranking.order, grid.ranking.values
+    by_value = sorted(range(len(values)), key=lambda place: -(values[place] or 0.0))
+    # Of a way whose cells all miss a constraint, the best of these, if there is room.
+    firsts = {cells.configuration[cell]: cell for cell in reversed((*order, *by_value))}
+    ranked = sorted(firsts.values(), key=lambda place: (place not in order, -(values[place] or 0.0)))[:MOST_WAYS]
     inside = [place for place, configuration in enumerate(cells.configuration) if configuration == way]
     cuts = _evenly((cells.threshold[place] for place in inside), MOST_THRESHOLDS)
-    room = MOST_CELLS - 2 - len(ranked[:MOST_WAYS])
+    room = MOST_CELLS - 2 - len(ranked)
     top_ks = _evenly((cells.top_k[place] for place in inside), room // len(cuts))
     shape = [place for place in inside if cells.threshold[place] in cuts and cells.top_k[place] in top_ks]
-    return [_cell_run(report, grid, place) for place in sorted({chosen, best, *ranked[:MOST_WAYS], *shape})]
+    return [_cell_run(report, grid, place) for place in sorted({chosen, best, *ranked, *shape})]
 
 
 def expected_text(row: QueryRow) -> str:
