@@ -48,14 +48,14 @@ class Bm25Encoder:
             text: The query.
             expansions: Texts whose terms are searched for as well.
         """
-        synonyms = {term: EXPANSION for expansion in expansions for term in self._counts(expansion)}
-        return _sorted(synonyms | {term: float(count) for term, count in self._counts(text).items()})
+        synonyms = {term: EXPANSION for expansion in expansions for term in self.counts(expansion)}
+        return _sorted(synonyms | {term: float(count) for term, count in self.counts(text).items()})
 
     def length(self, text: str) -> int:
         """Count the terms of a text, each as often as it occurs. Stop words do not count."""
-        return sum(self._counts(text).values())
+        return sum(self.counts(text).values())
 
-    def _counts(self, text: str) -> dict[int, int]:
+    def counts(self, text: str) -> dict[int, int]:
         """Count the occurrences of each term of a text."""
         vector = _bm25(self.language, UNSATURATED, 0.0, DEFAULT_AVERAGE_LENGTH).embed_document(text)
         return {term: round(count) for term, count in zip(vector.indices, vector.values, strict=True)}

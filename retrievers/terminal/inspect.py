@@ -251,18 +251,20 @@ def _idf(seen: Inspection) -> str:
 def _average_length(seen: Inspection) -> str:
     """Say that BM25 weights were made for texts of another average length.
 
-    The weight v of a term that occurs once tells the average A: v = (k + 1) / (1 + k · (1 − b + b · length / A)).
+    The weight v of a term that occurs f times tells the average A: v = f·(k + 1) / (f + k·(1 − b + b · length / A)).
+    A chunk's smallest weight is that of its rarest term.
     """
     if missing := _without_bm25(seen):
         return missing
     encoder = Bm25Encoder(seen.config.keyword.language)
-    lengths = [encoder.length(chunk.indexed_text) for chunk in seen.chunks]
+    counts = [list(encoder.counts(chunk.indexed_text).values()) for chunk in seen.chunks]
     terms = [by_name(point.vector).get(seen.config.keyword.vector_name) for point in seen.points]
     smallest = [min(getattr(vector, "values", ()), default=0.0) for vector in terms]
-    known = [(n, (K + 1) / v - 1 - K * (1 - B)) for n, v in zip(lengths, smallest, strict=True) if n and v > 0]
+    weighed = [(n, v) for n, v in zip(counts, smallest, strict=True) if n and v > 0]
+    known = [(sum(n), min(n) * ((K + 1) / v - 1) - K * (1 - B)) for n, v in weighed]
     # No average gives a term of 0 or less: it is due to rounding, or to weights of another kind than BM25.
     used = [K * B * length / term for length, term in known if term > 0]
-    actual, assumed = fmean(filter(None, lengths)) if used else 0.0, median(used or [0.0])
+    actual, assumed = fmean(filter(None, map(sum, counts))) if used else 0.0, median(used or [0.0])
     if abs(assumed - actual) <= TOLERATED * actual:
         return ""
     return f"weights were made for {assumed:.0f} terms a chunk, chunks have {actual:.0f}; make them with that avg_len"
@@ -270,8 +272,7 @@ def _average_length(seen: Inspection) -> str:
 
 def _optimiser(seen: Inspection) -> str:
     """Say that the optimiser failed, is at work, or waits."""
-    optimiser = seen.stored.optimizer_status
-    error = "" if isinstance(optimiser, str) else getattr(optimiser, "error", "no reason given")
+    error = getattr(seen.stored.optimizer_status, "error", "")
     return {
         "red": f"it failed ({error}); see the log of the server, and free its disk or memory",
         "yellow": "it is at work, so that recall and latency change; measure when the status is green",

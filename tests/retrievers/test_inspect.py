@@ -57,6 +57,7 @@ def audit(capsys: Captured, *flags: object) -> dict[str, str]:
         ({}, None),
         ({"average": 2.0}, "average length of BM25"),
         ({"texts": [*TEXTS[:57], *(f"Go on {i}" for i in range(3))]}, None),
+        ({"texts": [f"{text} {text}" for text in TEXTS], "average": 12.0}, None),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
