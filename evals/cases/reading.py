@@ -139,7 +139,7 @@ def rows_of(source: str | Path, config: DatasetConfig, columns: Mapping[str, str
         if source.is_dir():
             files = [file for file in sorted(source.iterdir()) if file.suffix.lower() in READERS]
         if not files:
-            raise DatasetError(f"{source}: holds no {', '.join(READERS)} file, and is no folder of BEIR")
+            raise DatasetError(f"{source}: itself holds no {', '.join(READERS)} file, and is no folder of BEIR")
         for file in files:
             is_table = columns is not None or file.suffix.lower() in (".csv", ".tsv", ".parquet")
             rows = cells_of(file)
@@ -189,8 +189,7 @@ def explain(item: dict[str, Any]) -> str:
         return f"{name}: unknown field{nearest(str(item['loc'][-1]), fields)}"
     if item["type"] == "missing":
         return f"{name}: this field is required"
-    message = {"bool_parsing": "expected true or false"}.get(item["type"], str(item["msg"]))
-    message = message.removeprefix("Value error, ")
+    message = {"bool_parsing": "expected true or false"}.get(item["type"], item["msg"]).removeprefix("Value error, ")
     got = "" if isinstance(item["input"], dict) else f", got {quoted(item['input'])}"
     return f"{name + ': ' if name else ''}{message}{got}"
 
@@ -260,7 +259,8 @@ def _rows_in_memory(data: Any) -> Iterator[Row]:
     data = data.to_list() if hasattr(data, "samples") else data  # ragas' datasets
     rows = data.to_dict("records") if hasattr(data, "iterrows") else data
     if isinstance(rows, Mapping) or not isinstance(rows, Iterable):
-        raise DatasetError(f"expected a path, dictionaries, a DataFrame or a dataset, got {type(data).__name__}")
+        got = type(data).__name__ + (f" of {', '.join(data)}; take one" if hasattr(data, "column_names") else "")
+        raise DatasetError(f"expected a path, dictionaries, a DataFrame or a dataset, got {got}")
     placed = ((f"row {number}", row) for number, row in enumerate(rows))
     if rows is not data or hasattr(data, "column_names"):
         return _of_table("the table", placed, None)

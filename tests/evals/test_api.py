@@ -22,7 +22,7 @@ from warnings import catch_warnings
 import numpy as np
 import pandas as pd
 import pytest
-from datasets import Dataset
+from datasets import Dataset, DatasetDict
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_qdrant import QdrantVectorStore
@@ -266,6 +266,7 @@ def test_what_cannot_be_is_an_error_of_its_kind() -> None:
     for wanted, error, message in (
         (lambda: run(42), ConfigError, "a LangChain retriever, QdrantVectorStore or function, got an object of int"),
         (lambda: run(golden=5), DatasetError, "a path, dictionaries, a DataFrame or a dataset, got int"),
+        (lambda: run(golden=DatasetDict(a=Dataset.from_list([]))), DatasetError, "got DatasetDict of a; take one"),
         (lambda: run(lambda query: [3]), ForeignRetrieverError, "returned int 3 at place 1"),
         (lambda: run(golden=[{"query": "x"}]), DatasetError, "none of the 1 in-scope cases has labels .*--judge.model"),
         (lambda: run(experiment=SWEPT), ExperimentError, r"call evals\.sweep"),
