@@ -259,7 +259,7 @@ def _rows_in_memory(data: Any) -> Iterator[Row]:
     data = data.to_list() if hasattr(data, "samples") else data  # ragas' datasets
     rows = data.to_dict("records") if hasattr(data, "iterrows") else data
     if isinstance(rows, Mapping) or not isinstance(rows, Iterable):
-        got = type(data).__name__ + (f" of {', '.join(data)}; take one" if hasattr(data, "column_names") else "")
+        got = type(data).__name__ + (f" of {', '.join(data)}; take one" if hasattr(data, "push_to_hub") else "")
         raise DatasetError(f"expected a path, dictionaries, a DataFrame or a dataset, got {got}")
     placed = ((f"row {number}", row) for number, row in enumerate(rows))
     if rows is not data or hasattr(data, "column_names"):
