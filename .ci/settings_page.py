@@ -24,7 +24,7 @@ The precedence is flag, experiment file, environment, `.env`, default. Five vari
 {variables}. No other variable does.
 
 Lists are `[a, b]`, on the command line also `a, b`; mappings `{{a: b}}`; numbers of a sweep `1:20` or `0:0.95:0.05`.
-`null` unsets a setting that may be left out, `{{}}` and `[]` empty a mapping or a list.
+`null` unsets a setting whose default is empty, `{{}}` and `[]` empty a mapping or a list.
 [own_data.md](own_data.md#a-whole-experiment-line-by-line) explains a whole file.
 
 <!-- This page is written by `make schema`. -->

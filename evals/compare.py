@@ -71,7 +71,8 @@ def _main(namespace: argparse.Namespace) -> int:
     from retrievers.terminal.command import set_up_logging
 
     set_up_logging(verbose=namespace.verbose)
-    check_apart([vars(namespace)[name] for name in FILES], [Path(run.partition("#")[0]) for run in namespace.runs])
+    read = [*namespace.runs, *(run.partition("#")[0] for run in namespace.runs)]
+    check_apart([vars(namespace)[name] for name in FILES], map(Path, read))
     from evals.api import compare_runs
     from evals.comparison.comparing import parse
 

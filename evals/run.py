@@ -126,7 +126,7 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -
         refit=None if namespace.export else namespace.refit,
         retrieval=namespace.save_retrieval,
     )
-    check_apart(vars(outputs).values(), [experiment_file(namespace.config)])
+    check_apart(vars(outputs).values(), [experiment_file(namespace.config), namespace.export and namespace.refit])
     before = read_fit(namespace.refit) if namespace.refit else {}
     evaluation = (sweep if config.sweep.axes else evaluate)(
         experiment=config,
@@ -163,6 +163,8 @@ def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str)
 
     report, file = evaluation.report, evaluation.outputs.report
     further = ["metrics"] * bool(report.judge) + ["threshold"] * (report.grid is None)
+    # The next grid is to decide as this run does.
+    further += ["objective", "seed"] * ("--sweep." in report.next_flags)
     further += ["baseline"] * ("--dataset." not in report.next_flags)  # it is of the queries of this run
     command = _next_command(namespace, prog, report.next_flags, (*CARRIED, *further))
     print_rendered(render(report, **look(), everything=namespace.verbose, command=command).rstrip())

@@ -28,7 +28,7 @@ from evals.cases.relevance import holds_most, normalise
 from evals.collect.passes import collect
 from evals.collect.saved import read
 from evals.config.experiment import DatasetConfig
-from evals.config.files import replacing, write
+from evals.config.files import check_apart, replacing, write
 from evals.errors import DatasetError
 from evals.golden.chunks import check_new, json_lines, next_check, retriever_settings, say
 from evals.judge.trust import cohens_kappa
@@ -118,6 +118,7 @@ def label(namespace: argparse.Namespace) -> int:
     if namespace.write:
         raise DatasetError("--write: expected the files of labels to write: --labels FILE [FILE ...]")
     out: Path = namespace.out or file.with_suffix(".label.html")
+    check_apart([out], [file, namespace.report, namespace.config, *namespace.pool])
     # A page keeps its labels apart; a spreadsheet may be filled in.
     check_new(out, force=namespace.force or out.suffix.lower() != ".csv")
     rows, systems = pooled_rows(namespace, report)

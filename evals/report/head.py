@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from importlib.resources import files
-from typing import get_args
+from typing import Any, get_args
 
 from evals.collect.observations import Validation
 from evals.collect.pool import Pool
@@ -164,17 +164,18 @@ def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
     """Yield the flags of what follows a grid, of which a cell is recommended."""
     config, grid, cell = result.config, swept.grid, swept.grid.cell(chosen)
     data, has_promise = config.dataset, config.threshold.false_answer is not None
-    is_silent = bool((grid.metrics[FALSE_ABSTENTION].mean[swept.ranking.allowed] >= 1 - SAME).all())
-    further = ""
-    if is_silent and not has_promise:
+    is_silent = grid.metrics[FALSE_ABSTENTION].mean >= 1 - SAME
+    further, again = "", dict[str, tuple[Any, ...]]()
+    if is_silent.all() and not has_promise:  # no cell is better than another, so that the other axes are swept again
         further = _along_scores(grid.pool, cell.variant, grid.variants[cell.variant].settings)
+        again = {name: values for name, values in grid.plan.axes.items() if further and name != "threshold"}
     elif "threshold" in grid.plan.axes and swept.decision and None in [level.cell for level in swept.decision.levels]:
         further = beyond(swept.signals, float(grid.threshold_of.max()))
     is_held_out = swept.held_out and data.split and not data.ids and not further
     if is_held_out:  # scores of queries that chose the cell are too high
         yield f"--dataset.split {config.objective.held_out or HELD_OUT}"
     # The command names a retriever by `python` already. Naming it anew would replace its other settings.
-    left_out = ("python", "threshold") if further else ("python",)
+    left_out = {"python", *again, *(["threshold"] if further else [])}
     parameters = {**grid.variants[cell.variant].parameters, "top_k": cell.top_k, "threshold": cell.threshold}
     for name, value in parameters.items():
         if value is not None and name not in left_out:
@@ -187,7 +188,9 @@ def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
     if is_held_out and data.limit is not None:
         yield "--dataset.limit null"
     # No other threshold may replace one that has a promise.
-    is_exported = not (config.retriever.python or has_promise or is_silent or further)
+    is_exported = not (config.retriever.python or has_promise or is_silent[swept.ranking.allowed].all() or further)
+    for name, values in again.items():
+        yield f"--sweep.{name.replace('_', '-')} {','.join(map(str, values))}"
     if further:
         yield further
     if is_exported:

@@ -10,6 +10,7 @@ import inspect
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -183,10 +184,7 @@ def awaited(answer: Awaitable[Any]) -> Any:
     """Wait for an answer on one event loop for all threads, since the user's clients may be bound to a loop."""
 
     async def wait() -> Any:
-        try:
-            return await answer
-        except SystemExit as error:  # it would end the event loop, and all who wait for it would wait for ever
-            raise RuntimeError(f"SystemExit: {error}") from error
+        return await answer
 
     return asyncio.run_coroutine_threadsafe(wait(), _event_loop(os.getpid())).result()
 
@@ -195,7 +193,13 @@ def awaited(answer: Awaitable[Any]) -> Any:
 def _event_loop(_process: int) -> asyncio.AbstractEventLoop:
     """Start the event loop of a process, in a thread that ends with it. A forked process has no such thread."""
     loop = asyncio.new_event_loop()
-    Thread(target=loop.run_forever, name="foreign-retriever", daemon=True).start()
+
+    def serve() -> None:
+        while True:  # what ends the loop in a task, such as sys.exit, must not end it for all who wait
+            with suppress(SystemExit, KeyboardInterrupt):
+                loop.run_forever()
+
+    Thread(target=serve, name="foreign-retriever", daemon=True).start()
     return loop
 
 

@@ -167,7 +167,7 @@ LABELS = {
 
 
 def test_faults_of_labels_are_named_with_their_place_and_nothing_is_written(
-    label: Command, golden: Path, tmp_path: Path, snapshot: SnapshotAssertion
+    label: Command, golden: Path, tmp_path: Path, snapshot: SnapshotAssertion, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, text in LABELS.items():
         (tmp_path / name).write_text(text)
@@ -176,6 +176,7 @@ def test_faults_of_labels_are_named_with_their_place_and_nothing_is_written(
     golden.write_text(json.dumps([ROW]))
     done["no lines"] = label([given()], "--write", case=None)
     done["--out"] = label([given()], "--write", "--out", tmp_path / "page.html")
+    done["over"] = call(main, ["label", golden, "--out", golden], capsys)
     assert {name: one.err.replace(str(tmp_path), "FOLDER") for name, one in done.items()} == snapshot
     assert {one.code for one in done.values()} == {2}
 

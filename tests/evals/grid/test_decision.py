@@ -201,7 +201,9 @@ def test_a_sweep_that_ends_below_the_scores_names_thresholds_that_reach_them() -
     second = sweep(high, golden, threshold=reach.split()[1], top_k="1:2")
     assert second.recommended and second.recommended.threshold == 0.76 and "reach further" not in str(second)
     silent = sweep(high, golden, top_k="1:2", experiment={"retriever": {"threshold": 0.95}})
-    assert silent.report.next_flags.endswith(reach) and "as no cell that may be chosen answers a query" in str(silent)
+    assert silent.report.next_flags.endswith(
+        f"--sweep.top-k 1,2 {reach}"
+    ) and "as no cell that may be chosen answers a query" in str(silent)
 
 
 def split_world(folder: Path, is_held_out: Callable[[int, Any], bool]) -> Experiment:

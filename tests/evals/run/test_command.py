@@ -48,12 +48,8 @@ def test_a_run_prints_its_table_and_writes_nothing_that_was_not_asked_for(run: R
     screen = done.out.partition("\nDetails\n")[0].splitlines()
     assert len(screen) <= 18
     assert next(one for one in screen if one.startswith("Next: ")).endswith(" --sweep.threshold 0:0.8:0.05")
-    of_words = (
-        run("--retriever.threshold-signal", "bm25", "--retriever.mode", "hybrid")
-        .out.partition("\nNext: ")[2]
-        .splitlines()[0]
-    )
-    assert of_words.endswith(" --sweep.threshold 0,0.8:1.5:0.05"), "the score that the threshold reads"
+    of_words = run("--retriever.threshold-signal", "bm25", "--retriever.mode", "hybrid").out.partition("\nNext: ")[2]
+    assert of_words.splitlines()[0].endswith(" --sweep.threshold 0,0.8:1.5:0.05"), "the score that the threshold reads"
     assert [*here.iterdir()] == []
 
 
@@ -68,6 +64,8 @@ def test_the_next_command_takes_the_flags_that_name_data_and_settings(run: Run) 
     [line] = [line for line in done.out.splitlines() if line.startswith("Next: ")]
     assert " --retriever.top-k 1 " in line and " --dataset.ids forward,inverse" in line and shlex.join(gate) in line
     assert "--metrics" not in line and "--no-gate" not in line
+    grid = run("--objective.out-of-scope", "0.5", "--retriever.threshold", "0.9", "--sweep.top-k", "1,2").out
+    assert " --objective.out-of-scope 0.5 " in grid.partition("\nNext: ")[2].splitlines()[0]
     assert run("--save-retrieval", "kept").code == 0
     following = run("--from-retrieval", "kept").out.partition("Next: ")[2].splitlines()[0]
     assert run(*shlex.split(following)[3:]).code == 0, "from what was saved, too"
