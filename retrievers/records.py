@@ -178,7 +178,6 @@ class RetrievalSession:
         filtered_out: Number of candidates that the threshold removed.
         below_threshold: The best of the removed candidates, at most three. They are not part of the result.
         status: `success`, `error` or `timeout`. `error` says what happened.
-        kept: True if the result was kept from an earlier search (see `QdrantRetriever`).
     """
 
     session_id: str
@@ -193,7 +192,6 @@ class RetrievalSession:
     embedding: Mapping[str, Any] = field(default_factory=dict)
     timings: StageTimings = field(default_factory=StageTimings)
     confidence: Confidence | None = None
-    kept: bool = False
     warnings: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
 

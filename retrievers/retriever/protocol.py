@@ -119,7 +119,7 @@ class Retriever(ABC):
 
         Args:
             query: A question. A blank one gives an empty session with a warning.
-            use_cache: True to use a vector or a result that is kept in memory.
+            use_cache: True to use a vector that is kept in memory.
         """
         try:
             return cast(RetrievalSession, self._session(query, use_cache))

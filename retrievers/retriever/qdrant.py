@@ -1,10 +1,8 @@
 """QdrantRetriever, a LangChain retriever: embed, search, rerank, apply the threshold, cut, and report on it."""
 
 import os
-import time
-import uuid
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -36,11 +34,10 @@ from retrievers.search.selection import BELOW_SHOWN, answered, parameters, selec
 from retrievers.store.checks import COSINES, check_collection, check_index
 from retrievers.store.chunks import ChunkTable, all_metadata, unit
 from retrievers.store.collection import describe
-from retrievers.store.embedded import is_embedded
 from retrievers.store.opening import open_client
 
-# Most results, and most query vectors of hosted models, that are kept in memory.
-RESULTS, VECTORS = 256, 1_024
+# Most query vectors of hosted models that are kept in memory.
+VECTORS = 1_024
 # Most attempts of a search. It begins again if the collection was written to between two of its requests.
 TRIES = 3
 
@@ -66,7 +63,6 @@ class QdrantRetriever(Retriever, BaseRetriever):
     _among: Any = PrivateAttr()
     _rerank: Reranker | None = PrivateAttr()
     _vectors: LRUCache[str, list[float]] = PrivateAttr(default_factory=lambda: LRUCache(VECTORS))
-    _results: LRUCache[Hashable, RetrievalSession] = PrivateAttr(default_factory=lambda: LRUCache(RESULTS))
     _lock: Any = PrivateAttr(default_factory=Lock)
 
     @classmethod
@@ -225,54 +221,26 @@ class QdrantRetriever(Retriever, BaseRetriever):
         return (f"{self.label} is searched to {ours}; its as_retriever() measures langchain-qdrant's own hybrid",)
 
     def candidates(
-        self, queries: Sequence[str], *, depth: int | None = None, use_cache: bool = True, chunks: Any = None
+        self,
+        queries: Sequence[str],
+        *,
+        depth: int | None = None,
+        use_cache: bool = True,
+        chunks: Any = None,
+        few: bool = False,
     ) -> Candidates:
         """Find candidates for each query before threshold and cut, to the candidate depth.
 
         Args:
             queries: Questions.
             depth: Another depth than the configured one.
-            use_cache: Use query vectors that are kept in memory. Kept results are never used.
+            use_cache: Use query vectors that are kept in memory.
             chunks: The `chunks` of the candidates of an earlier call, so that no chunk is read again.
+            few: Read only the chunks that a session of the first query shows.
 
         Raises:
             RetrievalError: A query is unusable, or embedding or search failed.
         """
-        return self._found(queries, depth or self.settings.candidates, use_cache, chunks)
-
-    def close(self) -> None:
-        """Close the client, if this retriever opened it."""
-        if self._owned:
-            self.client.close()
-
-    # With an argument beside LangChain's own, which else drops what `invoke` does not know, such as filters.
-    def _get_relevant_documents(self, query: str, *, run_manager: Any, use_cache: bool = True) -> list[Document]:
-        return [_document(hit) for hit in self._session(query, use_cache).chunks]
-
-    def _session(self, query: str, use_cache: bool) -> RetrievalSession:
-        """Return the session of one query, whose result may be kept from an earlier search.
-
-        Results are kept by the generation of the collection before the search. Only an embedded store has generations.
-        """
-        start, settings = time.perf_counter(), self.settings
-        keeps = use_cache and is_embedded(self.client)
-        key = (str(query), self.client.generation(settings.collection)) if keeps else None
-        with self._lock:
-            earlier = self._results.get(key)
-        if earlier is not None:
-            timings = StageTimings(total_ms=(time.perf_counter() - start) * 1000)
-            return replace(earlier, session_id=uuid.uuid4().hex, timings=timings, kept=True)
-        [hits] = self._found([query], settings.candidates, use_cache, few=settings.group_by is None)
-        session = answered(hits, settings, self._told)
-        if keeps:
-            with self._lock:
-                self._results[key] = session
-        return session
-
-    def _found(
-        self, queries: Sequence[str], depth: int, use_cache: bool, chunks: Any = None, *, few: bool = False
-    ) -> Candidates:
-        """Embed queries, find candidates, rerank them, and read their chunks, or the few that a session shows."""
         for query in queries:
             check_query(query)
         start, settings = working_time(), self.settings
@@ -282,7 +250,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         terms = [self._terms.of(query) if self._terms else None for query in queries]
         encoded = [*map(encode, vectors, terms)]
         chunks = ChunkTable(self.client, settings) if chunks is None else chunks
-        search = Search(self.client, settings, depth, chunks, self._among)
+        search = Search(self.client, settings, depth or settings.candidates, chunks, self._among)
         ready = working_time()
         for attempt in range(1, TRIES + 1):
             try:
@@ -308,6 +276,20 @@ class QdrantRetriever(Retriever, BaseRetriever):
         )
         facts = [replace(known, text=text, timings=timings) for known, text in zip(found.facts, queries, strict=True)]
         return replace(found, facts=facts)
+
+    def close(self) -> None:
+        """Close the client, if this retriever opened it."""
+        if self._owned:
+            self.client.close()
+
+    # With an argument beside LangChain's own, which else drops what `invoke` does not know, such as filters.
+    def _get_relevant_documents(self, query: str, *, run_manager: Any, use_cache: bool = True) -> list[Document]:
+        return [_document(hit) for hit in self._session(query, use_cache).chunks]
+
+    def _session(self, query: str, use_cache: bool) -> RetrievalSession:
+        """Return the session of one query."""
+        [hits] = self.candidates([query], use_cache=use_cache, few=self.settings.group_by is None)
+        return answered(hits, self.settings, self._told)
 
     def _embedded(self, queries: Sequence[str], use_cache: bool) -> list[list[float]]:
         """Embed queries with their abbreviations spelt out. Vectors of a hosted model are kept.

@@ -60,14 +60,9 @@ class EmbeddedClient:
         self._opened.pop(collection_name, None)  # some systems cannot rename a folder that is open
         return building.building(self.path, collection_name, **description)
 
-    def generation(self, collection_name: str) -> tuple[int, int] | None:
-        """Return a stamp of a collection that changes with each build; None if there is no collection."""
-        current = building.find(self.path, collection_name)
-        return current and current[1]
-
     def collection_exists(self, collection_name: str, **_: Any) -> bool:
         """Return True if there is a collection of that name."""
-        return self.generation(collection_name) is not None
+        return building.find(self.path, collection_name) is not None
 
     def get_collections(self, **_: Any) -> models.CollectionsResponse:
         """Return the names of all collections."""

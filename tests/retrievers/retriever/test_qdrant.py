@@ -222,7 +222,6 @@ def test_strict_mode_changes_no_result(server: QdrantServer, folder: RetrieverCo
     with QdrantRetriever.open(config, env={}) as opened:
         assert [found(row) for row in opened.candidates([*QUERIES] * 10)] == free
         assert [hit.chunk.chunk_id for hit in opened.search(QUERY).chunks] == [chunk for chunk, *_ in free[0][:5]]
-        assert not opened.search(QUERY).kept, "nothing is kept of a server"
     with pytest.raises(StoreError, match=r"Index required but not found for .*content_hash"):
         QdrantRetriever.open(on(server, folder, mode=mode, filters="tags = topics and content_hash = x"), env={})
     server.rules.strict = {"max_query_limit": 300}
@@ -264,21 +263,16 @@ def test_a_query_is_bought_once_and_sent_as_a_query(tmp_path: Path) -> None:
     assert session.embedding == {"provider": "cohere", "model": "embed-english-v3.0", "dimension": 32}
 
 
-def test_a_result_is_kept_until_the_collection_changes(tmp_path: Path) -> None:
+def test_a_search_sees_the_collection_as_it_is_now(tmp_path: Path) -> None:
     config = indexed(tmp_path, threshold=0)
     with QdrantRetriever.open(config, env={}) as opened:
         first, second = opened.search(QUERY), opened.search(QUERY)
-        assert (first.kept, second.kept) == (False, True)
         assert found(first.chunks) == found(second.chunks) and first.session_id != second.session_id
-        assert not opened.search(QUERY, use_cache=False).kept
         assert len(variant(opened, top_k=2).search(QUERY).chunks) == 2, "other settings have results of their own"
         opened.invoke(QUERY)[0].metadata.clear()
         assert opened.invoke(QUERY)[0].metadata["title"] == "Topics", "a caller may change what it gets"
-        index_pages(config, tmp_path / "pages")
-        assert opened.search(QUERY).kept, "nothing changed"
         index_pages(config, write_pages(tmp_path / "pages", MORE))
-        after = opened.search(QUERY)
-        assert (after.kept, after.chunks[0].chunk.title) == (False, "New")
+        assert opened.search(QUERY).chunks[0].chunk.title == "New"
         assert opened.invoke(QUERY)[0].metadata["title"] == "New"
         with ThreadPoolExecutor(8) as threads:
             many = [*threads.map(opened.search, [*QUERIES] * 8)]
