@@ -2,15 +2,12 @@
 
 RetrievalError
 └── EvaluationError
-    ├── FaultyError       an input has faults
-    │   ├── DatasetError  golden data are missing or malformed, or evidence does not resolve; every fault is listed
-    │   └── ReportError   a report is missing, broken or of another version, or must not be compared with another one
+    ├── DatasetError      golden data are missing or malformed, or evidence does not resolve; every fault is listed
+    ├── ReportError       a report is missing, broken or of another version, or must not be compared with another one
     ├── ExperimentError   the experiment asks for something that does not exist or cannot be done
     ├── JudgeError        the judge cannot be built, refuses every call, or its store cannot be used
     └── TrackingError     MLflow cannot be reached or refuses
 """
-
-from collections.abc import Sequence
 
 from retrievers.errors import RetrievalError
 
@@ -19,23 +16,11 @@ class EvaluationError(RetrievalError):
     """Base of all errors that `evals` raises on purpose."""
 
 
-class FaultyError(EvaluationError):
-    """An input has faults.
-
-    Attributes:
-        faults: A line for each fault. It begins with `file:line` if the place is known.
-    """
-
-    def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
-        super().__init__("\n  ".join([message, *faults]))
-        self.faults = tuple(faults)
-
-
-class DatasetError(FaultyError):
+class DatasetError(EvaluationError):
     """Golden data are missing or malformed, or their evidence does not resolve."""
 
 
-class ReportError(FaultyError):
+class ReportError(EvaluationError):
     """A report is missing, broken or of another schema version, or must not be compared with another one."""
 
 

@@ -26,15 +26,17 @@ class RetrievalError(Exception):
         transient: True if the same request may succeed a little later (see `retrievers.net`).
         retry_after_s: Seconds that the server asks to wait.
         timed_out: True if a request got no answer in time.
+        faults: A line for each fault of an input, which begins with its place; empty if there is one fault alone.
     """
 
     transient: bool = False
     retry_after_s: float | None = None
     timed_out: bool = False
 
-    def __init__(self, message: str = "") -> None:
+    def __init__(self, message: str = "", faults: Sequence[str] = ()) -> None:
         # A server may have quoted the key that it refuses. It is hidden first: a shortened text may hold half of it.
-        super().__init__(shortened(without_secrets(message)))
+        super().__init__(shortened(without_secrets("\n  ".join([message, *faults]))))
+        self.faults = tuple(faults)
 
 
 class ConfigError(RetrievalError):
@@ -74,15 +76,7 @@ class CollectionChangedError(StoreError):
 
 
 class IndexingError(RetrievalError):
-    """Pages cannot be indexed.
-
-    Attributes:
-        faults: One line for each fault, which begins with the name of the file.
-    """
-
-    def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
-        super().__init__("\n  ".join([message, *faults]))
-        self.faults = tuple(faults)
+    """Pages cannot be indexed. `faults` lists every fault by file."""
 
 
 def nearest(name: str, names: Iterable[str], limit: int = 3) -> str:
