@@ -6,13 +6,11 @@ from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
 
 from evals.comparison.sections import Comparison
 from evals.config.experiment import ExperimentConfig
-from evals.config.values import CRITERION
 from evals.grid.axes import CELL_AXES
 from evals.grid.objective import TOKENS
 from evals.report.head import ranked
@@ -41,8 +39,6 @@ MOST_THRESHOLDS = 5
 OBJECTIVE = "by_objective"
 # Curves along the threshold and along top_k, besides that of the objective, with their metrics.
 CURVES = {"wrongly_answered": "scope/false_answer", "wrongly_silent": "scope/false_abstention", "tokens": TOKENS}
-# Comparisons of a criterion that MLflow has too.
-COMPARATORS = {">=": "GTE", "<=": "LTE"}
 # MLflow's name for each field of a difference.
 DIFFERENCE = {"diff": "difference", "ci_low": "low", "ci_high": "high", "p_value": "p", "n_paired": "n"}
 # Fields of a query that its row in the table has.
@@ -127,26 +123,9 @@ def tags(report: Report) -> dict[str, str]:
         "ragas": (report.ragas_check and report.ragas_check.line) or None,
         "code.commit": facts.commit,
         "mlflow.note.content": description(report),
-        "mlflow.genaiEvaluate.qualityCriteria": quality_criteria(report),
         "mlflow.loggedArtifacts": json.dumps([{"path": f"tables/{name}.json", "type": "table"} for name in names]),
     }
     return {key: str(value) for key, value in tags.items() if value is not None}
-
-
-def quality_criteria(report: Report) -> str | None:
-    """Return the criteria as MLflow's page of evaluations reads them from 3.18 on; None if it can show none.
-
-    MLflow knows only inclusive bounds, one for each metric that the run has.
-    """
-    conditions = {gate.metric: CRITERION.fullmatch(gate.condition) for gate in reversed(report.criteria)}
-    rules = [
-        {"metricKey": name, "comparator": COMPARATORS[condition[1]], "threshold": float(condition[2])}
-        for name in metric_values(report)
-        if (condition := conditions.get(name)) and condition[1] in COMPARATORS
-    ]
-    # Equal criteria get equal revisions, so that a report can be written again later.
-    criteria = {"schemaVersion": 1, "revision": str(uuid5(NAMESPACE_OID, json.dumps(rules))), "rules": rules}
-    return json.dumps(criteria) if rules else None
 
 
 def compared_figures(comparison: Comparison, key: str) -> Iterator[Figure]:

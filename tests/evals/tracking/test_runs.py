@@ -18,13 +18,13 @@ from mlflow.store.tracking.dbmodels.models import SqlTraceInfo
 from mlflow.tracing.client import TracingClient
 from syrupy.assertion import SnapshotAssertion
 
-from evals.collect.observations import Gate, Summary
+from evals.collect.observations import Summary
 from evals.compare import main as compare
 from evals.errors import TrackingError
 from evals.judge.verdicts import Claim
 from evals.report.model import JudgeFacts, Report
 from evals.tracking.__main__ import main
-from evals.tracking.values import MOST_METRICS, cell_runs, metric_values, tags
+from evals.tracking.values import MOST_METRICS, cell_runs, metric_values
 from tests.support.command import Done
 from tests.support.results import report
 from tests.support.stored_reports import stored
@@ -266,13 +266,6 @@ def test_a_deleted_experiment_is_named() -> None:
     client().delete_experiment(run.info.experiment_id)
     with pytest.raises(TrackingError, match="'gone' was deleted; name another"):
         written(named("again"), experiment="gone")
-
-
-def test_criteria_are_told_as_far_as_mlflow_knows_them() -> None:
-    for condition, comparators in ((">= 0.5", ["GTE"]), ("<= 0.5", ["LTE"]), ("< 0.5", []), ("no worse", [])):
-        gate = Gate(metric="ranking/hit_rate_at_5", condition=condition, figure=0.5, passed=True, reason="")
-        told = tags(report().model_copy(update={"criteria": [gate]})).get("mlflow.genaiEvaluate.qualityCriteria")
-        assert [rule["comparator"] for rule in (json.loads(told)["rules"] if told else [])] == comparators
 
 
 @pytest.mark.usefixtures("folder")
