@@ -165,12 +165,8 @@ class Grid:
             yield self.laid_out() if step >= count else self._laid_out(start, min(start + step, count))
 
     def matrix(self, metric: QueryMetric, context: Context) -> Floats:
-        """Return the scores of every query of the metric's scope in every cell, [queries, cells]; NaN for no score."""
-        parts = []
-        for results, row_of in self.blocks():
-            inside = np.isin(row_of[0], results.of(metric.scope, labelled=False)[0])
-            parts.append(metric.values(results, context).values[row_of[:, inside]].T)
-        return np.concatenate(parts)
+        """Return the scores of every query in every cell, [queries, cells]; NaN for none, also outside of the scope."""
+        return np.concatenate([metric.values(results, context).values[row_of].T for results, row_of in self.blocks()])
 
 
 def score_cells(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context) -> dict[str, CellScores]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from evals.config.experiment import ObjectiveConfig
 from evals.grid.cells import Grid
-from evals.grid.objective import TOKENS, Ranking, over_all
+from evals.grid.objective import TOKENS, Ranking
 from evals.metrics import metric_named
 from evals.metrics.declaration import Context, QueryMetric
 from evals.sampling.rounds import Rounds
@@ -289,10 +289,8 @@ def objective_scores(grid: Grid, objective: ObjectiveConfig, context: Context) -
     """Return the objective of every query in every cell."""
     metrics = [metric for name in objective.metrics if isinstance(metric := metric_named(name), QueryMetric)]
     samples = {metric.name: sample for metric in metrics if (sample := grid.metrics[metric.name].sample)}
-    values = dict[str, Floats]()
-    for metric in metrics:
-        sample = samples.get(metric.name)
-        values[metric.name] = over_all(grid, metric, sample.comparable if sample else grid.matrix(metric, context))
+    values = {name: sample.comparable for name, sample in samples.items()}
+    values |= {metric.name: grid.matrix(metric, context) for metric in metrics if metric.name not in samples}
     # What corrects a sample leaves the ranges.
     scores = combine(objective.metrics, values, ranges=() if samples else [metric.range for metric in metrics])
     if not samples:

@@ -15,7 +15,6 @@ import numpy as np
 from evals.collect.observations import Failure, Unscored
 from evals.config.experiment import ObjectiveConfig
 from evals.grid.cells import Grid
-from evals.grid.objective import over_all
 from evals.judge.judge import Judge
 from evals.judge.tasks import tasks
 from evals.judge.verdicts import Judging
@@ -86,7 +85,7 @@ def _needed(metrics: Mapping[str, Metric], grid: Grid, context: Context) -> int:
     needed = 0
     for name, metric in metrics.items():
         if isinstance(metric, QueryMetric) and metric.proxy is not None:
-            eligible = [can_be_judged(name, case) for case in grid.pool.cases if case.in_scope]
+            eligible = [can_be_judged(name, case) for case in grid.pool.cases]
             scores, proxy_scores = (grid.matrix(m, context)[eligible] for m in (metric, foretelling(metric, below)))
             if np.isfinite(scores).all(axis=1).any():
                 needed = max(needed, queries_needed(scores, proxy_scores))
@@ -169,7 +168,7 @@ def _without_judge(
     cases = len(grid.pool.cases)
     part = np.zeros((cases, len(grid)))
     for name, metric in metrics.items():
-        scores = over_all(grid, metric, grid.matrix(metric, context))
+        scores = grid.matrix(metric, context)
         in_all = np.isfinite(scores).all(axis=1)
         part[in_all] += weights[name] * cases / max(1, in_all.sum()) * scores[in_all]
     return part

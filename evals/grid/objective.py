@@ -14,7 +14,6 @@ from evals.errors import ExperimentError
 from evals.grid.cells import CellScores, Grid
 from evals.metrics import NEED_A_JUDGE, declared
 from evals.metrics.criteria import is_met, parsed
-from evals.metrics.declaration import QueryMetric
 from evals.stats.intervals import Bools, Floats
 
 MOST_DROPPED = 0.05
@@ -137,13 +136,6 @@ def figures(grid: Grid, metric: str, symbol: str) -> Floats:
     end = np.where(scores.n_failed > 0, {">": low, "<": high}.get(symbol[0], np.nan), 0.0)
     worse = (scores.mean * scores.n + end * np.maximum(1, scores.n_failed)) / np.maximum(1, scores.n + scores.n_failed)
     return np.where(scores.n_failed > 0, worse, scores.mean)
-
-
-def over_all(grid: Grid, metric: QueryMetric, scores: Floats) -> Floats:
-    """Lay a metric's scores [queries of its scope, cells] out for all queries, NaN on the others."""
-    values = np.full((len(grid.pool.cases), scores.shape[1]), np.nan)
-    values[[case.is_of(metric.scope) for case in grid.pool.cases]] = scores
-    return values
 
 
 def range_of(grid: Grid, cells: Sequence[int]) -> str:

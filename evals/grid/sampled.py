@@ -44,12 +44,11 @@ def _corrected_scores(
     A mean stands for all queries that a judge can score. Cells that were judged on the same queries share the weight of
     the correction, so that two cells with the same results have the same mean.
     """
-    in_scope = np.array([case.in_scope for case in grid.pool.cases], dtype=np.bool_)
-    eligible = np.array([can_be_judged(metric.name, case) for case in grid.pool.cases if case.in_scope], dtype=np.bool_)
+    eligible = np.array([can_be_judged(metric.name, case) for case in grid.pool.cases], dtype=np.bool_)
     matrix = grid.matrix(metric, context)
     was_asked = np.broadcast_to(eligible[:, None], matrix.shape)
     if proof:
-        was_asked = was_asked & proof.judged[in_scope]
+        was_asked = was_asked & proof.judged
     scores = np.where(was_asked, matrix, np.nan)[eligible]
     proxy_scores = grid.matrix(proxy, context)[eligible]
 
@@ -124,8 +123,9 @@ def cell_summary(
     sample = grid.metrics[metric.name].sample if metric.name in grid.metrics else None
     if sample is None:
         return summarise(metric, values)
+    in_scope = [case.in_scope for case in grid.pool.cases]
     # A cell that judging dropped may have verdicts on later queries: those on another cell with the same result.
-    for query in np.flatnonzero(~sample.judged[:, index]).tolist():
+    for query in np.flatnonzero(~sample.judged[in_scope, index]).tolist():
         if isinstance(values[query], float) or values[query] == NOT_JUDGED:
             values[query] = NOT_DRAWN
     return sampled_summary(metric, values, list(proxies.values()), sample.name, sample.weight[index], sample.looks)

@@ -216,7 +216,7 @@ def scoped(agreement: float) -> World:
 
 
 def handbook_grid(mode: list[str], threshold: str, *names: str) -> tuple[Grid, list[Floats]]:
-    """Return a grid of the handbook's 176 queries, top_k 1 to 20, and these metrics' scores [queries, cells]."""
+    """Return a grid of the handbook's 176 queries, top_k 1 to 20, and metrics' scores [queries in scope, cells]."""
     from evals import Experiment, sweep
     from evals.metrics import metric_named
     from evals.metrics.declaration import Context, QueryMetric
@@ -227,7 +227,9 @@ def handbook_grid(mode: list[str], threshold: str, *names: str) -> tuple[Grid, l
     assert swept is not None
     context = Context(required=(), sources=None, relevant_texts=None, seed=0)
     metrics = [metric for name in names if isinstance(metric := metric_named(name), QueryMetric)]
-    return swept.grid, [swept.grid.matrix(metric, context) for metric in metrics]
+    cases = swept.grid.pool.cases
+    inside = [[case.is_of(metric.scope) for case in cases] for metric in metrics]
+    return swept.grid, [swept.grid.matrix(m, context)[rows] for m, rows in zip(metrics, inside, strict=True)]
 
 
 @cache

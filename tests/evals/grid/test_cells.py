@@ -79,7 +79,8 @@ def differences(found: Any, index: int, alone: Any) -> list[Any]:
     made: list[Any] = []
     for name, known in grid.metrics.items():
         if name in alone.scores:
-            column = grid.matrix(metric_of(name), found.context)[:, index].tolist()
+            inside = [case.is_of(metric_of(name).scope) for case in grid.pool.cases]
+            column = grid.matrix(metric_of(name), found.context)[inside, index].tolist()
             scores = [score if isinstance(score, float) else None for score in alone.scores[name].values()]
             if [None if isnan(score) else pytest.approx(score, abs=1e-12) for score in column] != scores:
                 made.append((cell, name, column, scores))
@@ -232,7 +233,8 @@ def test_means_and_counts_of_a_cell_are_those_of_its_results_alone(block: int, s
         expected = np.nan if alone.value is None else alone.value
         np.testing.assert_allclose(found.mean[index], expected, atol=1e-12)
     scored = np.asarray([[score if isinstance(score, float) else np.nan for score in each] for each in columns]).T
-    np.testing.assert_allclose(matrix, scored, atol=1e-12)
+    np.testing.assert_allclose(matrix[inside], scored, atol=1e-12)
+    assert np.isnan(np.delete(matrix, inside, axis=0)).all()
     common = scored[~np.isnan(scored).any(axis=1)]
     assert found.n_common == len(common)
     np.testing.assert_allclose(found.common, common.mean(axis=0) if len(common) else np.nan, atol=1e-12)

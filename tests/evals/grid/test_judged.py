@@ -105,12 +105,12 @@ def test_a_dropped_cell_buys_nothing_further(judged_world: JudgedRounds, server:
     proof, grid = result.swept.proof, result.swept.grid
     prompts = {chat.prompt for chat in server.chats[before:]}
     texts = {case.id: case.query for case in judged_world.cases}
-    drawn, inside = proof.judged, [case.in_scope for case in grid.pool.cases]
+    drawn = proof.judged
     dropped = drawn.sum(axis=0) < proof.n
     assert dropped.any() and not dropped[proof.remaining].any()
     for cell in np.flatnonzero(dropped).tolist():
         scores = grid.matrix(metric_of(PRECISION), result.context)[:, cell]
-        assert not np.isnan(scores[drawn[inside, cell]]).any()
+        assert not np.isnan(scores[drawn[:, cell]]).any()
     # On a query that none of these was judged on, the judge saw what the others return, and nothing else.
     late = np.flatnonzero(~drawn[:, dropped].any(axis=1) & drawn[:, ~dropped].all(axis=1)).tolist()
     for row in late:
@@ -166,7 +166,8 @@ def test_all_cells_are_judged_on_the_beginning_of_the_order_and_corrected_with_o
     assert sampled.judging is not None and sampled.judging.drawn == frozenset(drawn)
     metric, grid = metric_of(PRECISION), sampled.swept.grid
     assert metric.proxy is not None
-    verdicts, labelled = (grid.matrix(each, sampled.context) for each in (metric, metric.proxy))
+    inside = [case.in_scope for case in grid.pool.cases]
+    verdicts, labelled = (grid.matrix(each, sampled.context)[inside] for each in (metric, metric.proxy))
     ids = [case.id for case in grid.pool.cases if case.in_scope]
     for column in verdicts.T:
         assert {key for key, score in zip(ids, column.tolist(), strict=True) if not np.isnan(score)} == drawn
@@ -176,7 +177,7 @@ def test_all_cells_are_judged_on_the_beginning_of_the_order_and_corrected_with_o
     assert found.mean == pytest.approx(expected.means)
     assert np.array(found.sample.ends) == pytest.approx(np.array(expected.interval()))
     # What compares cells has their means, and equal columns where they return the same.
-    values = found.sample.comparable
+    values = found.sample.comparable[inside]
     assert values.shape == (QUERIES, len(grid)) and np.isfinite(values).all()
     assert values.mean(axis=0) == pytest.approx(found.mean)
     both = np.nan_to_num(np.vstack([verdicts, labelled]), nan=-1.0)
