@@ -185,8 +185,8 @@ def hits(row: QueryRow) -> Iterator[str]:
     """Yield a line for each returned chunk, without its score: the runs may score on different scales."""
     if not row.retrieved:
         yield "  nothing returned"
-        yield from (f"  below the threshold {hit.rank}. {hit.source}" for hit in row.best_below_threshold[:1])
-    yield from (f"  {hit.rank}. {'✓' if hit.grade else ' '} {hit.source}" for hit in row.retrieved[:HITS])
+        yield from (f"  below the threshold {hit.rank}. {hit.chunk.source}" for hit in row.best_below_threshold[:1])
+    yield from (f"  {hit.rank}. {'✓' if hit.grade else ' '} {hit.chunk.source}" for hit in row.retrieved[:HITS])
     if (more := len(row.retrieved) - HITS) > 0:
         yield f"  and {more} more"
 

@@ -202,16 +202,6 @@ class Hit(Part):
         """Source and text of the chunk."""
         return self._chunk
 
-    @property
-    def source(self) -> str:
-        """`path:start-end` of the chunk."""
-        return self._chunk.source
-
-    @property
-    def preview(self) -> str:
-        """Beginning of the chunk's text in one line."""
-        return preview(self._chunk.text)
-
 
 class QueryRow(Part):
     """A golden query with its labels and its result, and whether it passed.

@@ -11,7 +11,7 @@ from statistics import fmean
 from evals.collect.observations import Summary
 from evals.judge.budget import Usage
 from evals.metrics import NEED_A_JUDGE, declared
-from evals.report.model import ComparedSection, DifferenceEntry, Facts, FailedValue, Hit, QueryRow, Report
+from evals.report.model import ComparedSection, DifferenceEntry, Facts, FailedValue, Hit, QueryRow, Report, preview
 from evals.report.section import Column, Line, Section, Styled, line, row_of
 from retrievers.terminal.present import score_text
 
@@ -150,8 +150,8 @@ def _worst(row: QueryRow) -> Iterator[Line]:
     for reason in reasons(row)[:1]:
         yield line(Styled(f"  {reason}", "bad"), is_cut=True)
     for hit in row.retrieved[:CHUNKS]:
-        text = Styled(f"  {hit.preview.lstrip('# ')}", "dim")
-        yield line(f"  {rank_and_score(hit)}{hit.source}", text, is_cut=True)
+        text = Styled(f"  {preview(hit.chunk.text).lstrip('# ')}", "dim")
+        yield line(f"  {rank_and_score(hit)}{hit.chunk.source}", text, is_cut=True)
         if hit.verdict == 0 or isinstance(hit.judge, FailedValue):
             verdict = "judged useless" if hit.verdict == 0 else "not judged"
             yield line(Styled(f"     {verdict}: {hit.said}", "dim"))

@@ -85,7 +85,7 @@ def _spans(row: QueryRow, number: int, start: int) -> Iterator["Span"]:
 def _document(hit: Hit) -> dict[str, Any]:
     fields = hit.model_dump(include={"chunk_id", "rank", "score", "grade"})
     scores = {f"score.{name}": score for name, score in hit.scores.items()}
-    metadata = fields | {"score_scale": hit.scale, "doc_uri": hit.source} | scores
+    metadata = fields | {"score_scale": hit.scale, "doc_uri": hit.chunk.source} | scores
     values = {name: value for name, value in metadata.items() if value is not None}
     return {"page_content": hit.chunk.text, "metadata": values, "id": hit.chunk_id}
 

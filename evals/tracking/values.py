@@ -206,7 +206,7 @@ def expected_text(row: QueryRow) -> str:
 
 def retrieved_text(row: QueryRow) -> str:
     """Return a line for each returned chunk. Relevant chunks are marked."""
-    return "\n".join(f"{rank_and_score(hit, scaled=False)}{hit.source}" for hit in row.retrieved) or "nothing"
+    return "\n".join(f"{rank_and_score(hit, scaled=False)}{hit.chunk.source}" for hit in row.retrieved) or "nothing"
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from evals.metrics import declared
 from evals.metrics.declaration import DIGITS
 from evals.report.grid_sections import columns, grid_sections
 from evals.report.head import criteria_line, deepest, tone
-from evals.report.model import GridSection, Report, ResultsByCell
+from evals.report.model import GridSection, Report, ResultsByCell, preview
 from evals.report.section import Column, Section, row_of
 from evals.report.sections import (
     compared,
@@ -150,7 +150,7 @@ def environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    functions = badge, criteria_line, figure, rank_and_score, searched, signed, signed_ends, tone
+    functions = badge, criteria_line, figure, preview, rank_and_score, searched, signed, signed_ends, tone
     templates.globals.update({function.__name__: function for function in functions})
     return templates
 

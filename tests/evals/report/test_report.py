@@ -177,7 +177,7 @@ def test_a_cell_of_a_saved_grid_is_a_run_of_its_own(grid: Any) -> None:
         passes = PASS_RATE.values(results, grid.context).values
         for row, observation, passed in zip(alone.queries, results.observations(), passes, strict=True):
             assert tuple(hit.chunk_id for hit in row.retrieved) == observation.ranked_ids
-            assert all(hit.source for hit in row.retrieved)
+            assert all(hit.chunk.source for hit in row.retrieved)
             assert (row.outcome == "SUCCESS") == (passed == 1)
         for name, metric in alone.metrics.items():
             assert metric.value == pytest.approx(section.metrics[name].mean[number], abs=1e-12)
