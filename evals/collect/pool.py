@@ -20,7 +20,7 @@ from evals.cases.relevance import (
 )
 from evals.collect.observations import Observation
 from evals.errors import DatasetError
-from evals.stats.intervals import Floats, Integers
+from evals.stats.intervals import Bools, Floats, Integers
 from retrievers.config import RetrieverConfig
 from retrievers.records import Chunk
 from retrievers.retriever.protocol import Retriever
@@ -208,8 +208,7 @@ class Lists:
     @cached_property
     def repeat_ids(self) -> bool:
         """True if a list holds a chunk id twice."""
-        ids = np.sort(self.pool.identity[self.codes], axis=1)
-        return bool(((ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)).any())
+        return bool(repeated(self.pool.identity[self.codes]).any())
 
     def observation(self, number: int, places: Sequence[int]) -> Observation:
         """Return a list as an observation, with the candidates at some places as its result."""
@@ -220,6 +219,15 @@ class Lists:
             candidates=candidates,
             selection=candidates.at(places),
         )
+
+
+def repeated(numbers: Integers) -> Bools:
+    """Return whether an earlier place of the row has the same number, in the shape of `numbers`; −1 repeats nothing."""
+    order = np.argsort(numbers, axis=-1, kind="stable")
+    ordered = np.take_along_axis(numbers, order, axis=-1)
+    again = np.zeros(numbers.shape, dtype=np.bool_)
+    np.put_along_axis(again, order[..., 1:], ordered[..., 1:] == ordered[..., :-1], axis=-1)
+    return again & (numbers >= 0)
 
 
 def _bits(items: Sequence[frozenset[str]], first: int) -> dict[str, int]:

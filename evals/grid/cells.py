@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evals.collect.observations import Failure, Observed, Summary
-from evals.collect.pool import Lists, Pool
+from evals.collect.pool import Lists, Pool, repeated
 from evals.grid.axes import Plan, Variant
 from evals.metrics.declaration import Context, QueryMetric
 from evals.metrics.results import Results, Values, every_candidate
@@ -272,20 +272,9 @@ def _select(
     reached = exists & (scores >= np.asarray(thresholds, dtype=float)[:, None, None])
     if (field := settings.group_by) is not None:
         groups = every_candidate(lists).by_key(f"group by {field}", lambda chunk: group_of(chunk, field))[rows]
-        for of_threshold in reached:
-            _keep_first(of_threshold, groups)
+        reached &= ~repeated(np.where(reached, groups, -1))
     order = np.argsort(~reached, axis=2, kind="stable")[:, :, :longest]
     return order, np.minimum(reached.sum(axis=2), longest)
-
-
-def _keep_first(reached: Bools, groups: Integers) -> None:
-    """Keep the first candidate of each group among those that reach a threshold; changes `reached`, [lists, depth]."""
-    keys = np.where(reached, groups, -1)
-    order = np.argsort(keys, axis=1, kind="stable")
-    ordered = np.take_along_axis(keys, order, axis=1)
-    repeated = np.zeros(reached.shape, dtype=np.bool_)
-    np.put_along_axis(repeated, order[:, 1:], ordered[:, 1:] == ordered[:, :-1], axis=1)
-    reached &= ~repeated
 
 
 def _first_thresholds(order: Integers) -> Integers:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from evals.cases.case import Case
 from evals.cases.pages import SourcePageError
 from evals.collect.observations import Failure, Observation, Score, Unscored
-from evals.collect.pool import BITS, Lists
+from evals.collect.pool import BITS, Lists, repeated
 from evals.stats.intervals import Bools, Floats, Integers
 from retrievers.embedding.tokens import count_tokens
 from retrievers.records import Chunk
@@ -131,7 +131,7 @@ class Results:
 
     @cached_property
     def _without_repeats(self) -> "Results":
-        is_first = self.found & ~self.repeats(self.lists.pool.identity[self.codes])
+        is_first = self.found & ~repeated(self.lists.pool.identity[self.codes])
         order = np.argsort(~is_first, axis=1, kind="stable")
         places = np.take_along_axis(np.where(is_first, self.places, -1), order, axis=1)
         return Results(self.lists, self.list_of, places)
@@ -232,18 +232,6 @@ class Results:
         return as_bits(numbers, most)[places]
 
     # Scores that several metrics share
-
-    def repeats(self, *keys: Integers) -> Bools:
-        """Return whether an earlier chunk of the row has the same number as the chunk at each rank.
-
-        Args:
-            keys: Numberings of the chunks, each of shape (rows, ranks). One that agrees is enough.
-        """
-        repeated = np.zeros(self.places.shape, dtype=np.bool_)
-        for rank in range(1, self.places.shape[1]):
-            for key in keys:
-                repeated[:, rank] |= (key[:, :rank] == key[:, [rank]]).any(axis=1)
-        return repeated & self.found
 
     def share_covered(self, held: Integers, counts: Integers, k: int | None = None) -> Floats:
         """Return the share of the query's items that the first k chunks hold, 0 to 1; NaN for a query without items.

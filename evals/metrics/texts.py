@@ -16,6 +16,7 @@ from evals.cases.case import Case, found
 from evals.cases.pages import SourcePage
 from evals.cases.relevance import normalise
 from evals.collect.observations import Unscored
+from evals.collect.pool import repeated
 from evals.judge.verdicts import average_precision
 from evals.metrics.declaration import Context, Scorer
 from evals.metrics.results import NO_CHUNKS, Results, Values, as_bits
@@ -122,8 +123,8 @@ def _ends_as_begins(a: str, b: str) -> bool:
 def duplicate_rate(r: Results, _: Context) -> Values:
     """Return the share of the returned chunks that repeat an earlier one, by id or by text, 0 to 1."""
     texts = r.by_key("normalised text", lambda chunk: normalise(chunk.text))
-    repeated = r.repeats(r.lists.pool.identity[r.codes], texts)
-    return Values.of(repeated.sum(axis=1) / np.maximum(r.lengths, 1), (r.lengths == 0, NO_CHUNKS))
+    again = repeated(r.lists.pool.identity[r.codes]) | repeated(texts)
+    return Values.of(again.sum(axis=1) / np.maximum(r.lengths, 1), (r.lengths == 0, NO_CHUNKS))
 
 
 def topic_match(r: Results, _: Context) -> Values:
