@@ -6,7 +6,8 @@ from evals.collect.observations import VERDICT_METRIC
 from evals.errors import ReportError
 from evals.metrics import declared, remember
 from evals.metrics.declaration import Declaration, summarise
-from evals.report.model import SCHEMA_VERSION, Hit, QueryRow, Report, ResultsByCell, ScoreValue
+from evals.report.model import SCHEMA_VERSION, FailedValue, Hit, QueryRow, Report, ResultsByCell, ScoreValue
+from evals.sampling.order import NOT_DRAWN
 from retrievers.config.files import load_json
 from retrievers.errors import nearest
 from retrievers.text.shown import quoted
@@ -105,8 +106,8 @@ def cell_report(report: Report, name: str) -> Report:
     )
 
 
-def _result(row: QueryRow, by_cell: ResultsByCell, number: int, top_k: int) -> tuple[QueryRow, float | None]:
-    """Return the row of a query with the result of a cell, and the score of the result; None if it is not scored.
+def _result(row: QueryRow, by_cell: ResultsByCell, number: int, top_k: int) -> tuple[QueryRow, ScoreValue | None]:
+    """Return the row of a query with the result of a cell, and the score of the result, or why there is none.
 
     Args:
         row: The query, with the result of the recommended cell.
@@ -123,4 +124,7 @@ def _result(row: QueryRow, by_cell: ResultsByCell, number: int, top_k: int) -> t
     fields = {"retrieved": hits, "best_below_threshold": [], "claims": [], "reasons": [], "cause": None}
     fields |= dict.fromkeys(("metadata_accuracy", "content_relevance", "accuracy_score"))
     outcome = "UNLABELLED" if passes < 0 else "SUCCESS" if passes else "FAILURE"
-    return row.model_copy(update={**fields, "outcome": outcome}), None if score < 0 else by_cell.scores[score]
+    own = next((row.scores.get(name) for name in by_cell.metrics if "judge" in declared(name).needs), None)
+    # The judge may have been asked about the recommended cell alone.
+    missing = NOT_DRAWN if isinstance(own, float | int | FailedValue) else own
+    return row.model_copy(update={**fields, "outcome": outcome}), missing if score < 0 else by_cell.scores[score]

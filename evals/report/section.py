@@ -151,7 +151,7 @@ def markdown(section: Section) -> Iterator[str]:
 def escaped(text: str) -> str:
     """Return a text that Markdown shows literally, in one line. On GitHub it mentions nobody and is no formula."""
     # An underscore within a word needs no backslash.
-    plain = re.sub(r"([\\`*{}\[\]<>|~]|#(?!\d)|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", " ".join(printable(text).split()))
+    plain = re.sub(r"([\\`*{}\[\]<>|~&]|#(?!\d)|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", " ".join(printable(text).split()))
     # GitHub looks for these characters after Markdown has removed the backslashes.
     return re.sub(r"[@$]|#(?=\d)", r"<span>\g<0></span>", plain)
 

@@ -88,7 +88,10 @@ def user_path(text: str | Path) -> Path:
 
 def user_cache(env: Mapping[str, str]) -> Path:
     """Return the project's folder in the user's cache folder (`XDG_CACHE_HOME`, or `~/.cache` if it is not set)."""
-    return Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retrieval-evals"
+    try:
+        return Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retrieval-evals"
+    except RuntimeError:
+        raise ConfigError("this user has no home folder: set HOME to a folder that may be written") from None
 
 
 def make_private(file: Path) -> None:

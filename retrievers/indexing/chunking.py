@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 
 from retrievers.config.indexing import Context, Splitter
 from retrievers.indexing.markdown import Block, Page, PageSection
@@ -22,7 +22,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 # Characters. No tokenizer has longer tokens in its vocabulary.
 LONGEST_TOKEN = 64
 # Raise it when pages are parsed or cut in another way: collections that were made before then count as out of date.
-CHUNKING_VERSION = 4
+CHUNKING_VERSION = 5
 TokenCounter = Callable[[str], int]
 Fits = Callable[[str], bool]
 Path = tuple[str, ...]
@@ -81,16 +81,21 @@ def chunk_page(
         return len(whole.encode()) < max_tokens or count_tokens(whole) <= max_tokens
 
     if splitter == "whole":
-        blocks = [block for section in page.sections for run in section.runs for block in run]
-        passages = [Passage(path=(), sections=page.sections, runs=(blocks,))]
+        first, last = page.sections[0].runs[0][0], page.sections[-1].runs[-1][-1]
+        lines = page.text.split("\n")[first.start_line - 1 : last.end_line]
+        block = replace(first, text="\n".join(lines), end_line=last.end_line)
+        passages = [Passage(path=(), sections=page.sections, runs=((block,),))]
     else:
         passages = _passages(page, fits_under, max_tokens, merge_small=merge_small)
+    # All headings of a whole page; a section stands under its own, and under those above it by its path.
+    depth = None if splitter == "whole" else 1
     counts, facts, chunks = Counter[str](), page.facts, list[Chunk]()
     for index, passage in enumerate(passages):
         [run], sections = passage.runs, passage.sections
         text = join_blocks(run)
         section_path = SECTION_SEPARATOR.join(sections[0].path)
-        headings = tuple(dict.fromkeys(section.path[-1] if section.path else page.title for section in sections))
+        under = (section.path[::-1][:depth] or (page.title,) for section in sections)
+        headings = tuple(dict.fromkeys(chain.from_iterable(under)))
         identity = "\x1f".join((page.source_url, section_path, text))
         # The occurrence tells equal chunks of a section apart; their order on the page is stable.
         chunk_id = page.source_url if splitter == "whole" else _digest(f"{identity}\x1f{counts[identity]}")[:32]

@@ -10,6 +10,7 @@ chunks are deleted. Meanwhile the manifest says `indexing`, and readers refuse t
 
 import hashlib
 import json
+import logging
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -41,6 +42,8 @@ from retrievers.store.opening import location, store_errors
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
+
+log = logging.getLogger(__name__)
 
 EMBED_BATCH, WRITE_BATCH = 96, 256
 VECTORS = "CREATE TABLE IF NOT EXISTS vectors (text TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
@@ -113,6 +116,8 @@ def index_corpus(
     difference = _difference(info, config, settings) if info else ""
     if difference and not replace:
         raise StoreError(f"{name} was indexed with {difference}; index it again with --replace")
+    if difference:
+        log.warning("%s was indexed with %s: it is made anew, and stays so where no setting is named", name, difference)
     stored, vectors, some = _stored(client, config, info) if info else ({}, {}, [])
     # A collection that is made anew takes over nothing but vectors.
     before, recorded = ({}, {}) if info is None or difference else (stored, info.manifest)

@@ -96,12 +96,17 @@ def test_a_person_labels_by_keyboard_mouse_and_touch(folder: Path, run: Golden, 
         press(browser, "3", done=1)
         assert browser.evaluate(WARNS)
         browser.evaluate(SELECT)
+        marked = "document.querySelectorAll('.quoted').length"
         press(browser, "2", done=2)
         press(browser, "u", done=1)
-        assert browser.evaluate("document.querySelectorAll('.quoted').length") > 0, "what was marked is there again"
+        assert browser.evaluate(marked) > 0, "what was marked is there again"
         press(browser, "x")
         press(browser, "1", done=2)
         press(browser, "S", done=3)
+        browser.evaluate("annotator = 'bob'; given = []; keep(); toggle(sentences[0]); annotator = 'ada'")
+        browser.evaluate("dispatchEvent(new StorageEvent('storage', {key: own()}))")
+        assert browser.evaluate(f"given.length === 3 && {marked}") > 0, "another person, and another tab of this one"
+        press(browser, "x")
         first, second, third = saved_by(browser, tmp_path)
         assert not browser.evaluate(WARNS), "all is saved"
         assert first["grade"] == 3 and len(first["quotes"]) == 1 and first["quotes"][0] in first["chunk_text"]

@@ -127,9 +127,12 @@ def test_changed_added_and_removed_pages_are_brought_up_to_date(made: Experiment
     assert "what was lost" in found["Quality of service"][0] and not stale(config)
 
 
-def test_another_context_indexes_again_and_none_named_keeps_the_recorded_one(made: Experiment) -> None:
+def test_another_context_indexes_again_and_none_named_keeps_the_recorded_one(
+    made: Experiment, caplog: pytest.LogCaptureFixture
+) -> None:
     before, config = stored(settings(made)), settings(made, index__context="title")
     assert stale(config) and not stale(config) and not stale(settings(made))
+    assert "index.context 'path', not 'title': it is made anew, and stays so" in caplog.text
     after = stored(config)
     assert {heading: text for heading, (text, _) in after.items()} == {k: text for k, (text, _) in before.items()}
     assert after["Forward kinematics"][1] == "Kinematics"

@@ -14,6 +14,7 @@ from evals.config.experiment import ExperimentConfig, ObjectiveConfig
 from evals.experiment.bench import index_if_stale
 from evals.grid.sampled import sampled_summary
 from evals.report.grid import grid_section
+from evals.report.parsing import cell_report
 from evals.sampling.corrected import corrected
 from evals.sampling.order import NOT_DRAWN, judging_order
 from tests.support.chat_server import KEYS, MODEL, CohereChatServer, OpenAIChatServer
@@ -23,6 +24,7 @@ from tests.support.judged import settings as judge_settings
 from tests.support.judged_experiment import PRECISION, known_of
 from tests.support.judging import Oracle
 from tests.support.observed import metric_of
+from tests.support.results import report
 
 SMALL, LARGE = f"cohere:{MODEL}", f"openai:{MODEL}"
 Servers = tuple[CohereChatServer, OpenAIChatServer]
@@ -69,6 +71,14 @@ def servers(judged_world: JudgedRounds, monkeypatch: pytest.MonkeyPatch) -> Iter
     ):
         monkeypatch.setenv("OPENAI_BASE_URL", large.base_url)
         yield small, large
+
+
+def test_a_cell_of_its_report_keeps_which_queries_were_not_drawn(judged_world: JudgedRounds, server: Any) -> None:
+    made = report(judged_world.grid(server, sample=20))
+    assert made.grid is not None and made.grid.chosen is not None
+    alone = cell_report(made, made.grid.addresses[made.grid.chosen])
+    column = [row.scores.get(PRECISION) for row in alone.queries]
+    assert column == [row.scores.get(PRECISION) for row in made.queries] and NOT_DRAWN in column
 
 
 def by_both(world: JudgedRounds, servers: Servers, **changes: Any) -> Any:

@@ -365,10 +365,11 @@ def test_small_neighbours_of_one_parent_share_a_chunk_which_stands_at_the_first(
 
 
 def test_a_whole_page_is_one_chunk_with_its_address_for_an_id() -> None:
-    page = parse_page("---\ntitle: T\n---\n\n" + TREE, "arms.md")
+    text = f"{TREE.strip()}\n\n<A/>\n\n## Safety\n\n### Stops\n\nThey stop."
+    page = parse_page(f"---\ntitle: T\n---\n\n{text}\n", "arms.md")
     [whole] = chunk_page(page, 16, count_tokens, splitter="whole")
-    assert (whole.chunk_id, whole.text, whole.start_line) == (page.source_url, TREE.strip(), 5)
-    assert whole.chunk_headings == ("Arms", "Hands", "Grippers", "Fingers", "Welding")
+    assert (whole.chunk_id, whole.text, whole.start_line) == (page.source_url, text, 5)
+    assert whole.chunk_headings == ("Arms", "Hands", "Grippers", "Fingers", "Welding", "Stops", "Safety")
     assert whole.point_id == point_id(whole.chunk_id)
 
 
