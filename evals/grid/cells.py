@@ -7,7 +7,7 @@ once, and the score of a cell is the score of the result that the cell keeps.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -177,17 +177,10 @@ def score_cells(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context
         metrics: The metrics by name.
         context: Inputs of the metrics besides the results.
     """
-    # Imported here, as it takes 50 ms, and a run without a grid does not need it.
-    from scipy.sparse import csr_array
-
     sums = {name: np.zeros((6, len(grid))) for name in metrics}
     for results, row_of in grid.blocks():
-        # [cells, results], 1 where a cell keeps a result: its product with scores by result is sums by cell.
-        starts = np.arange(0, row_of.size + 1, row_of.shape[1])
-        keeps = csr_array((np.ones(row_of.size), row_of.ravel(), starts), shape=(len(grid), len(results)))
         for name, metric in metrics.items():
-            inside = np.isin(np.arange(len(results)), results.of(metric.scope, labelled=False)[0])
-            sums[name] += _sums(metric.values(results, context), inside, results.query, keeps)
+            sums[name] += _sums(metric.values(results, context), row_of)
     return {
         name: CellScores(
             mean=total / np.where(n > 0, n, np.nan),
@@ -201,7 +194,7 @@ def score_cells(grid: Grid, metrics: Mapping[str, QueryMetric], context: Context
     }
 
 
-def _sums(values: Values, inside: Bools, query: Integers, keeps: Any) -> Floats:
+def _sums(values: Values, row_of: Integers) -> Floats:
     """Return sums over a block of queries, [6, cells].
 
     The rows are: sum of the scores, number of scores, number of failures, sum of the scores of queries that all cells
@@ -209,18 +202,14 @@ def _sums(values: Values, inside: Bools, query: Integers, keeps: Any) -> Floats:
 
     Args:
         values: Scores of the results.
-        inside: [results], whether the query is in the scope of the metric.
-        query: [results], the query.
-        keeps: [cells, results], 1 where a cell keeps a result. Some cell keeps each result.
+        row_of: [cells, queries], the result that a cell keeps of a query.
     """
     is_failure = np.asarray([*(isinstance(issue, Failure) for issue in values.issues), False])
-    scored, failed = inside & (values.issue < 0), inside & is_failure[values.issue]
-    # By query: does it lack a score in some cell, and has it a score or a failure in some cell?
-    is_lacking, is_tried = (np.bincount(query, rows) > 0 for rows in (inside & ~scored, scored | failed))
-    in_all = scored & ~is_lacking[query]
-    columns = [np.where(scored, values.values, 0.0), scored, failed, np.where(in_all, values.values, 0.0)]
-    counts = len(np.unique(query[in_all])), (is_lacking & is_tried).sum()
-    return np.stack(np.broadcast_arrays(*(keeps @ np.column_stack(columns)).T, *counts))
+    scores, failed = values.values[row_of], is_failure[values.issue][row_of]
+    scored = ~np.isnan(scores)
+    in_all, is_tried = scored.all(axis=0), (scored | failed).any(axis=0)
+    of_cells = np.nansum(scores, axis=1), scored.sum(axis=1), failed.sum(axis=1), scores[:, in_all].sum(axis=1)
+    return np.stack(np.broadcast_arrays(*of_cells, in_all.sum(), (is_tried & ~in_all).sum()))
 
 
 def lay_out(lists: Lists, variants: Sequence[Variant], top_ks: Sequence[int]) -> tuple[Results, Integers]:
