@@ -122,8 +122,7 @@ def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str]) -> No
     changes: dict[str, Any] = {"metadata": config.metadata.model_copy(update=metadata)}
     has_bm25 = seen.info.sparse_vectors.get(config.keyword.vector_name)
     if has_bm25 and "mode" not in config.model_fields_set:
-        # A weighted sum needs scores from 0 to 1.
-        changes |= {"mode": "hybrid"} | ({"fusion": "rrf"} if seen.info.distance != "cosine" else {})
+        changes["mode"] = "hybrid"
     open_retriever(config.model_copy(update=changes), env=env, embeddings=seen.model()).close()
     changes["store"] = placed(config.store, file)
     retriever = config.model_copy(update=changes).model_dump(mode="json", exclude_defaults=True)
