@@ -21,6 +21,7 @@ from evals.config.experiment import DatasetConfig
 from evals.errors import DatasetError
 from retrievers.config.files import load_json, read_text
 from retrievers.errors import IndexingError, nearest
+from retrievers.indexing.rows import json_rows
 from retrievers.indexing.rows import rows_of as table_rows
 from retrievers.text.shown import clipped, quoted
 
@@ -280,12 +281,7 @@ def _json_rows(file: Path) -> Iterator[Row]:
             raise DatasetError(f"{file}: {error}; expected one JSON object a line, or one array of them") from None
         yield from ((f"{file}: element {number}", value) for number, value in enumerate(document, 1))
         return
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                yield f"{file}:{number}", load_json(line)
-            except ValueError as error:
-                yield f"{file}:{number}", error
+    yield from ((f"{file}:{number}", value) for number, value in json_rows(file))
 
 
 def _csv_rows(file: Path) -> Iterator[Row]:

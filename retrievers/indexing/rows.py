@@ -86,14 +86,15 @@ def rows_of(file: Path) -> Iterator[tuple[str, Row]]:
 # Readers
 
 
-def _json_rows(file: Path) -> Iterator[Row]:
+def json_rows(file: Path) -> Iterator[Row]:
+    """Yield the objects of JSON Lines by the numbers of their lines, or why a line is none."""
     with file.open("rb") as opened:
         for number, line in enumerate(iter(lambda: opened.readline(MOST_ROW_BYTES), b""), 1):
             if line.strip():
                 try:
-                    values = load_json(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+                    values = load_json(line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\n"))
                     if not isinstance(values, dict):
-                        raise ValueError(f"expected an object by columns, got {quoted(values)}")
+                        raise ValueError(f"expected a JSON object, got {quoted(values)}")
                     yield number, values
                 except ValueError as error:  # not UTF-8 is one too
                     yield number, error
@@ -108,8 +109,8 @@ def _parquet_rows(file: Path) -> Iterator[Row]:
 
 
 READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
-    ".jsonl": _json_rows,
-    ".ndjson": _json_rows,
+    ".jsonl": json_rows,
+    ".ndjson": json_rows,
     ".parquet": _parquet_rows,
 }
 
