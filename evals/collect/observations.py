@@ -28,10 +28,10 @@ class Unscored:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """A value whose computation failed: the type and message of what happened."""
+    """A score, or a verdict of the judge, whose computation failed."""
 
-    type: str
-    message: str
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+    failed: Annotated[str, Field(description="type and message of the failure")]
 
 
 Score = float | Unscored | Failure

@@ -8,7 +8,7 @@ from math import isfinite
 
 import numpy as np
 
-from evals.collect.observations import VERDICT_METRIC, Unscored
+from evals.collect.observations import VERDICT_METRIC, Failure, Unscored
 from evals.comparison.mismatches import other_judges
 from evals.comparison.records import Difference, Pairing
 from evals.errors import ReportError
@@ -17,7 +17,7 @@ from evals.metrics import DEPTH, METRICS, declared
 from evals.metrics.declaration import summarise
 from evals.metrics.ranking import OF_GRADES, GradedLists
 from evals.report.head import deepest
-from evals.report.model import FailedValue, QueryRow, Report, ScoreValue
+from evals.report.model import QueryRow, Report, ScoreValue
 from evals.sampling.corrected import difference as sampled_difference
 from evals.sampling.order import NOT_DRAWN
 from evals.stats import paired
@@ -142,7 +142,7 @@ def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Differenc
 
     # Arrays of shape [queries, runs]. A missing score is NaN. `not_drawn`: the judge was not asked.
     scores = np.array([[s if isinstance(s, float | int) else np.nan for s in pair] for pair in pairs], dtype=float)
-    failed = np.array([[isinstance(score, FailedValue) for score in pair] for pair in pairs])
+    failed = np.array([[isinstance(score, Failure) for score in pair] for pair in pairs])
     not_drawn = np.array([[isinstance(s, Unscored) and s.reason == NOT_DRAWN.reason for s in pair] for pair in pairs])
     scored = np.isfinite(scores)
     alone = scored & ~(scored | not_drawn)[:, ::-1]

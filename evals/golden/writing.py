@@ -273,9 +273,10 @@ async def _write(draft: Draft, asker: Asker, passages: Passages) -> Draft:
     except UnansweredError as error:
         if isinstance(error.outcome, Unscored):
             return replace(draft, unasked=error.outcome.reason)
-        if error.outcome.type not in ("Malformed", "Prompt"):  # a server that is down says nothing of the query
-            return replace(draft, unasked=error.outcome.message)
-        return replace(draft, objection=("the model gave no usable answer", error.outcome.message))
+        kind, _, message = error.outcome.failed.partition(": ")
+        if kind not in ("Malformed", "Prompt"):  # a server that is down says nothing of the query
+            return replace(draft, unasked=message)
+        return replace(draft, objection=("the model gave no usable answer", message))
     return replace(draft, row=_row(draft, answer), objection=objection)
 
 

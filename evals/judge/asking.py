@@ -197,7 +197,7 @@ class Engine:
                 self._count_failure(fault)
             if is_last:
                 self.account.count(failed=1)
-                return Failure(type=fault.type, message=fault.message + (f" ({attempts} attempts)" * (attempts > 1)))
+                return Failure(failed=f"{fault.type}: {fault.message}" + f" ({attempts} attempts)" * (attempts > 1))
             wait_s = (fault.retry_after_s or 0.0) + random.uniform(0.5, 1) * min(CAP_S, BASE_S * 2 ** (attempts - 1))
             if is_malformed:
                 prompt, wait_s = REPAIR.format(prompt=question.prompt, reason=fault.message), 0.0

@@ -184,7 +184,7 @@ class Judge:
                     return
                 graded.append((task, (value, claims)))
                 if isinstance(value, Failure):
-                    log.error("%s of %s failed: %s: %s", task.metric, task.case_id, value.type, value.message)
+                    log.error("%s of %s failed: %s", task.metric, task.case_id, value.failed)
                 if self.progress:
                     self.progress(len(graded), len(questions), self.engine.account.whole_usage)
 

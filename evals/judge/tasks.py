@@ -109,9 +109,9 @@ async def grade(task: Task, asker: Asker) -> Graded:
     except UnansweredError as error:
         return error.outcome, ()
     except Exception as error:  # a metric that fails is shown as failed, beside the mean of the others
-        return Failure(type=type(error).__name__, message=str(error)), ()
+        return Failure(failed=f"{type(error).__name__}: {error}"), ()
     if not isfinite(value):
-        return Failure(type="NotFinite", message=f"ragas returned {value}"), ()
+        return Failure(failed=f"NotFinite: ragas returned {value}"), ()
     if task.metric == PRECISION:
         return ChunkVerdict(**answers[0].model_dump()), ()
     statements = answers[0].classifications if task.metric == RECALL else ()

@@ -227,7 +227,7 @@ def summarise(metric: Declaration, scores: Sequence[object]) -> Summary:
     interval = stats.mean_interval(values, shares=metric.range == SHARE)
     reason = unscored[0].reason if unscored else ""
     if len(failed) > len(unscored):
-        reason = f"{failed[0].type}: {failed[0].message}"
+        reason = failed[0].failed
     summary = Summary(
         metric=metric.name,
         value=total / len(values) if values else None,
@@ -243,7 +243,7 @@ def summarise(metric: Declaration, scores: Sequence[object]) -> Summary:
     )
     if summary.usable or not values:
         return summary
-    return replace(summary, note=f"unusable, as more than 5% failed: {failed[0].type}: {failed[0].message}")
+    return replace(summary, note=f"unusable, as more than 5% failed: {failed[0].failed}")
 
 
 def _reasons(reasons: Sequence[str]) -> Values:
@@ -327,7 +327,7 @@ def _score(function: Own, observation: Observation, limits: tuple[float, float])
             return Unscored(reason="the metric gives no score")
         score = float(value)
     except (Exception, SystemExit) as error:  # whatever a user's function raises is that score's cause
-        return Failure(type=type(error).__name__, message=str(error))
+        return Failure(failed=f"{type(error).__name__}: {error}")
     if isfinite(score) and limits[0] <= score <= limits[1]:
         return score
-    return Failure(type="OutOfRange", message=f"got {score!r}; the metric's range is {limits[0]:g} to {limits[1]:g}")
+    return Failure(failed=f"OutOfRange: got {score!r}; the metric's range is {limits[0]:g} to {limits[1]:g}")

@@ -176,7 +176,7 @@ class Results:
             try:
                 return fact(chunk)
             except SourcePageError as error:
-                return Failure(type="SourcePageError", message=f"source page {error}")
+                return Failure(failed=f"SourcePageError: source page {error}")
 
         codes, places = self.distinct
         scores = self.lists.pool.tell(name, score, codes)

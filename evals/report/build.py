@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Any
 
 from evals.cases.reading import case_fingerprint
-from evals.collect.observations import VERDICT_METRIC, Failure, Observation, Outcome, Score, Summary
+from evals.collect.observations import VERDICT_METRIC, Observation, Outcome, Score, Summary
 from evals.grid.measure import Measured
 from evals.grid.sampled import sampled_summary
 from evals.judge.trust import Trust
@@ -21,7 +21,6 @@ from evals.report.model import (
     Cause,
     ChunkEntry,
     Facts,
-    FailedValue,
     Hit,
     JudgeSection,
     OwnMetric,
@@ -182,7 +181,7 @@ def _chunks(result: Measured) -> dict[str, ChunkEntry]:
 def _columns(result: Measured, scores: Mapping[str, Mapping[str, Score]]) -> dict[str, list[ScoreValue | None]]:
     """Return the scores by metric in the order of the queries; None if a metric does not score a query."""
     ids = [observation.case.id for observation in result.observed.observations]
-    return {name: [_score(by_case.get(query_id)) for query_id in ids] for name, by_case in scores.items()}
+    return {name: [by_case.get(query_id) for query_id in ids] for name, by_case in scores.items()}
 
 
 def cause_of(observation: Observation, outcome: Outcome, settings: RetrieverConfig) -> Cause:
@@ -231,11 +230,6 @@ def _row(observation: Observation, verdict: dict[str, Any], timings: StageTiming
     )
 
 
-def _score(score: Any) -> Any:
-    """Return a score or a verdict as the report holds it. A failure becomes one text: its type, then its message."""
-    return FailedValue(failed=f"{score.type}: {score.message}") if isinstance(score, Failure) else score
-
-
 def _below(observation: Observation) -> Sequence[RetrievedChunk]:
     return () if observation.selection else tuple(observation.candidates[:BEST_BELOW])
 
@@ -249,5 +243,5 @@ def _hit(hit: RetrievedChunk, observation: Observation, judging: Judging | None)
         scale=hit.score_scale,
         scores=dict(hit.scores),
         grade=observation.relevance.grades.get(chunk_id, 0),
-        judge=_score(judging.verdicts.get((observation.case.id, chunk_id))) if judging else None,
+        judge=judging.verdicts.get((observation.case.id, chunk_id)) if judging else None,
     )

@@ -21,7 +21,7 @@ from pydantic import (
     field_validator,
 )
 
-from evals.collect.observations import Gate, Outcome, Summary, Unscored, Validation
+from evals.collect.observations import Failure, Gate, Outcome, Summary, Unscored, Validation
 from evals.config.experiment import ExperimentConfig
 from evals.grid.choice import Choice, HeldOut
 from evals.grid.decision import Decision
@@ -131,18 +131,7 @@ class Facts(Part):
     commit: str
 
 
-class FailedValue(Part):
-    """A score, or a verdict of the judge, whose computation failed.
-
-    Attributes:
-        failed: Type and message of the failure.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-    failed: str
-
-
-ScoreValue = float | Unscored | FailedValue
+ScoreValue = float | Unscored | Failure
 
 
 class ChunkEntry(Part):
@@ -184,7 +173,7 @@ class Hit(Part):
     scale: str = ""
     scores: dict[str, float] = {}
     grade: Count
-    judge: ChunkVerdict | Unscored | FailedValue | None = None
+    judge: ChunkVerdict | Unscored | Failure | None = None
     _chunk: ChunkEntry = PrivateAttr(ChunkEntry(source=""))
 
     @property

@@ -8,10 +8,10 @@ from heapq import nsmallest
 from math import inf
 from statistics import fmean
 
-from evals.collect.observations import Summary
+from evals.collect.observations import Failure, Summary
 from evals.judge.budget import Usage
 from evals.metrics import NEED_A_JUDGE, declared
-from evals.report.model import ComparedSection, DifferenceEntry, Facts, FailedValue, Hit, QueryRow, Report, preview
+from evals.report.model import ComparedSection, DifferenceEntry, Facts, Hit, QueryRow, Report, preview
 from evals.report.section import Column, Line, Section, Styled, line, row_of
 from retrievers.terminal.present import score_text
 
@@ -152,7 +152,7 @@ def _worst(row: QueryRow) -> Iterator[Line]:
     for hit in row.retrieved[:CHUNKS]:
         text = Styled(f"  {preview(hit.chunk.text).lstrip('# ')}", "dim")
         yield line(f"  {rank_and_score(hit)}{hit.chunk.source}", text, is_cut=True)
-        if hit.verdict == 0 or isinstance(hit.judge, FailedValue):
+        if hit.verdict == 0 or isinstance(hit.judge, Failure):
             verdict = "judged useless" if hit.verdict == 0 else "not judged"
             yield line(Styled(f"     {verdict}: {hit.said}", "dim"))
     for expected in row.expected[:1]:

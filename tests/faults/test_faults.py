@@ -244,7 +244,7 @@ def ask(judge: Judge, server: LoopbackServer, chunk: str) -> tuple[object, str, 
         said = judge.judge([PRECISION], [observe("pose", [chunk])]).verdicts["pose", chunk]
     except JudgeError as error:
         return JudgeError, str(error), len(server.requests) - before
-    told = said.message if isinstance(said, Failure) else getattr(said, "reason", "")
+    told = said.failed.partition(": ")[2] if isinstance(said, Failure) else getattr(said, "reason", "")
     return type(said), told, len(server.requests) - before
 
 

@@ -101,7 +101,10 @@ def ask(made: Engine, *batches: Sequence[str], schema: type[BaseModel] = Context
 
 
 def verdicts(said: Sequence[Said]) -> list[int | str]:
-    return [one.type if isinstance(one, Failure) else getattr(one, "verdict", "unscored") for one in said]
+    return [
+        one.failed.partition(":")[0] if isinstance(one, Failure) else getattr(one, "verdict", "unscored")
+        for one in said
+    ]
 
 
 # A small world

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from evals.collect.observations import Failure
 from evals.compare import main
 from evals.comparison.comparing import compare as compare_reports
 from evals.comparison.comparing import pair
@@ -22,7 +23,7 @@ from evals.comparison.sections import Comparison, render
 from evals.errors import ReportError
 from evals.grid.measure import Measured
 from evals.judge.tasks import PRECISION
-from evals.report.model import FailedValue, Report
+from evals.report.model import Report
 from evals.report.parsing import cell_report, parse
 from evals.report.section import escaped
 from evals.stats import paired
@@ -312,7 +313,7 @@ def test_queries_that_were_not_drawn_fail_no_tolerance_and_a_failed_score_counts
         [one] = compared(first, second, tolerances={PRECISION: 0.02}).regressions
         assert one.passed == passed
     first, second = sampled(20), sampled(20, 0.25)
-    scores = [FailedValue(failed="Timeout: "), *second.scores[PRECISION][1:]]
+    scores = [Failure(failed="Timeout: "), *second.scores[PRECISION][1:]]
     made = difference(first, changed(second, scores={PRECISION: scores}), PRECISION)
     assert made.failed == ("q0",) and made.worst is not None and made.difference is not None
     assert made.worst < made.difference

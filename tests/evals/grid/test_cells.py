@@ -205,7 +205,7 @@ def test_every_cell_keeps_what_a_search_with_its_settings_returns_and_each_resul
         assert len(laid) == len(set(laid))
 
 
-ISSUES = (Failure(type="Timeout", message=""), Unscored(reason="no reference"))
+ISSUES = (Failure(failed="Timeout: "), Unscored(reason="no reference"))
 
 
 def some_score(r: Results, _: Context) -> Values:

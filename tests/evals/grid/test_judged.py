@@ -242,7 +242,7 @@ def test_of_a_failed_query_the_bounds_are_those_where_it_counts_0_and_1() -> Non
             metric_of(PRECISION), [first, *scores, *more], [*labels, *[0.0] * len(more)], "labels", weight=None
         )
 
-    found = summary(Failure(type="Timeout", message=""), Unscored(reason="the case has no reference answer"))
+    found = summary(Failure(failed="Timeout: "), Unscored(reason="the case has no reference answer"))
     assert (found.n, found.n_failed, found.n_unscored) == (19, 1, 1)
     assert found.sampled is not None and found.sampled.queries == 60
     lost, won = summary(0.0), summary(1.0)

@@ -215,8 +215,8 @@ def test_what_is_no_verdict_is_repaired_once_then_fails(server: ChatServer, faul
     assert run.verdicts == [1] and again.startswith(first) and "Your last answer could not be used: " in again
     run = asked(server, [USEFUL], fault=fault)
     [failure] = run.said
-    assert isinstance(failure, Failure) and failure.type == "Malformed"
-    assert cause in failure.message.replace("\\'", "'")
+    assert isinstance(failure, Failure) and failure.failed.startswith("Malformed: ")
+    assert cause in failure.failed.replace("\\'", "'")
     assert (len(run.sent), run.usage.failed, run.fatal) == (2, 1, None)
 
 
@@ -276,7 +276,7 @@ CALLS = (2 + 1 + 2 + 2) + (3 + 1 + 2 + 2) + 2
 """Of each query that returned something: a call a chunk, one for recall, two for relevance, two for entities; without
 a reference answer the two for relevance alone."""
 MANY = [observe("pose", ["topic", "forward"], query=f"How {n}?", id=f"q{n}") for n in range(40)]
-BROKEN = Failure(type="Timeout", message="no answer in time")
+BROKEN = Failure(failed="Timeout: no answer in time")
 
 
 def judged(server: ChatServer, *observations: Observation, metrics: Any = ALL, **settings: Any) -> Judging:
@@ -355,8 +355,8 @@ def test_a_question_without_an_answer_says_why_where_ragas_averages(metric: str,
         assert asyncio.run(grade(task, failing)) == (reason, ())
     broken = Known(oracle(), dict.fromkeys(range(1, 20), ValueError("of ragas")))
     value, _ = asyncio.run(grade(task, broken))
-    swallowed = Failure(type="NotFinite", message="ragas returned nan")
-    assert value == (swallowed if metric == RELEVANCE else Failure(type="ValueError", message="of ragas"))
+    swallowed = Failure(failed="NotFinite: ragas returned nan")
+    assert value == (swallowed if metric == RELEVANCE else Failure(failed="ValueError: of ragas"))
 
 
 def test_sentences_end_at_no_stop_before_a_small_letter() -> None:

@@ -23,7 +23,7 @@ from tests.support.judged import judging
 from tests.support.observed import candidates_of, make_case, observe, results
 
 Floats = NDArray[np.float64]
-TIMEOUT = Failure(type="TimeoutError", message="30 s")
+TIMEOUT = Failure(failed="TimeoutError: 30 s")
 Row = tuple[tuple[str, str], Any, Any]
 
 

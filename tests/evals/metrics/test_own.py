@@ -33,7 +33,7 @@ ROWS: list[dict[str, Any]] = [
     {"id": "out", "query": "out", "in_scope": False},
 ]
 ASKED: list[tuple[str, tuple[str, ...]]] = []
-ZERO = Failure(type="ZeroDivisionError", message="division by zero")
+ZERO = Failure(failed="ZeroDivisionError: division by zero")
 
 
 @metric("team/says_more", direction="higher")
@@ -103,7 +103,7 @@ def test_it_reads_the_metadata_that_the_query_returned(tmp_path: Path, saved: bo
 
 
 def out_of_range(value: float) -> Failure:
-    return Failure(type="OutOfRange", message=f"got {value}; the metric's range is 0 to 1")
+    return Failure(failed=f"OutOfRange: got {value}; the metric's range is 0 to 1")
 
 
 async def leave(case: Case, chunks: list[Chunk]) -> float:
@@ -114,8 +114,8 @@ async def leave(case: Case, chunks: list[Chunk]) -> float:
     ("function", "expected"),
     [
         (lambda case, chunks: 1 / (chunks[0].chunk_id == "a"), [1.0, ZERO]),
-        (lambda case, chunks: sys.exit("no key"), [Failure(type="SystemExit", message="no key")] * 2),
-        (leave, [Failure(type="SystemExit", message="no key")] * 2),
+        (lambda case, chunks: sys.exit("no key"), [Failure(failed="SystemExit: no key")] * 2),
+        (leave, [Failure(failed="SystemExit: no key")] * 2),
         (lambda case, chunks: None, [Unscored(reason="the metric gives no score")] * 2),
         (lambda case, chunks: 2 * len(chunks), [out_of_range(2.0)] * 2),
         (lambda case, chunks: float("nan"), [out_of_range(float("nan"))] * 2),

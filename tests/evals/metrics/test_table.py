@@ -32,7 +32,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.records import StageTimings
 from tests.support.observed import candidates_of, make_case, make_context, observe, results, results_of, scored
 
-UNSCORED, FAILED = Unscored(reason="no reference"), Failure(type="TimeoutError", message="no answer in 30 s")
+UNSCORED, FAILED = Unscored(reason="no reference"), Failure(failed="TimeoutError: no answer in 30 s")
 SPENT = Unscored(reason="spent", missing=True)
 
 
@@ -97,7 +97,7 @@ def test_a_page_that_cannot_be_read_fails_what_it_would_tell() -> None:
 
     sources = SourcePages({"/docs/broken": SourcePageError("broken.md: not UTF-8")})
     context = make_context(required=["source_url"], sources=sources)
-    unread = Failure(type="SourcePageError", message="source page broken.md: not UTF-8")
+    unread = Failure(failed="SourcePageError: source page broken.md: not UTF-8")
     for name in ("content/verbatim", "content/heading_in_source", "metadata/accuracy"):
         assert scored(name, [on("broken"), on("gone")], context) == [unread, 0.0]
     assert scored("metadata/completeness", [on("broken")], context) == [1.0]

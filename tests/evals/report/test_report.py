@@ -49,7 +49,7 @@ def judged_run() -> Measured:
     said = judging(
         verdicts={
             ("right", "a"): ChunkVerdict(verdict=1, reason="It helps."),
-            ("right", "b"): Failure(type="JudgeError", message="no answer"),
+            ("right", "b"): Failure(failed="JudgeError: no answer"),
             ("wrong", "b"): Unscored(reason="the budget is spent"),
         },
         claims={("right", ("a", "b")): (Claim(statement="It turns.", attributed=1, reason="so"),)},
@@ -57,7 +57,7 @@ def judged_run() -> Measured:
     kinds = zip((RIGHT, WRONG, EMPTY), "aba", strict=True)
     own = [replace(o, case=o.case.model_copy(update={"query_type": kind, "tags": ("all", kind)})) for o, kind in kinds]
     made = result(*own, judging=said)
-    failed: dict[str, Score] = {"right": 0.5, "empty": Failure(type="ValueError", message="no contexts")}
+    failed: dict[str, Score] = {"right": 0.5, "empty": Failure(failed="ValueError: no contexts")}
     calls = (("right", StageTimings(embed_ms=0.25, search_ms=1.5, total_ms=4.0)),) * 2
     latency = dict.fromkeys((4, 1), calls)
     observed, scores = replace(made.observed, latency=latency), {**made.scores, "ragas/id_context_recall": failed}
