@@ -1,10 +1,11 @@
 """The settings of the judge."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from retrievers.config import TABLE, Settings, VariableName, address, field, section
 
@@ -34,6 +35,8 @@ def _provider_and_model(model: str | None) -> str | None:
 
 
 ModelName = Annotated[str | None, BeforeValidator(_provider_and_model)]
+_address = partial(address, example="http://localhost:8000/v1", key="the variable of judge.api_key_env")
+JudgeAddress = Annotated[str, AfterValidator(_address)]
 
 
 class PriceConfig(Settings):
@@ -94,7 +97,7 @@ class JudgeConfig(Settings):
     """
 
     model: ModelName = field(None, description="provider:model of the judge; without one there are no LLM metrics")
-    base_url: str | None = field(None, description="address of the provider's API, if not its own")
+    base_url: JudgeAddress | None = field(None, description="address of the provider's API, if not its own")
     api_key_env: VariableName | None = field(
         None, description="environment variable of the API key; the provider's if left out"
     )
@@ -115,11 +118,6 @@ class JudgeConfig(Settings):
     prices: Mapping[str, PriceConfig] = Field(
         default_factory=dict, description="model: {input, output} in USD per million tokens", json_schema_extra=TABLE
     )
-
-    @field_validator("base_url")
-    @classmethod
-    def _url_without_secrets(cls, url: str | None) -> str | None:
-        return None if url is None else address(url, "http://localhost:8000/v1", "the variable of judge.api_key_env")
 
     @model_validator(mode="after")
     def _together(self) -> Self:
