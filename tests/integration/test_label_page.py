@@ -29,6 +29,10 @@ SELECT = """(() => {
   getSelection().removeAllRanges(); getSelection().addRange(range);
   document.body.dispatchEvent(new PointerEvent('pointerup', {bubbles: true}));
 })()"""
+MARKED = "document.querySelectorAll('.quoted').length"
+# Another person labels in another tab, and so does this one.
+TABS = """annotator = 'bob'; given = []; keep(); toggle(sentences[0]); annotator = 'ada';
+dispatchEvent(new StorageEvent('storage', {key: own()}))"""
 CUT_OFF = "[...document.querySelectorAll('footer button')].filter(b => b.getBoundingClientRect().right > 390).length"
 # True where leaving the page asks first.
 WARNS = "!dispatchEvent(new Event('beforeunload', {cancelable: true}))"
@@ -96,16 +100,14 @@ def test_a_person_labels_by_keyboard_mouse_and_touch(folder: Path, run: Golden, 
         press(browser, "3", done=1)
         assert browser.evaluate(WARNS)
         browser.evaluate(SELECT)
-        marked = "document.querySelectorAll('.quoted').length"
         press(browser, "2", done=2)
         press(browser, "u", done=1)
-        assert browser.evaluate(marked) > 0, "what was marked is there again"
+        assert browser.evaluate(MARKED) > 0, "what was marked is there again"
         press(browser, "x")
         press(browser, "1", done=2)
         press(browser, "S", done=3)
-        browser.evaluate("annotator = 'bob'; given = []; keep(); toggle(sentences[0]); annotator = 'ada'")
-        browser.evaluate("dispatchEvent(new StorageEvent('storage', {key: own()}))")
-        assert browser.evaluate(f"given.length === 3 && {marked}") > 0, "another person, and another tab of this one"
+        browser.evaluate(TABS)
+        assert browser.evaluate(f"given.length === 3 && {MARKED}") > 0, "another person, and another tab of this one"
         press(browser, "x")
         first, second, third = saved_by(browser, tmp_path)
         assert not browser.evaluate(WARNS), "all is saved"
