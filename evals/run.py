@@ -142,6 +142,8 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -
         is_left = outputs.refit and not report.passed
         left = f"{namespace.refit}: left as it was, as the run did not pass; --export FILE writes the new fit"
         lines.append(left if is_left else fit_changes(outputs.export or namespace.refit, before))
+    elif outputs.export:
+        lines.append(f"Retriever: {outputs.export}")
     if namespace.html:
         lines.append(f"Page: {namespace.html}")
     if config.tracking.enabled and not evaluation.untracked:
@@ -166,7 +168,9 @@ def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str)
     # The next grid is to decide as this run does.
     further += ["objective", "seed"] * ("--sweep." in report.next_flags)
     further += ["baseline"] * ("--dataset." not in report.next_flags)  # it is of the queries of this run
-    command = _next_command(namespace, prog, report.next_flags, (*CARRIED, *further))
+    # A chosen cell is exported. What was fitted is one retrieval, which a grid may better.
+    is_last = namespace.export and not (report.grid or report.config.get("threshold", {}).get("false_answer"))
+    command = "" if is_last else _next_command(namespace, prog, report.next_flags, (*CARRIED, *further))
     print_rendered(render(report, **look(), everything=namespace.verbose, command=command).rstrip())
     if file:
         print_out(f"Report: {file}")

@@ -36,7 +36,6 @@ settings.load_profile("quick")  # without a deadline: a busy machine is no fault
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage again, but do not look through the libraries each time."""
     gc.freeze()
     gc.enable()
 

@@ -58,6 +58,7 @@ class Level:
         figures: Figures of that cell; empty if there is none.
         nearest: The least share of out-of-scope queries that any cell answers.
         held_out: `found` of the cell on queries that had no part in the choice; None without such queries.
+        held_out_false_answer: `false_answer` of the cell on such queries; None without any out of scope.
     """
 
     limit: float
@@ -65,6 +66,7 @@ class Level:
     figures: Figures | tuple[()] = ()
     nearest: float
     held_out: Summary | None = None
+    held_out_false_answer: Summary | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +173,10 @@ def over_scope(objective: ObjectiveConfig, scope: Scope) -> dict[str, float]:
 
 
 def _best_within(gain: Floats, false_answer: Floats, limit: float, preference: Integers) -> int | None:
-    """Return the cell with the highest gain among those within a share of wrong answers; None if there is none."""
+    """Return the cell with the highest gain among those within a share of wrong answers; None if there is none.
+
+    Of equal ones it is the one with the fewest wrong answers, where these are limited.
+    """
     within = preference[false_answer[preference] <= limit + SAME]
-    return int(within[(gain[within] >= gain[within].max() - SAME).argmax()]) if len(within) else None
+    best = within[gain[within] >= gain[within].max(initial=-np.inf) - SAME]
+    return int(best[false_answer[best].argmin() if limit < ANY else 0]) if len(best) else None

@@ -10,7 +10,7 @@ from evals.errors import DatasetError
 from evals.grid.axes import Plan
 from evals.grid.cells import Grid
 from evals.grid.choice import held_out, objective_scores
-from evals.grid.decision import Decision, Level
+from evals.grid.decision import FALSE_ANSWER, Decision, Level
 from evals.grid.measure import Measured, measure_pool
 from evals.grid.sampled import figures_of
 from evals.metrics import criteria as gates
@@ -119,8 +119,8 @@ def _with_levels(decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[i
         context: Inputs of the metrics.
     """
     figures = decision.recommended.figures
-    metric = metric_named(figures.found.metric) if figures else None
-    if not isinstance(metric, QueryMetric) or metric.is_judged:
+    metric, wrong = metric_named(figures.found.metric) if figures else None, metric_named(FALSE_ANSWER)
+    if not isinstance(metric, QueryMetric) or metric.is_judged or not isinstance(wrong, QueryMetric):
         return decision
 
     unseen = Grid(plan=replace(grid.plan, variants=tuple(grid.variants[number] for number in numbers)), pool=pool)
@@ -130,7 +130,8 @@ def _with_levels(decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[i
             return level
         variant, place = divmod(level.cell, grid.size)
         index = numbers.index(variant) * grid.size + place
-        return replace(level, held_out=figures_of(unseen, metric, index, context))
+        found, answered = (figures_of(unseen, scored, index, context) for scored in (metric, wrong))
+        return replace(level, held_out=found, held_out_false_answer=None if answered.value is None else answered)
 
     levels = tuple(map(figure, decision.levels))
     return replace(decision, levels=levels, recommended=figure(decision.recommended))

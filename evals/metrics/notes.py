@@ -43,7 +43,7 @@ def notes(
     yield from _on_unlisted(observations, pool) if pool.texts is None else ()
     yield from _on_results(observations)
     if settings.threshold is not None and settings.group_by is None:
-        yield from _on_threshold(observations, settings.top_k)
+        yield from _on_threshold(observations, settings)
     yield from _on_language(observations[:MOST_ASKED])
     if sources and sources.faults:
         faults = f"{len(sources.faults)} source pages cannot be read, and what would be checked against them has failed"
@@ -101,15 +101,16 @@ def _on_unlisted(observations: Sequence[Observation], pool: Pool) -> Iterator[st
             yield f"{fault}: {names}; are they written alike (retriever.metadata.map)?"
 
 
-def _on_threshold(observations: Sequence[Observation], top_k: int) -> Iterator[str]:
+def _on_threshold(observations: Sequence[Observation], settings: RetrieverConfig) -> Iterator[str]:
     """Note for how many queries the threshold cut relevant chunks that were within top_k."""
     is_cut = [
-        not o.relevance.grades.keys().isdisjoint({*o.candidates.chunk_ids[:top_k]} - {*o.ranked_ids})
+        not o.relevance.grades.keys().isdisjoint({*o.candidates.chunk_ids[: settings.top_k]} - {*o.ranked_ids})
         for o in observations
         if o.case.in_scope
     ]
     if any(is_cut):
-        yield f"the threshold cut relevant chunks of {sum(is_cut)} of {len(is_cut)} in-scope queries"
+        remedy = "; threshold_on: best keeps all of a query or none" if settings.threshold_on == "each" else ""
+        yield f"the threshold cut relevant chunks of {sum(is_cut)} of {len(is_cut)} in-scope queries{remedy}"
 
 
 def _on_results(observations: Sequence[Observation]) -> Iterator[str]:

@@ -44,7 +44,10 @@ def grid_sections(report: Report, grid: GridSection, most: int) -> Iterator[Sect
     proof = [line(Styled(grid.proof, "bold"))] if grid.proof else []
     sizes = f"  {len(grid.configurations)} × retrieved · {len(report.queries)} queries"
     head = [line(Styled(f"Grid of {len(cells):,} cells", "bold"), sizes), line(Styled(_by(report, grid), "dim"))]
-    yield Section(name="recommendation", lines=[*proof, *head, *map(line, grid.explanation)])
+    reach = "" if grid.decision or not grid.choice else _reach(grid, grid.choice)
+    priced = f"It is the cell {reach}: more chunks seldom lower what is found; only a price on tokens weighs them"
+    explained = [*grid.explanation, *([f"{priced} (objective.metrics: cost/context_tokens)"] if reach else [])]
+    yield Section(name="recommendation", lines=[*proof, *head, *map(line, explained)])
     if grid.choice:
         yield best_cells(grid, grid.choice, most)
 
@@ -105,8 +108,8 @@ def _level_row(label: str, level: Level, report: Report, grid: GridSection) -> S
         return row_of(label, "none", *["–"] * 7)
     decided = report.validation.passed + report.validation.failed
     tokens, latency = grid.metrics[TOKENS].mean[cell], grid.configuration_of(cell).metrics.get(P95)
-    p95, held_out = latency and latency.value, level.held_out and level.held_out.value
-    rate = figures.passed.value
+    p95, rate = latency and latency.value, figures.passed.value
+    held_out, wrong = (summary and summary.value for summary in (level.held_out, level.held_out_false_answer))
     texts = (
         label,
         cut(grid.cells.top_k[cell], grid.cells.threshold[cell]),
@@ -116,7 +119,7 @@ def _level_row(label: str, level: Level, report: Report, grid: GridSection) -> S
         "–" if tokens is None else f"{tokens:,.0f}",
         "–" if p95 is None else f"{p95:.1f}",
         "–" if rate is None else f"{round(rate * decided)} of {decided}",
-        "–" if held_out is None else f"{held_out:.3f}",
+        "–" if held_out is None else f"{held_out:.3f}{'' if wrong is None else f' · {wrong:.0%}'}",
     )
     return [Styled(text, "bold" if label == RECOMMENDED else "") for text in texts]
 
@@ -137,12 +140,18 @@ def _reason(grid: GridSection, decision: Decision, choice: Choice) -> str:
     weighed = f"at weight {decision.weight:.3g} of out-of-scope queries (objective.out_of_scope)"
     if not decision.weight and not _sweeps_thresholds(grid):
         weighed = "without a weight of out-of-scope queries, as the threshold is not swept"
-    is_best, top_k = choice.recommended.cell == choice.standings[0].cell, grid.cells.top_k[choice.recommended.cell]
-    if min(grid.cells.top_k) < top_k == max(grid.cells.top_k):
-        weighed += ", with the largest top_k swept"
-    elif deep := [name for name in grid.ranking.metrics if name.endswith(f"_at_{top_k}")]:
-        weighed += f", with as large a top_k as {deep[0]} reads"
+    is_best, reach = choice.recommended.cell == choice.standings[0].cell, _reach(grid, choice)
+    weighed += reach and f", {reach}"
     return f"taken {weighed}" + ("" if is_best else f": it is cheaper, and at most {choice.margin:g} below the best")
+
+
+def _reach(grid: GridSection, choice: Choice) -> str:
+    """Return that the recommended top_k is the end of the sweep, or of what the objective reads; empty if neither."""
+    top_k = grid.cells.top_k[choice.recommended.cell]
+    if min(grid.cells.top_k) < top_k == max(grid.cells.top_k):
+        return "with the largest top_k swept"
+    deep = [name for name in grid.ranking.metrics if name.endswith(f"_at_{top_k}")]
+    return f"with as large a top_k as {deep[0]} reads" if deep else ""
 
 
 def _rivals(grid: GridSection, decision: Decision, choice: Choice) -> str:

@@ -1,7 +1,7 @@
 """The head of a report: the run in a sentence, whether it passed, the next command, and the main metrics. Pure."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from importlib.resources import files
 from typing import Any, get_args
 
@@ -35,16 +35,6 @@ JUDGED = {
     "ragas/llm_context_relevance": "context relevance",
 }
 PAGE = "--html report.html"
-THRESHOLDS = "--sweep.threshold 0:0.6:0.05"
-# Main cause of failure to flags of evals.run.
-FLAGS: Mapping[Cause, str] = {
-    "ranked too low": "--sweep.mode semantic,hybrid --sweep.top-k 3,5,10",
-    "not a candidate": "--sweep.mode semantic,keyword,hybrid",
-    "too few returned": f"--sweep.top-k 3,5,10 {THRESHOLDS}",
-    "cut by the threshold": THRESHOLDS,
-    "nothing returned": THRESHOLDS,
-    "wrongly answered": THRESHOLDS,
-}
 
 
 def decided(report: Report) -> Report:
@@ -127,37 +117,50 @@ def _figures(result: Measured) -> Iterator[str]:
 
 
 def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection[str] | None = None) -> str:
-    """Return flags of a useful next run: after a grid its recommended cell, else a grid against the main failure.
+    """Return flags of a useful next run: after a grid its recommended cell, else a grid if a query fails.
+
+    The grid is over mode, top_k and, where they can be weighed against wrong answers or cut too much, thresholds along
+    the best scores. A grid after a run on the split `test` is measured on `dev` if there is such a split, so that
+    `test` has no part in the choice.
 
     The recommended cell is exported, and measured again on held-out queries if there are any. If a grid's thresholds
     end below the best scores, and a level of wrong answers lacks a cell, thresholds up to these are swept; and so they
-    are if no cell answers a query in scope. A grid against failures on the split `test` is measured on `dev` if there
-    is such a split, so that `test` has no part in the choice.
+    are if no cell answers a query in scope.
 
     Args:
         result: The run.
         cause: Main cause of failure; None if no query failed.
         sparse_vectors: Names of the sparse vectors of the collection; None if they are not known.
     """
-    retriever, data = result.config.retriever, result.config.dataset
+    data = result.config.dataset
     if result.swept:  # if the cells are not ranked, the user must first mend why
         return "" if result.swept.chosen is None else " ".join(_after_grid(result, result.swept, result.swept.chosen))
     if result.judging and result.judging.incomplete:
         return ""  # the same command judges the rest
-    flags = FLAGS.get(cause, PAGE) if cause else PAGE
-    flags = flags.replace(THRESHOLDS, _along_scores(result.results.lists.pool, 0, retriever) or THRESHOLDS)
-    # No axis is known for a retriever by `python`. Thresholds are not swept if a promise fits the threshold, or if no
-    # query is in scope, so that no cell can be ranked.
-    has_in_scope = any(observation.case.in_scope for observation in result.observed.observations)
-    is_settled = result.config.threshold.false_answer is not None or not has_in_scope
-    if retriever.python or ("--sweep.threshold" in flags and is_settled):
-        return PAGE
-    if sparse_vectors is not None and retriever.keyword.vector_name not in sparse_vectors and "--sweep.mode" in flags:
-        flags = "--sweep.top-k 3,5,10" if "--sweep.top-k" in flags else PAGE  # there are no keywords to search
-    if retriever.mode == "keyword":
-        flags = flags.replace("semantic,hybrid", "keyword,hybrid")
-    is_on_test = "--sweep." in flags and data.split == HELD_OUT and CHOSEN_ON in result.splits and not data.ids
-    return f"--dataset.split {CHOSEN_ON} {flags}" if is_on_test else flags
+    flags = list(_grid(result, sparse_vectors)) if cause else []
+    if flags and data.split == HELD_OUT and CHOSEN_ON in result.splits and not data.ids:
+        flags.insert(0, f"--dataset.split {CHOSEN_ON}")
+    return " ".join(flags) or PAGE
+
+
+def _grid(result: Measured, sparse_vectors: Collection[str] | None) -> Iterator[str]:
+    """Yield the flags of a grid; none without a query in scope, or for a retriever by `python`."""
+    retriever, scopes = result.config.retriever, {one.case.in_scope for one in result.observed.observations}
+    if retriever.python or True not in scopes:
+        return
+    # Thresholds on a score of one mode say nothing of another mode.
+    is_of_all_modes = retriever.threshold_on != "final" and retriever.threshold_signal in ("cosine", "rerank")
+    if is_of_all_modes and (sparse_vectors is None or retriever.keyword.vector_name in sparse_vectors):
+        yield f"--sweep.mode {'keyword' if retriever.mode == 'keyword' else 'semantic'},hybrid"
+    # A judge is paid for each further result.
+    depth = min(max(10 if result.judging else 20, retriever.top_k), retriever.candidates)
+    yield f"--sweep.top-k {f'3,5,{depth}' if result.judging and depth > 5 else f'1:{depth}'}"
+    is_settled = result.config.threshold.false_answer is not None
+    along = _along_scores(result.results.lists.pool, 0, retriever)
+    if along and not is_settled and (False in scopes or retriever.threshold is not None):
+        if retriever.threshold_on == "each":
+            yield "--sweep.threshold-on each,best"
+        yield along
 
 
 def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:

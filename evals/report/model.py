@@ -565,7 +565,7 @@ class Report(Part):
         headline: The leading metrics, those with a criterion, and those that the experiment names. Of them the terminal
             shows nine and what fails, without --verbose.
         verdict: Pass rate, hit rate, recall, false answers, main cause of failure, in a sentence.
-        next_flags: Flags of evals.run for a run that may show how to mend the main cause of failure.
+        next_flags: Flags of evals.run for a useful next run: a grid, or what follows a grid.
         criteria: Criteria of the experiment with the answers of the run.
         baseline: This run beside the baseline, against which nothing may be worse; null without one.
         slices: The metrics by query type and by tag.

@@ -47,7 +47,7 @@ def render(
         everything: Show every metric with its remarks, and all disagreements of judge and labels.
         brief: End with the notes on the table of metrics.
         whole: Shorten no line, since no terminal shows the text. Only sentences are wrapped.
-        command: The command that was typed. The proposed next command begins with it.
+        command: The command that was typed. The proposed next command begins with it. Empty for none.
     """
     names = shown_metrics(report, everything=everything)
     # Metrics of the user are always shown, since an experiment names them on purpose.
@@ -60,7 +60,7 @@ def render(
     lines += [line(Styled("Note:", "fair"), f" {note}") for note in report.notes if note != NO_OUT_OF_SCOPE]
     sections.append(Section(lines=lines))
     if not brief:
-        next_command = f"{command} {report.next_flags}" if report.next_flags else ""
+        next_command = f"{command} {report.next_flags}" if command and report.next_flags else ""
         sections += _details(report, next_command, everything=everything)
     return terminal(sections, width=width, color=color, whole=whole)
 

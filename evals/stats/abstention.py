@@ -79,7 +79,7 @@ def signal(name: str, inside: Sequence[float], outside: Sequence[float]) -> Sign
 
 
 def thresholds_along(scores: Sequence[float]) -> str:
-    """Return some fifteen even thresholds from the lowest score, or 0, to the highest; empty without scores.
+    """Return some thirty even thresholds from the lowest score, or 0, to the highest; empty without scores.
 
     Args:
         scores: The best score of each query; −∞ for a query without candidates.
@@ -89,7 +89,7 @@ def thresholds_along(scores: Sequence[float]) -> str:
         return ""
     least, most = min(finite), max(finite)
     first = 0.0 if 0 <= least <= most / 2 else least
-    step = Decimal(f"{(most - first) / 15 or 0.05:.0e}")
+    step = Decimal(f"{(most - first) / 30 or 0.05:.0e}")
     low, high = (((Decimal(end) / step).to_integral_value(ROUND_FLOOR) * step).normalize() for end in (first, most))
     along = f"{low:f}" if low == high else f"{low:f}:{high:f}:{step:f}"
     return "0," * (low > 0) + along

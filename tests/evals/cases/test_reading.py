@@ -189,7 +189,6 @@ def test_what_ragas_writes_is_golden_data_as_it_is(tmp_path: Path, made: str) ->
 
 
 def test_nothing_in_a_dataset_is_opened(tmp_path: Path) -> None:
-    """A column of images names an address, and so does the README of a folder: nobody is asked."""
     with MlflowServer() as server:
         features = datasets.Features({"query": datasets.Value("string"), "picture": datasets.Image()})
         picture = {"path": f"{server.url}/picture.png", "bytes": None}

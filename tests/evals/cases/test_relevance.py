@@ -68,7 +68,6 @@ def listed(one: Case, *chunks: Chunk) -> Relevance:
 
 
 def returned(one: Case, *chunks: Chunk) -> Relevance:
-    """As if the retriever could not list its chunks, and had returned all of them."""
     return replace(resolve_returned([one], {"q": chunks})["q"], incomplete="")
 
 

@@ -45,8 +45,6 @@ BAD = make_case("bad", query="nowhere")
 
 
 class Model(Embeddings):
-    """The model of the collection; fails on a query."""
-
     def __init__(self) -> None:
         self.inner = make_embeddings(EmbeddingConfig(), {})
         self.asked = 0

@@ -161,8 +161,6 @@ def test_what_goes_wrong_after_measuring_loses_no_figure(
 
 
 class Changing(QdrantServer):
-    """Does something when it has answered the n-th query or batch of them."""
-
     def __init__(self) -> None:
         super().__init__()
         self.queries = self.at = 0

@@ -62,7 +62,6 @@ def experiment(world: Experiment, server: CohereChatServer, **changes: Any) -> E
 
 
 def differing(found: Any, config: ExperimentConfig, cells: int, seed: int, **given: Any) -> list[Any]:
-    """Return the differences between a random sample of the cells of every configuration and runs of their own."""
     rng = random.Random(seed)
     grid, made = found.swept.grid, list[Any]()
     for number in range(len(grid.variants)):
@@ -157,7 +156,6 @@ SETTINGS = st.fixed_dictionaries(
 
 @st.composite
 def grids(draw: st.DrawFn) -> Grid:
-    """Return one to three configurations, each with its candidates; thresholds and cuts in any order."""
     chunks, queries = ChunkList(), draw(st.integers(1, 3))
     options: st.SearchStrategy[dict[str, object]] = draw(st.sampled_from([SETTINGS, st.just({"threshold": None})]))
     thresholds = draw(st.lists(st.sampled_from(SCORES), unique=True, min_size=1, max_size=4))
@@ -271,7 +269,6 @@ BASES = [
 
 
 def two_values(name: str) -> tuple[Any, Any]:
-    """Two values of an axis, by its type: two of its choices, or two numbers that every such setting may have."""
     (kind,) = {kind for kind in get_args(SweepConfig.model_fields[name].annotation) if kind is not ...}
     choices: dict[Any, tuple[Any, Any]] = {PositiveInt: (50, 60)}
     choices[RerankerName] = ("none", "mmr")

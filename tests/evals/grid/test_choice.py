@@ -86,7 +86,6 @@ def test_a_choice_has_its_standings_set_and_recommendation() -> None:
     ("count", "seed", "binary"), [(2, 0, False), (5, 1, False), (12, 2, False), (12, 3, True), (30, 4, False)]
 )
 def test_the_set_is_that_of_a_plain_step_down_with_a_loss_not_seen(count: int, seed: int, binary: bool) -> None:
-    """Brute force: every pair of cells, and deviations of their means drawn from the covariance of queries."""
     rng = np.random.default_rng(seed)
     values = graded(60, count, seed) - np.linspace(0, 0.25, count)
     values = np.clip(np.round(values) if binary else values, 0, 1)

@@ -44,7 +44,6 @@ def golden(outside: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("rate", [0.5, 0.1])
 def test_every_cell_has_the_threshold_that_the_best_scores_promise(rate: float) -> None:
-    """That it is the lowest whose exact limit is within the rate: tests/evals/stats/test_stats.py."""
     wanted = ExperimentConfig.load(None, {"threshold.false_answer": rate, "metrics": ["scope/*", "ranking/*"]})
     found = sweep(lambda q: [*zip(DOCUMENTS, scores(q), strict=True)], golden(40), top_k=[1, 5], experiment=wanted)
     inside, outside = ([scores(f"{kind} {n}")[0] for n in range(count)] for kind, count in (("in", 30), ("out", 40)))
@@ -107,7 +106,6 @@ def experiment(world: Experiment, signal: str, on: str = "each", **changes: Any)
 
 
 def readings(signal: str, query: str, hits: tuple[RetrievedChunk, ...], corpus: set[int]) -> Iterator[float]:
-    """Yield what the threshold reads of each candidate, by the words of query and corpus."""
     words = Bm25Encoder().query(query)
     for hit in hits:
         if signal == "rerank":

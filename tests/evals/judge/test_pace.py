@@ -47,7 +47,6 @@ def pace(**limits: Any) -> Pace:
 
 
 def windows(calls: int, seconds: float) -> Server:
-    """So many in each window, which begins with its first; asks to wait for the next one, in whole seconds."""
     opened, sent = -math.inf, 0
 
     def asked(now: float) -> float | None:
@@ -61,7 +60,6 @@ def windows(calls: int, seconds: float) -> Server:
 
 
 def bucket(calls: int, seconds: float) -> Server:
-    """A bucket of so many, filled evenly; asks to wait for the next one, in whole seconds."""
     held, since = float(calls), 0.0
 
     def asked(now: float) -> float | None:

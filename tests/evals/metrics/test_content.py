@@ -34,7 +34,6 @@ FORTY = "0123456789 abcdefghij 0123456789 abcdefg"
 
 
 def random_observations(count: int = 20) -> tuple[list[Observation], dict[str, str]]:
-    """Results that share few, some or all words with what is relevant, never empty; and the texts of all chunks."""
     rng = random.Random(11)
     texts = {f"c{n}": " ".join(rng.choices(WORDS, k=rng.randint(1, 12))) for n in range(30)}
     texts |= {f"near{n}": texts[f"c{n}"] + " " + rng.choice(WORDS) for n in range(10)}
@@ -82,7 +81,6 @@ TEXT = st.text(alphabet="abc ", max_size=12)
 
 @given(relevant=st.lists(TEXT, min_size=1, max_size=5), returned=st.lists(TEXT, min_size=1, max_size=6))
 def test_any_texts_score_by_ragas_formula(relevant: list[str], returned: list[str]) -> None:
-    """Every pair compared by itself; exactly half alike counts for precision and not for recall."""
     similarity = [[1 - Levenshtein.normalized_distance(a, b) for a in relevant] for b in returned]
     verdicts = [1 if max(row) >= 0.5 else 0 for row in similarity]
     useful = [sum(verdicts[: place + 1]) / (place + 1) * verdict for place, verdict in enumerate(verdicts)]
@@ -127,7 +125,6 @@ def test_where_the_chunks_cannot_be_listed_texts_have_no_score_nor_what_divides_
 
 
 def beside(other: Chunk, *returned: Chunk, **case: Any) -> Observation:
-    """A query with another candidate, so that some chunk found carries the metadata that are asked for."""
     return observe(results(*returned), candidates=results(*returned, other), case=make_case(**case))
 
 

@@ -80,7 +80,6 @@ def test_an_experiment_names_it_and_two_reports_compare_it(tmp_path: Path, comma
 
 
 def rerank(query: str) -> list[Document]:
-    """Return one document under a score that is the query's, as rerankers of LangChain write it into the metadata."""
     said = {"relevance_score": np.float32(ord(query[0]) / 128), "day": date(2026, 1, 1)}
     return [Document(page_content="one text", id="x", metadata=said)]
 
@@ -139,7 +138,6 @@ def price(case: Case, chunks: list[Chunk]) -> float:
 
 
 def test_a_failed_score_counts_at_the_ends_of_its_range(tmp_path: Path) -> None:
-    """In bounds, criteria, constraints, and comparisons of two files; where there is no end, all is open."""
     wanted = {"criteria": {"team/gain": ">= 0.1", "team/price": "<= 9"}, "metrics": ["ranking/hit_*"]}
     failing = evaluate(find, ROWS, metrics=[gain, price], experiment=Experiment.model_validate(wanted))
     found = [failing.metrics[name] for name in ("team/gain", "team/price")]

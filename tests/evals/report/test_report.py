@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -23,7 +23,7 @@ from evals.errors import ReportError
 from evals.grid.measure import Measured
 from evals.judge.verdicts import ChunkVerdict, Claim
 from evals.metrics import PASS_RATE
-from evals.report.head import FLAGS, conclusion, criteria_line, decided, next_flags, tone
+from evals.report.head import conclusion, criteria_line, decided, next_flags, tone
 from evals.report.model import Cause, Facts, GridSection, RagasCheck, ResultsByCell
 from evals.report.parsing import cell_report, parse
 from evals.report.sections import worst
@@ -45,7 +45,6 @@ LLM = "ragas/llm_context_precision"
 
 
 def judged_run() -> Measured:
-    """The run by hand with types, tags and single calls; its judge answered, failed, and was not asked any more."""
     said = judging(
         verdicts={
             ("right", "a"): ChunkVerdict(verdict=1, reason="It helps."),
@@ -136,28 +135,34 @@ def test_the_criteria_in_a_sentence(snapshot: SnapshotAssertion) -> None:
     assert told == snapshot
 
 
-@pytest.mark.parametrize("flags", sorted({*FLAGS.values()}))
-def test_every_suggestion_is_a_command_that_is_taken(flags: str) -> None:
-    assert load_config(parser().parse_args(flags.split()), {})
-
-
-def test_the_next_run_mends_the_main_cause_of_failure_and_of_a_grid_it_is_the_recommended_cell(grid: Any) -> None:
+def test_the_next_run_is_a_grid_and_after_a_grid_its_recommended_cell(grid: Any) -> None:
     failing: Counter[Cause] = Counter({"not a candidate": 1, "ranked too low": 2})
     assert "main cause of failure: ranked too low (2 of 3)" in conclusion(result(), failing)
-    assert next_flags(result(), "ranked too low") == FLAGS["ranked too low"]
-    assert next_flags(result(), "ranked too low", sparse_vectors=()) == "--sweep.top-k 3,5,10"
-    by_words = next_flags(result(config=config(mode="keyword")), "ranked too low")
-    assert by_words == "--sweep.mode keyword,hybrid --sweep.top-k 3,5,10", "its own mode is among them"
+
+    def proposed(**changes: Any) -> str:
+        flags = next_flags(replace(result(), config=config(**{"candidates": 100} | changes)), "ranked too low")
+        assert load_config(parser().parse_args(flags.split()), {})
+        return flags
+
+    axes = "--sweep.mode semantic,hybrid --sweep.top-k 1:20"
+    assert proposed(threshold=0.1) == f"{axes} --sweep.threshold-on each,best --sweep.threshold 0:0.9:0.03"
+    assert proposed(threshold=0.1, threshold_on="best") == f"{axes} --sweep.threshold 0:0.9:0.03"
+    assert " --sweep.top-k 1:7 " in proposed(candidates=7)
+    without = next_flags(result(RIGHT, config=config(threshold=None)), "ranked too low")
+    assert without == "--sweep.mode semantic,hybrid --sweep.top-k 1:5", "no query is out of scope"
+    assert proposed(mode="keyword", top_k=30).startswith("--sweep.mode keyword,hybrid --sweep.top-k 1:30")
+    assert proposed(mode="hybrid", threshold_signal="bm25").startswith("--sweep.top-k 1:20"), "which semantic lacks"
+    assert next_flags(result(), "ranked too low", sparse_vectors=()).startswith("--sweep.top-k 1:5")
+    assert "--sweep.top-k 1:5" in next_flags(judged_run(), "ranked too low"), "a judge is paid"
     own = result(config=config(python="mine:make"))
     assert next_flags(own, "ranked too low") == next_flags(result(), None) == "--html report.html"
-    promised = config().model_copy(update={"threshold": ThresholdConfig(false_answer=0.5)})
-    assert next_flags(replace(result(), config=promised), "wrongly answered") == "--html report.html", (
-        "it settles the threshold"
+    promised = config(threshold=0.1).model_copy(update={"threshold": ThresholdConfig(false_answer=0.5)})
+    assert "--sweep.threshold" not in next_flags(replace(result(), config=promised), "wrongly answered"), (
+        "it is settled"
     )
     assert next_flags(result(WRONG), "wrongly answered") == "--html report.html", "no cell could be ranked"
     chosen = grid.swept.grid.cell(grid.swept.choice.recommended.cell)
     assert f"--retriever.top-k {chosen.top_k}" in next_flags(grid, "ranked too low")
-    assert set(FLAGS) <= set(get_args(Cause))
 
 
 def section_of(made: Any) -> tuple[GridSection, ResultsByCell]:

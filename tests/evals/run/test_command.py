@@ -47,9 +47,9 @@ def test_a_run_prints_its_table_and_writes_nothing_that_was_not_asked_for(run: R
     assert "ranking/hit_rate_at_3" in done.out and "No criteria to meet." in done.out
     screen = done.out.partition("\nDetails\n")[0].splitlines()
     assert len(screen) <= 18
-    assert next(one for one in screen if one.startswith("Next: ")).endswith(" --sweep.threshold 0:0.8:0.05")
+    assert next(one for one in screen if one.startswith("Next: ")).endswith(" --sweep.threshold 0:0.81:0.03")
     of_words = run("--retriever.threshold-signal", "bm25", "--retriever.mode", "hybrid").out.partition("\nNext: ")[2]
-    assert of_words.splitlines()[0].endswith(" --sweep.threshold 0,0.8:1.5:0.05"), "the score that the threshold reads"
+    assert of_words.splitlines()[0].endswith(" --sweep.threshold 0,0.8:1.5:0.02"), "the score that the threshold reads"
     assert [*here.iterdir()] == []
 
 
@@ -224,7 +224,6 @@ def test_what_thresholds_read_is_swept_by_one_search(run: Run, here: Path, monke
 
 
 def test_a_grid_that_cannot_be_ranked_is_incomplete_shows_its_first_cell_and_is_kept(run: Run, here: Path) -> None:
-    """Metadata of nothing has no score, and high thresholds return nothing."""
     done = run(*SWEEP, "--objective.metrics", "metadata/completeness", "--output", "r.json", "--export", "x.yaml")
     unlike = (
         "metadata/completeness scores 6 of 6 queries in some cells and not in all, over 5%: means over different "

@@ -171,8 +171,6 @@ def world(seed: int, total: int = 90, behind: float = 0.25, cells: int = 6) -> t
 
 
 class Judge:
-    """Returns scores, and keeps which rows and cells it was asked about; what is behind `most` is not judged."""
-
     def __init__(self, scores: Floats, most: int = 1_000) -> None:
         self.scores, self.most, self.asked = scores, most, list[tuple[list[int], list[int]]]()
 
@@ -326,7 +324,6 @@ def test_a_name_has_a_number_of_its_own_from_0_to_1() -> None:
 
 
 def test_the_order_is_that_of_the_cases_whatever_theirs_and_how_often_they_come() -> None:
-    """That each is as likely to be drawn: tests/numbers/test_samples.py."""
     inside = [Case(id=f"q{number}", query="q", relevant_ids={"a": 1}) for number in range(30)]
     cases = [*inside, Case(id="soup", query="q", in_scope=False)]
     assert judging_order(cases, 7) == judging_order([*reversed(cases), *cases], 7) != judging_order(cases, 8)

@@ -37,7 +37,6 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 
 @pytest.fixture(scope="module")
 def page(grid: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of the grid, one of whose queries is an attack, in one very long word."""
     first, *rest = grid.observed.observations
     evil = replace(first, case=first.case.model_copy(update={"query": HOSTILE}))
     # Few queries: which cells may be the best is not computable, and only some of them are taken for it.
