@@ -294,7 +294,7 @@ def _unresolved(evidence: Evidence, pages: Collection[str | None]) -> str:
     where = "no chunk" if evidence.source_url is None else f"no chunk of {evidence.source_url!r}"
     if evidence.quote is None:
         return f"{where} stands under the heading {evidence.heading!r}"
-    return f"{where} holds the quote {evidence.quote[:60]!r} word for word, as the source has it"
+    return f"{where} holds half of the quote {evidence.quote[:60]!r} word for word, as the source has it"
 
 
 def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:
