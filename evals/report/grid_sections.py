@@ -80,7 +80,11 @@ def decision_section(report: Report, grid: GridSection, decision: Decision, choi
         about += f" · {next(iter(retrievals))}"
     lines = [line(Styled(warning, "fair"))] if (warning := _not_separated(grid)) else []
     lines.append(line(Styled("Which threshold and top_k?", "bold"), about))
+    held_out = (
+        "Held out, where there is room: what is found · wrongly answered, of queries without a part in the choice"
+    )
     notes = [
+        held_out if decision.recommended.held_out_false_answer else "",
         _out_of_reach(levels, grid),
         f"Retrieved by {' · '.join(retrieved_by)}" if len(retrieved_by) > 1 else "",
         f"★ {_reason(grid, decision, choice)}; {_rivals(grid, decision, choice)}",
@@ -89,7 +93,7 @@ def decision_section(report: Report, grid: GridSection, decision: Decision, choi
     metric = next((level.figures.found.metric for _, level in levels if level.figures), "").partition("/")[2]
     columns = (
         *(Column("wrong answers"), Column("take"), *numbers(metric, "wrongly answered", "wrongly silent")),
-        *numbers("tokens", "p95 ms", "passes", "held out", is_needed=False),
+        *numbers("held out", "tokens", "p95 ms", "passes", is_needed=False),
     )
     places = shown_columns(columns, rows)
     return Section(
@@ -116,10 +120,10 @@ def _level_row(label: str, level: Level, report: Report, grid: GridSection) -> S
         _with_ends(figures.found, 1, 2),
         _with_ends(figures.false_answer, 100, 0),
         _with_ends(figures.false_abstention, 100, 0),
+        "–" if held_out is None else f"{held_out:.3f}{'' if wrong is None else f' · {wrong:.0%}'}",
         "–" if tokens is None else f"{tokens:,.0f}",
         "–" if p95 is None else f"{p95:.1f}",
         "–" if rate is None else f"{round(rate * decided)} of {decided}",
-        "–" if held_out is None else f"{held_out:.3f}{'' if wrong is None else f' · {wrong:.0%}'}",
     )
     return [Styled(text, "bold" if label == RECOMMENDED else "") for text in texts]
 
