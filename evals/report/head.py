@@ -155,12 +155,12 @@ def _grid(result: Measured, sparse_vectors: Collection[str] | None) -> Iterator[
     # A judge is paid for each further result.
     depth = min(max(10 if result.judging else 20, retriever.top_k), retriever.candidates)
     yield f"--sweep.top-k {f'3,5,{depth}' if result.judging and depth > 5 else f'1:{depth}'}"
-    is_settled = result.config.threshold.false_answer is not None
     along = _along_scores(result.results.lists.pool, 0, retriever)
-    if along and not is_settled and (False in scopes or retriever.threshold is not None):
+    if along and (False in scopes or retriever.threshold is not None):
         if retriever.threshold_on == "each":
             yield "--sweep.threshold-on each,best"
-        yield along
+        if result.config.threshold.false_answer is None:
+            yield along
 
 
 def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
