@@ -71,7 +71,7 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
         baseline=None,
         ragas_check=ragas_check,
         own_metrics=[OwnMetric.of(OWN[name]) for name in result.scores if name in OWN],
-        headline=leading(shown, {*result.config.metrics, *gated}),
+        headline=leading(shown, {*result.config.metrics, *gated, *OWN}),
         verdict=conclusion(result, causes),
         next_flags=next_flags(result, next((cause for cause, _ in causes.most_common(1)), None), sparse_vectors),
         criteria=tuple(result.gates),

@@ -152,7 +152,9 @@ def _reason(grid: GridSection, decision: Decision, choice: Choice) -> str:
 def _reach(grid: GridSection, choice: Choice) -> str:
     """Return that the recommended top_k is the end of the sweep, or of what the objective reads; empty if neither."""
     top_k = grid.cells.top_k[choice.recommended.cell]
-    if min(grid.cells.top_k) < top_k == max(grid.cells.top_k):
+    if top_k == min(grid.cells.top_k):
+        return ""
+    if top_k == max(grid.cells.top_k):
         return "with the largest top_k swept"
     deep = [name for name in grid.ranking.metrics if name.endswith(f"_at_{top_k}")]
     return f"with as large a top_k as {deep[0]} reads" if deep else ""

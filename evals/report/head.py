@@ -146,7 +146,8 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
 def _grid(result: Measured, sparse_vectors: Collection[str] | None) -> Iterator[str]:
     """Yield the flags of a grid; none without a query in scope, or for a retriever by `python`."""
     retriever, scopes = result.config.retriever, {one.case.in_scope for one in result.observed.observations}
-    if retriever.python or True not in scopes:
+    # A grid would take another threshold than the one that has a promise.
+    if retriever.python or True not in scopes or result.config.threshold.false_answer is not None:
         return
     # Thresholds on a score of one mode say nothing of another mode.
     is_of_all_modes = retriever.threshold_on != "final" and retriever.threshold_signal in ("cosine", "rerank")
@@ -159,8 +160,7 @@ def _grid(result: Measured, sparse_vectors: Collection[str] | None) -> Iterator[
     if along and (False in scopes or retriever.threshold is not None):
         if retriever.threshold_on == "each":
             yield "--sweep.threshold-on each,best"
-        if result.config.threshold.false_answer is None:
-            yield along
+        yield along
 
 
 def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
@@ -169,9 +169,10 @@ def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
     data, has_promise = config.dataset, config.threshold.false_answer is not None
     is_silent = grid.metrics[FALSE_ABSTENTION].mean >= 1 - SAME
     further, again = "", dict[str, tuple[Any, ...]]()
-    if is_silent.all() and not has_promise:  # no cell is better than another, so that the other axes are swept again
+    if is_silent[swept.ranking.allowed].all() and not has_promise:
         further = _along_scores(grid.pool, cell.variant, grid.variants[cell.variant].settings)
-        again = {name: values for name, values in grid.plan.axes.items() if further and name != "threshold"}
+        if is_silent.all() and further:  # no cell is better than another, so that the other axes are swept again
+            again = {name: values for name, values in grid.plan.axes.items() if name != "threshold"}
     elif "threshold" in grid.plan.axes and swept.decision and None in [level.cell for level in swept.decision.levels]:
         further = beyond(swept.signals, float(grid.threshold_of.max()))
     is_held_out = swept.held_out and data.split and not data.ids and not further

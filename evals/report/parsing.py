@@ -2,7 +2,7 @@
 
 from pydantic import ValidationError
 
-from evals.collect.observations import VERDICT_METRIC, Failure
+from evals.collect.observations import VERDICT_METRIC
 from evals.errors import ReportError
 from evals.metrics import declared, remember
 from evals.metrics.declaration import Declaration, summarise
@@ -126,5 +126,5 @@ def _result(row: QueryRow, by_cell: ResultsByCell, number: int, top_k: int) -> t
     outcome = "UNLABELLED" if passes < 0 else "SUCCESS" if passes else "FAILURE"
     own = next((row.scores.get(name) for name in by_cell.metrics if "judge" in declared(name).needs), None)
     # The judge may have been asked about the recommended cell alone.
-    missing = NOT_DRAWN if isinstance(own, float | int | Failure) else own
+    missing = NOT_DRAWN if isinstance(own, float | int) else own
     return row.model_copy(update={**fields, "outcome": outcome}), missing if score < 0 else by_cell.scores[score]

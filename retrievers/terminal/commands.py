@@ -137,9 +137,11 @@ def _look(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str,
         return
     write_experiment(file, seen, env)
     named, golden = quote(str(file)), quote(str(file.parent / "golden.jsonl"))
-    init = f"python -m evals.golden init --config {named} --out {golden}"
+    begin = f"init --config {named} --out {golden}, then fill in its queries and:"
+    if namespace.command == "index" and (namespace.folder / "qrels").is_dir():  # a folder of BEIR has queries
+        begin = f"import {quote(str(namespace.folder))} --out {golden}, then:"
     if not namespace.quiet:
-        print_out(f"Written: {file}. Next: {init}, then fill in its queries and: python -m evals.run --config {named}")
+        print_out(f"Written: {file}. Next: python -m evals.golden {begin} python -m evals.run --config {named}")
 
 
 # Flags
