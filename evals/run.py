@@ -168,8 +168,9 @@ def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str)
     # The next grid is to decide as this run does.
     further += ["objective", "seed"] * ("--sweep." in report.next_flags)
     further += ["baseline"] * ("--dataset." not in report.next_flags)  # it is of the queries of this run
-    # A chosen cell is exported. What was fitted is one retrieval, which a grid may better.
-    is_last = namespace.export and not (report.grid or report.config.get("threshold", {}).get("false_answer"))
+    # What was chosen is exported, or the grid has written a new fit.
+    is_fitted = bool(report.config.get("threshold", {}).get("false_answer"))
+    is_last = namespace.refit if report.grid else namespace.export and not is_fitted
     command = "" if is_last else _next_command(namespace, prog, report.next_flags, (*CARRIED, *further))
     print_rendered(render(report, **look(), everything=namespace.verbose, command=command).rstrip())
     if file:

@@ -120,8 +120,8 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
     """Return flags of a useful next run: after a grid its recommended cell, else a grid if a query fails.
 
     The grid is over mode, top_k and, where they can be weighed against wrong answers or cut too much, thresholds along
-    the best scores. A grid after a run on the split `test` is measured on `dev` if there is such a split, so that
-    `test` has no part in the choice.
+    the best scores. A grid after a run on the split `test`, or on all, is measured on `dev` if there are both, so
+    that `test` has no part in the choice. With a judge the price of the grid is told first.
 
     The recommended cell is exported, and measured again on held-out queries if there are any. If a grid's thresholds
     end below the best scores, and a level of wrong answers lacks a cell, thresholds up to these are swept; and so they
@@ -138,7 +138,7 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
     if result.judging and result.judging.incomplete:
         return ""  # the same command judges the rest
     flags = list(_grid(result, sparse_vectors)) if cause else []
-    if flags and data.split == HELD_OUT and CHOSEN_ON in result.splits and not data.ids:
+    if flags and data.split in (None, HELD_OUT) and {CHOSEN_ON, HELD_OUT} <= {*result.splits} and not data.ids:
         flags.insert(0, f"--dataset.split {CHOSEN_ON}")
     return " ".join(flags) or PAGE
 
@@ -161,6 +161,8 @@ def _grid(result: Measured, sparse_vectors: Collection[str] | None) -> Iterator[
         if retriever.threshold_on == "each":
             yield "--sweep.threshold-on each,best"
         yield along
+    if result.judging:
+        yield "--plan"
 
 
 def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:

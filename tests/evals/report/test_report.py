@@ -154,6 +154,9 @@ def test_the_next_run_is_a_grid_and_after_a_grid_its_recommended_cell(grid: Any)
     assert proposed(mode="hybrid", threshold_signal="bm25").startswith("--sweep.top-k 1:20"), "which semantic lacks"
     assert next_flags(result(), "ranked too low", sparse_vectors=()).startswith("--sweep.top-k 1:5")
     assert "--sweep.top-k 1:5" in next_flags(judged_run(), "ranked too low"), "a judge is paid"
+    assert next_flags(judged_run(), "ranked too low").endswith(" --plan")
+    halves = replace(result(), splits=("dev", "test"))
+    assert next_flags(halves, "ranked too low").startswith("--dataset.split dev --sweep.mode"), "test is for later"
     own = result(config=config(python="mine:make"))
     assert next_flags(own, "ranked too low") == next_flags(result(), None) == "--html report.html"
     promised = config(threshold=0.1).model_copy(update={"threshold": ThresholdConfig(false_answer=0.5)})
