@@ -44,7 +44,7 @@ USUAL = (
     "--help-all",
 )  # fmt: skip
 # Sections whose flags the proposed next command repeats. With a judge it repeats the metrics, too, which cost money.
-CARRIED = ("dataset", "retriever", "index", "sources", "judge", "criteria")
+CARRIED = ("dataset", "retriever", "index", "sources", "judge", "criteria", "threshold")
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.run") -> int:
@@ -164,7 +164,9 @@ def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str)
     from retrievers.terminal.command import look, print_out, print_rendered
 
     report, file = evaluation.report, evaluation.outputs.report
-    further = ["metrics"] * bool(report.judge) + ["threshold"] * (report.grid is None)
+    # Without the judge of a file, its metrics are not those of the file.
+    is_judged = report.judge or vars(namespace).get("judge.model") == "null"
+    further = ["metrics"] * bool(is_judged)
     # The next grid is to decide as this run does.
     further += ["objective", "seed"] * ("--sweep." in report.next_flags)
     further += ["baseline"] * ("--dataset." not in report.next_flags)  # it is of the queries of this run

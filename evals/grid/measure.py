@@ -420,7 +420,10 @@ def _sweep_notes(swept: Swept, config: ExperimentConfig, judging: Judging | None
         )
     figures = swept.decision.recommended.figures if swept.decision else ()
     if figures and (silent := figures.false_abstention.value or 0) >= MOST_SILENT:
-        remedy = f"lower the weight of out-of-scope queries ({weight:g}), or sweep lower thresholds"
+        if config.threshold.false_answer is None:
+            remedy = f"lower the weight of out-of-scope queries ({weight:g}), or sweep lower thresholds"
+        else:
+            remedy = f"allow more wrong answers (threshold.false_answer {config.threshold.false_answer:g})"
         yield f"the recommended cell returns nothing for {silent:.0%} of the queries in scope: {remedy}"
     if grid.size > len(grid.top_ks) and all(case.in_scope for case in grid.pool.cases):
         yield NO_OUT_OF_SCOPE

@@ -1,8 +1,10 @@
 """The head of a report: the run in a sentence, whether it passed, the next command, and the main metrics. Pure."""
 
+import fnmatch
 from collections import Counter
 from collections.abc import Collection, Iterator
 from importlib.resources import files
+from shlex import quote
 from typing import Any, get_args
 
 from evals.collect.observations import Validation
@@ -11,7 +13,7 @@ from evals.grid.heldout import CHOSEN_ON, HELD_OUT
 from evals.grid.measure import Measured, Swept
 from evals.grid.objective import FALSE_ABSTENTION
 from evals.grid.thresholds import best_scores, beyond, sweep_flag
-from evals.metrics import DEPTH, declared
+from evals.metrics import DEPTH, METRICS, NEED_A_JUDGE, declared
 from evals.report.model import Cause, Report
 from evals.stats.abstention import thresholds_along
 from evals.stats.intervals import SAME
@@ -121,7 +123,8 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
 
     The grid is over mode, top_k and, where they can be weighed against wrong answers or cut too much, thresholds along
     the best scores. A grid after a run on the split `test`, or on all, is measured on `dev` if there are both, so
-    that `test` has no part in the choice. With a judge the price of the grid is told first.
+    that `test` has no part in the choice. A judge, which is paid for each cell, is left out if the choice reads none of
+    its metrics; else the price of the grid is told first.
 
     The recommended cell is exported, and measured again on held-out queries if there are any. If a grid's thresholds
     end below the best scores, and a level of wrong answers lacks a cell, thresholds up to these are swept; and so they
@@ -153,16 +156,24 @@ def _grid(result: Measured, sparse_vectors: Collection[str] | None) -> Iterator[
     is_of_all_modes = retriever.threshold_on != "final" and retriever.threshold_signal in ("cosine", "rerank")
     if is_of_all_modes and (sparse_vectors is None or retriever.keyword.vector_name in sparse_vectors):
         yield f"--sweep.mode {'keyword' if retriever.mode == 'keyword' else 'semantic'},hybrid"
-    # A judge is paid for each further result.
-    depth = min(max(10 if result.judging else 20, retriever.top_k), retriever.candidates)
-    yield f"--sweep.top-k {f'3,5,{depth}' if result.judging and depth > 5 else f'1:{depth}'}"
+    objective = result.config.objective
+    deciding = {*objective.metrics, *objective.constraints, *result.config.criteria}
+    is_judged = result.judging and not NEED_A_JUDGE.isdisjoint(deciding)
+    depth = min(max(10 if is_judged else 20, retriever.top_k), retriever.candidates)
+    yield f"--sweep.top-k {f'3,5,{depth}' if is_judged and depth > 5 else f'1:{depth}'}"
     along = _along_scores(result.results.lists.pool, 0, retriever)
     if along and (False in scopes or retriever.threshold is not None):
         if retriever.threshold_on == "each":
             yield "--sweep.threshold-on each,best"
         yield along
-    if result.judging:
+    if is_judged:
         yield "--plan"
+    elif result.judging:
+        of_others, named = METRICS.keys() - NEED_A_JUDGE, result.config.metrics
+        others = [name for name in named if fnmatch.filter(of_others, name) or not fnmatch.filter(NEED_A_JUDGE, name)]
+        yield "--judge.model null"
+        if len(others) < len(named):
+            yield f"--metrics {quote(','.join(others) or '*')}"
 
 
 def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
@@ -177,11 +188,12 @@ def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
             again = {name: values for name, values in grid.plan.axes.items() if name != "threshold"}
     elif "threshold" in grid.plan.axes and swept.decision and None in [level.cell for level in swept.decision.levels]:
         further = beyond(swept.signals, float(grid.threshold_of.max()))
-    is_held_out = swept.held_out and data.split and not data.ids and not further
+    is_held_out = swept.held_out and data.split and not (data.ids or further or has_promise)
     if is_held_out:  # scores of queries that chose the cell are too high
         yield f"--dataset.split {config.objective.held_out or HELD_OUT}"
     # The command names a retriever by `python` already. Naming it anew would replace its other settings.
-    left_out = {"python", *again, *(["threshold"] if further else [])}
+    # A threshold with a promise is fitted again to the same queries, so that it is exported with its promise.
+    left_out = {"python", *again, *(["threshold"] if further or has_promise else [])}
     parameters = {**grid.variants[cell.variant].parameters, "top_k": cell.top_k, "threshold": cell.threshold}
     for name, value in parameters.items():
         if value is not None and name not in left_out:
@@ -193,8 +205,7 @@ def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
         yield "--judge.second.sample auto"
     if is_held_out and data.limit is not None:
         yield "--dataset.limit null"
-    # No other threshold may replace one that has a promise.
-    is_exported = not (config.retriever.python or has_promise or is_silent[swept.ranking.allowed].all() or further)
+    is_exported = not (config.retriever.python or is_silent[swept.ranking.allowed].all() or further)
     for name, values in again.items():
         yield f"--sweep.{name.replace('_', '-')} {','.join(map(str, values))}"
     if further:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
@@ -73,6 +74,10 @@ def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again(he
     fit = json.loads(first.splitlines()[0].removeprefix("# fitted: "))
     assert fit["dataset"] == {"path": str(here / "golden.jsonl"), "split": "dev"}
     assert fit["false_answer"] == 0.5 and fit["threshold"] == yaml.safe_load(first)["threshold"]
+    grid = command(main, *flags, "--dataset.split", "dev", "--threshold.false-answer", "0.5", "--sweep.top-k", "1:3")
+    following = shlex.split(grid.out.partition("\nNext: ")[2].splitlines()[0])[3:]
+    assert following[-2:] == ["--export", "retriever.yaml"] and command(main, *following, "--no-gate").code == 0
+    assert (here / "retriever.yaml").read_text(encoding="utf-8").startswith('# fitted: {"false_answer": 0.5, ')
     again = ("--refit", "r.yaml")
     for experiment in (QUIET, flags):  # the experiment names all splits
         out = command(main, *experiment, *again).out

@@ -153,8 +153,9 @@ def test_the_next_run_is_a_grid_and_after_a_grid_its_recommended_cell(grid: Any)
     assert proposed(mode="keyword", top_k=30).startswith("--sweep.mode keyword,hybrid --sweep.top-k 1:30")
     assert proposed(mode="hybrid", threshold_signal="bm25").startswith("--sweep.top-k 1:20"), "which semantic lacks"
     assert next_flags(result(), "ranked too low", sparse_vectors=()).startswith("--sweep.top-k 1:5")
-    assert "--sweep.top-k 1:5" in next_flags(judged_run(), "ranked too low"), "a judge is paid"
-    assert next_flags(judged_run(), "ranked too low").endswith(" --plan")
+    assert next_flags(judged_run(), "ranked too low").endswith(" --judge.model null"), "free"
+    paid = config().model_copy(update={"criteria": {"ragas/llm_context_recall": ">= 0.5"}})
+    assert next_flags(replace(judged_run(), config=paid), "ranked too low").endswith(" --plan"), "a judge is paid"
     halves = replace(result(), splits=("dev", "test"))
     assert next_flags(halves, "ranked too low").startswith("--dataset.split dev --sweep.mode"), "test is for later"
     own = result(config=config(python="mine:make"))

@@ -77,7 +77,9 @@ def report(tmp_path: Path) -> Report:
 
 
 @BOTH
-def test_a_judged_run_says_what_the_labels_say(run: Run, report: Report, server: ChatServer, known: Known) -> None:
+def test_a_judged_run_says_what_the_labels_say(
+    run: Run, plain: Run, report: Report, server: ChatServer, known: Known
+) -> None:
     done = run()
     assert (done.code, done.err) == (0, "")
     whole = report()
@@ -100,6 +102,10 @@ def test_a_judged_run_says_what_the_labels_say(run: Run, report: Report, server:
             assert hit["judge"]["reason"].endswith(f"for {row['query']!r}.")
     channel = next(row for row in inside if row["id"] == "channel")
     assert [claim["statement"] for claim in channel["claims"]][1] == "Reliable publishers resend."
+    following = shlex.split(done.out.partition("Next: ")[2].splitlines()[0])[3:]
+    assert following[-4:-1] == ["--judge.model", "null", "--metrics"] and (after := plain(*following)).code == 0
+    assert " --judge.model null " in after.out and " --metrics " in after.out.partition("Next: ")[2].splitlines()[0]
+    assert len(server.chats) == calls and report()["grid"]["choice"], "the choice by labels buys no verdict"
 
 
 def test_the_held_out_figure_is_the_judges_and_what_it_cost_is_told(
