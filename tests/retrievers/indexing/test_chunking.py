@@ -16,6 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from retrievers.embedding.tokens import count_tokens
 from retrievers.indexing.chunking import chunk_page, join_blocks, point_id
 from retrievers.indexing.markdown import Page, PageError, parse_page
+from retrievers.indexing.pages import html_file
 from retrievers.records import Chunk
 from tests.support.command import refusal
 
@@ -365,12 +366,16 @@ def test_small_neighbours_of_one_parent_share_a_chunk_which_stands_at_the_first(
 
 
 def test_a_whole_page_is_one_chunk_with_its_address_for_an_id() -> None:
-    text = f"{TREE.strip()}\n\n<A/>\n\n## Safety\n\n### Stops\n\nThey stop."
-    page = parse_page(f"---\ntitle: T\n---\n\n{text}\n", "arms.md")
+    text = f"# Robots\n\n{TREE.strip()}\n\n<A/>\n\n## Safety\n\n### Stops\n\nThey stop."
+    page = parse_page(f"---\n# a comment\ntitle: T\n---\n\n{text}\n", "arms.md")
     [whole] = chunk_page(page, 16, count_tokens, splitter="whole")
-    assert (whole.chunk_id, whole.text, whole.start_line) == (page.source_url, text, 5)
+    assert (whole.chunk_id, whole.text, whole.start_line) == (page.source_url, text, 6)
     assert whole.chunk_headings == ("Arms", "Hands", "Grippers", "Fingers", "Welding", "Stops", "Safety")
     assert whole.point_id == point_id(whole.chunk_id)
+    shown = html_file("<nav>Menu</nav><h1>Robots</h1><h2>Arms</h2><p>They lift.</p>", "a.html", "/a")
+    assert [chunk.text for chunk in chunk_page(shown, 16, count_tokens, splitter="whole")] == [
+        "Robots\nArms\nThey lift."
+    ]
 
 
 PROSE = ["word and more. ", "word and more ", "a", "a\n\n", "a b\n", "- a\n", "# a\n\nb\n\n", "[", "*a **b "]
