@@ -75,7 +75,8 @@ def _title(comparison: Comparison) -> str:
 
 
 def conclusion(comparison: Comparison) -> str:
-    """Return in how many metrics the other run is proved better or worse, and how many queries are lost and gained."""
+    """Return the regressions, in how many metrics the other run is proved better or worse, and the queries that move."""
+    failed = ", ".join(regression.metric for regression in comparison.regressions if not regression.passed)
     number = sum(entry.n > 0 for entry in comparison.differences)
     kinds = [move.kind for move in comparison.moved]
     by_verdict = {v: [entry for entry in comparison.differences if entry.verdict == v] for v in ("better", "worse")}
@@ -83,7 +84,8 @@ def conclusion(comparison: Comparison) -> str:
     finding = f"is {' and '.join(counts)} of {number} metrics (Holm, 5%)"
     if not counts:
         finding = f"is not distinguishable from {comparison.baseline.name} in any of {number} metrics"
-    return f"{comparison.other.name} {finding}. {kinds.count('lost')} queries are lost, {kinds.count('gained')} gained."
+    moves = f"{kinds.count('lost')} queries are lost, {kinds.count('gained')} gained."
+    return f"{f'FAIL (tolerated drop of {failed}): ' * bool(failed)}{comparison.other.name} {finding}. {moves}"
 
 
 def _one(entries: Sequence[Difference]) -> str:
