@@ -203,7 +203,7 @@ def cause(error: BaseException, settings: str = "embedding") -> str:
         403: "the API key may not do this",
         429: message or "the rate limit was hit",  # or there is no credit left, which only the server says
     }
-    detail = redacted(str(remedies.get(status or 0) or message).strip().split("\n")[0])[:QUOTED]
+    detail = redacted(" ".join(str(remedies.get(status or 0) or message).split()))[:QUOTED]
     return ", ".join(filter(None, (type(error).__name__, f"status {status}" if status else "", detail)))
 
 

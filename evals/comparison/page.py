@@ -75,7 +75,7 @@ def _title(comparison: Comparison) -> str:
 
 
 def conclusion(comparison: Comparison) -> str:
-    """Return the regressions, in how many metrics the other run is proved better or worse, and the queries that move."""
+    """Return the regressions, in how many metrics the other run is proved better or worse, and which queries move."""
     failed = ", ".join(regression.metric for regression in comparison.regressions if not regression.passed)
     number = sum(entry.n > 0 for entry in comparison.differences)
     kinds = [move.kind for move in comparison.moved]

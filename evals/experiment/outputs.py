@@ -176,11 +176,12 @@ def export(settings: RetrieverConfig, report: "Report", file: Path) -> None:
     """
     import yaml
 
-    from retrievers.store.opening import portable_settings
+    from retrievers.store.opening import placed_path, portable_settings
 
     config, fitted = report.config, ""
     if rate := config.get("threshold", {}).get("false_answer"):
         data = {name: value for name, value in config["dataset"].items() if value}
+        data |= {"path": str(placed_path(Path(data["path"]), file))} if "path" in data else {}
         fit = {"false_answer": rate, "threshold": config["retriever"]["threshold"], "dataset": data}
         facts = report.facts.model_dump(include={"embedding", "dataset_fingerprint"})
         facts |= {"in_scope": report.in_scope, "out_of_scope": len(report.queries) - report.in_scope}
@@ -197,9 +198,12 @@ def read_fit(file: Path) -> dict[str, Any]:
     from retrievers.store.opening import portable_settings
 
     _, _, fitted = read_text(file, "a retriever that --export wrote", MOST_BYTES).partition(FITTED)
-    with suppress(ValueError, TypeError):
+    with suppress(ValueError, TypeError, AttributeError):
         settings = portable_settings(build(RetrieverConfig, [file_layer(file, RetrieverConfig)]))
-        return dict(json.loads(fitted.partition("\n")[0]), retriever=settings)
+        fit = dict(json.loads(fitted.partition("\n")[0]), retriever=settings)
+        if (data := fit.get("dataset", {})).get("path"):
+            data["path"] = str((file.parent / data["path"]).absolute())
+        return fit
     raise ConfigError(
         f"{file}: expected a retriever that --export wrote in a run with threshold.false_answer, whose line "
         f"{FITTED.strip()!r} says on what; found none"

@@ -72,10 +72,13 @@ def placed(store: StoreConfig, file: Path | None = None) -> StoreConfig:
     """
     if store.url:
         return store
-    folder = embedded_folder(store).absolute()
-    if file and folder.is_relative_to(file.absolute().parent):
-        folder = folder.relative_to(file.absolute().parent)
-    return store.model_copy(update={"path": folder})
+    return store.model_copy(update={"path": placed_path(embedded_folder(store), file)})
+
+
+def placed_path(path: Path, file: Path | None) -> Path:
+    """Return an absolute path, or one relative to `file` if it is beside or below it."""
+    path, beside = path.absolute(), file and file.absolute().parent
+    return path.relative_to(beside) if beside and path.is_relative_to(beside) else path
 
 
 def portable_settings(retriever: RetrieverConfig, file: Path | None = None) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def test_an_exported_threshold_says_what_it_was_fitted_on_and_is_fitted_again(he
     assert done.code == 0 and "--threshold.false-answer 0.5" in done.out.partition("Next: ")[2]
     file, first = here / "r.yaml", (here / "r.yaml").read_text(encoding="utf-8")
     fit = json.loads(first.splitlines()[0].removeprefix("# fitted: "))
-    assert fit["dataset"] == {"path": str(here / "golden.jsonl"), "split": "dev"}
+    assert fit["dataset"] == {"path": "golden.jsonl", "split": "dev"}
     assert fit["false_answer"] == 0.5 and fit["threshold"] == yaml.safe_load(first)["threshold"]
     grid = command(main, *flags, "--dataset.split", "dev", "--threshold.false-answer", "0.5", "--sweep.top-k", "1:3")
     following = shlex.split(grid.out.partition("\nNext: ")[2].splitlines()[0])[3:]
