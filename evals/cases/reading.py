@@ -248,6 +248,8 @@ def cells_of(file: Path) -> Iterator[Row]:
     Raises:
         DatasetError: The file cannot be read.
     """
+    if file.suffix.lower() in (".yaml", ".yml", ".xlsx"):
+        raise DatasetError(f"{file}: expected JSON Lines, a JSON array, CSV, TSV or Parquet")
     return READERS.get(file.suffix.lower(), _json_rows)(file)
 
 

@@ -1,6 +1,6 @@
 """Relevance: which chunks of a collection golden queries make relevant, and which of them are missing. Pure."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import cache
@@ -86,7 +86,7 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
         by_id = {key: ids_of.get(key, [key]) for key in case.relevant}
         holders = [_holders(item, pages.get(item.source_url, []), plain, is_whole=True) for item in case.evidence]
         faults += [
-            f"{places.get(case.id, case.id)}: evidence.{number}: {_unresolved(item, pages)}"
+            f"{places.get(case.id, case.id)}: evidence.{number}: {_unresolved(item, pages, plain)}"
             for number, (item, chunk_ids) in enumerate(zip(case.evidence, holders, strict=True))
             if not chunk_ids
         ]
@@ -287,14 +287,18 @@ def _is_under(chunk: Chunk, heading: str | None) -> bool:
     return heading is None or heading in path or heading in (chunk.chunk_headings or (chunk.heading,))
 
 
-def _unresolved(evidence: Evidence, pages: Collection[str | None]) -> str:
-    """Return why a piece of evidence resolves to no chunk."""
+def _unresolved(evidence: Evidence, pages: Mapping[str | None, Sequence[Chunk]], plain: Plain) -> str:
+    """Return why a piece of evidence resolves to no chunk, and which of the pages that were read hold its quote."""
+    bare = evidence.model_copy(update={"source_url": None, "heading": None})
+    holders = _holders(bare, pages[None], plain, is_whole=False) if evidence.quote else ()
+    urls = sorted({chunk.source_url for chunk in pages[None] if chunk.chunk_id in holders and chunk.source_url})
+    moved = f"; its quote stands in {', '.join(map(repr, urls[:SHOWN]))}" if urls else ""
     if evidence.source_url not in pages:
-        return f"there is no page {evidence.source_url!r}"
+        return f"there is no page {evidence.source_url!r}{moved}"
     where = "no chunk" if evidence.source_url is None else f"no chunk of {evidence.source_url!r}"
     if evidence.quote is None:
         return f"{where} stands under the heading {evidence.heading!r}"
-    return f"{where} holds half of the quote {evidence.quote[:60]!r} word for word, as the source has it"
+    return f"{where} holds half of the quote {evidence.quote[:60]!r} word for word, as the source has it{moved}"
 
 
 def _check_metadata(cases: Sequence[Case], chunks: Sequence[Chunk]) -> None:

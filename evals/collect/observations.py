@@ -179,7 +179,7 @@ class Gate:
     Attributes:
         metric: Name of the metric.
         condition: Such as >= 0.8, or `no worse` for a baseline's.
-        figure: Value that was compared; the worse bound where scores failed or are missing.
+        figure: Value that was compared; the worse bound where scores failed or are missing and no sample was judged.
         passed: False for an undecided criterion, too.
         reason: Why it is not met; empty when it is.
         undecided: True where the scores that are missing could turn the answer.

@@ -1,7 +1,7 @@
 """Candidates of golden queries under every variant, as arrays, and the chunks that the golden data call relevant."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -57,6 +57,12 @@ class Pool:
     def chunks(self) -> Chunks:
         """The chunks by their code."""
         return self.tables[0].chunks
+
+    def under(self, numbers: Sequence[int]) -> "Pool":
+        """Return the candidates under some of the variants, by their numbers."""
+        columns = self.tables, self.relevance, self.notes
+        tables, relevance, notes = zip(*(tuple(column[n] for column in columns) for n in numbers), strict=True)
+        return replace(self, tables=tables, relevance=relevance, notes=notes)
 
     @cached_property
     def codes(self) -> list[int]:

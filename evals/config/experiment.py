@@ -67,7 +67,7 @@ class SourcesConfig(Settings):
         (), description="hosts to fetch source pages from, and no others"
     )
     base_url: Annotated[str, AfterValidator(page_base)] = field(
-        "/docs", description="start of page addresses; for http, base of relative ones"
+        "/docs", description="start of page addresses, as at `index`; for http, base of relative ones"
     )
 
     @model_validator(mode="after")

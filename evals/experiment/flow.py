@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -11,7 +11,6 @@ from typing import Any
 
 from evals.cases.reading import GoldenSet
 from evals.collect.passes import Progress
-from evals.collect.pool import Find
 from evals.config.experiment import ExperimentConfig
 from evals.errors import ExperimentError, TrackingError
 from evals.experiment import ragas_check
@@ -29,7 +28,7 @@ from evals.metrics.declaration import Collaborators
 from evals.report.build import build_report
 from evals.report.head import decided
 from evals.report.model import Facts
-from retrievers.errors import ConfigError
+from retrievers.errors import CollectionChangedError, ConfigError
 from retrievers.retriever.protocol import Retriever
 from retrievers.terminal.command import progress_bar
 
@@ -76,8 +75,7 @@ def run_experiment(
         # The bench stays open until the run is published; this progress bar ends before the result is shown.
         with progress_bar(shown=shown) as progress:
             inputs, bench = stack.enter_context(open_bench(inputs, env, progress, retriever))
-            finders = make_finders(inputs, bench)
-            result, facts = _measure(inputs, bench, finders)
+            result, facts = _measure(inputs, bench, wanted.retrieval)
         run, stem = run_names(result.config, inputs.sweep, datetime.fromisoformat(facts.started_at))
         report = build_report(result, facts, run=run, ragas_check=ragas_check.pending(result))
         report = against_baseline(report, inputs.baseline, config.baseline)
@@ -94,8 +92,9 @@ def run_experiment(
         finally:  # if the report cannot be saved, its user sees at least what was paid for
             if measured:
                 measured(evaluation)
-        if outputs.retrieval:
-            save(outputs.retrieval, result.results.lists.pool, finders[1:], facts, bench.retrievers)
+        if outputs.retrieval and (changed := facts.collection_changed):
+            fault = f"--save-retrieval {outputs.retrieval}: not saved, for the collection changed during the run"
+            raise CollectionChangedError(f"{fault}: {changed}; run again while nobody writes to it")
         return _publish(evaluation, bench, shown=shown)
 
 
@@ -129,19 +128,27 @@ def _acting(config: ExperimentConfig) -> tuple[Any, ...]:
     return code, [model.base_url for model in models], retriever.embedding.options
 
 
-def _measure(inputs: Inputs, bench: Collaborators, finders: Sequence[Find]) -> tuple[Measured, Facts]:
-    """Measure the experiment, and gather the facts that make it comparable."""
+def _measure(inputs: Inputs, bench: Collaborators, file: Path | None) -> tuple[Measured, Facts]:
+    """Measure the experiment, and gather the facts that make it comparable. The candidates are saved to `file`."""
+    finders = make_finders(inputs, bench)
     started = time.time()
     saved = inputs.saved
     inputs = with_objective(inputs, listed=bool(saved.origin.collection if saved else bench.retriever.info))
     config, sweep = inputs.config, inputs.sweep
     facts = gather(inputs.golden, bench, saved)
+    of_all = range(len(inputs.settings))
+    if file:  # at once, since a reranker may have been paid for them
+        pools = [find(of_all) for find in finders]
+        save(file, pools, facts, bench.retrievers)
+        finders = [pool.under for pool in pools]
     find, *held_out = finders
-    result = measure_pool(config, find(range(len(inputs.settings))), bench, sweep)
+    result = measure_pool(config, find(of_all), bench, sweep)
     if sweep and held_out:
         result = with_held_out(config, result, held_out[0], bench)
     if saved is None:
         result, facts = checked_at_end(result, facts, bench.retriever)
+        if file and facts.collection_changed:
+            file.unlink()
     has_other_splits = saved is None or len(saved.rows) > len(inputs.golden.cases)
     result = replace(result, splits=inputs.golden.splits if has_other_splits else ())
     return result, facts.model_copy(update={"duration_s": round(time.time() - started, 3)})

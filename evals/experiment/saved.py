@@ -20,7 +20,6 @@ from evals.report.model import Facts
 from retrievers.config import RetrieverConfig, faults_of
 from retrievers.config.indexing import recorded_settings
 from retrievers.config.layers import flatten, nest, tables
-from retrievers.errors import CollectionChangedError
 from retrievers.retriever.protocol import Retriever
 from retrievers.store.checks import check_index
 
@@ -91,7 +90,8 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
         inputs = replace(inputs, held_out=None, sweep=sweep)
     for case in (case for golden in inputs.splits for case in golden.cases):
         if case_fingerprint(case) not in saved.rows:
-            got = "another query, other labels or another reference answer" if case.id in saved.ids else "a new case"
+            got = "a new case (are --config and --dataset.path those of the run that saved it?)"
+            got = "another query, other labels or another reference answer" if case.id in saved.ids else got
             raise refused(f"case {case.id!r} as it was saved", got)
     if origin.collection:
         check_index(inputs.config.index, origin.collection["name"], recorded_settings(origin.indexed))
@@ -105,8 +105,9 @@ def _variant(saved: "Sequence[SavedVariant]", settings: RetrieverConfig, refused
     differences = [[n for n in asked | was.settings if asked.get(n) != was.settings.get(n)] for was in saved]
     nearest, names = min(zip(saved, differences, strict=True), key=lambda pair: len(pair[1]))
     if names:
-        values = (own.get(names[0], "another one") for own in (nearest.settings, asked))
-        was, wanted = ("null" if value is None else value for value in values)
+        values = (own.get(names[0], "another one") for own in (asked, *(variant.settings for variant in saved)))
+        wanted, *were = ("null" if value is None else value for value in values)
+        was = " or ".join(map(str, dict.fromkeys(were)))
         raise refused(f"retriever.{names[0]} {was}, with which it was saved", wanted)
     if settings.threshold is not None and nearest.candidates.facts[0].no_cosine:
         raise refused(f"scores to hold threshold {settings.threshold:g} against", "a retrieval without any")
@@ -123,25 +124,18 @@ def _deciding(settings: RetrieverConfig) -> dict[str, Any]:
     return {**others, **axes, **looked_up, "candidates": settings.candidates}
 
 
-def save(file: Path, pool: Pool, held_out: Sequence[Find], facts: Facts, retrievers: Sequence[Retriever]) -> None:
-    """Write the candidates of a run, and those of its held-out split, to a Parquet file.
+def save(file: Path, pools: Sequence[Pool], facts: Facts, retrievers: Sequence[Retriever]) -> None:
+    """Write candidates to a Parquet file.
 
     Args:
         file: The file.
-        pool: The candidates of the golden queries.
-        held_out: Functions that find the held-out queries; empty without such queries.
+        pools: The candidates of the golden queries, and those of the held-out split if there are any.
         facts: The facts of the run.
         retrievers: The retrievers, still open.
 
     Raises:
         ConfigError: The file cannot be written.
-        RetrievalError: The store failed, or the collection changed during the run.
     """
-    if facts.collection_changed:
-        raise CollectionChangedError(
-            f"--save-retrieval {file}: not saved, for the collection changed during the run: "
-            f"{facts.collection_changed}; run again while nobody writes to it"
-        )
     from evals.collect.saved import Origin, write
 
     info = retrievers[0].info
@@ -150,8 +144,8 @@ def save(file: Path, pool: Pool, held_out: Sequence[Find], facts: Facts, retriev
         label=facts.retriever,
         embedding=facts.embedding,
         variants=tuple(_deciding(retriever.settings) for retriever in retrievers),
-        notes=pool.notes,
+        notes=pools[0].notes,
         collection=facts.collection.model_dump(mode="json", exclude_unset=True) if facts.collection else None,
         indexed=dict(info.manifest) if info else {},
     )
-    write(file, [pool, *(find(range(len(retrievers))) for find in held_out)], origin)
+    write(file, pools, origin)

@@ -4,6 +4,7 @@ import argparse
 import os
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -184,9 +185,12 @@ def evidence_of(chunk: Chunk, quote: str) -> dict[str, Any]:
 def spread(chunks: Sequence[Chunk], seed: int) -> list[Chunk]:
     """Return the chunks that hold prose, in random order. Each page has its turn before any page has its second.
 
-    In a collection without prose, all chunks with text are taken.
+    In a collection without prose, all chunks with text are taken. Of a text that several chunks have, none is taken
+    unless there is no other, since a search may return any of them.
     """
-    readable = [chunk for chunk in chunks if prose(chunk.text)] or [chunk for chunk in chunks if chunk.text.strip()]
+    times = Counter(chunk.text for chunk in chunks)
+    single = [chunk for chunk in chunks if times[chunk.text] == 1] or chunks
+    readable = [chunk for chunk in single if prose(chunk.text)] or [chunk for chunk in single if chunk.text.strip()]
     pages: dict[str, list[Chunk]] = {}
     for chunk in random.Random(seed).sample(sorted(readable, key=lambda chunk: chunk.chunk_id), len(readable)):
         pages.setdefault(page_of(chunk), []).append(chunk)

@@ -80,7 +80,6 @@ def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collab
     others = {grid.cell(level.cell).variant for level in levels if level.cell is not None}
     numbers = [cell.variant, *sorted(others - {cell.variant})]
     pool = find(numbers)
-    of_chosen = replace(pool, tables=pool.tables[:1], relevance=pool.relevance[:1], notes=pool.notes[:1])
     variant = replace(grid.variants[cell.variant], thresholds=(cell.threshold or 0.0,))
     # Only the metrics of the objective are measured, judged once, at the chosen threshold, without any conditions.
     objective = config.objective.model_copy(update={"constraints": {}})
@@ -93,7 +92,7 @@ def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collab
     }
     bench = replace(collaborators, retrievers=())
     plan = Plan(variants=(variant,), top_ks=(cell.top_k,))
-    measured = measure_pool(config.model_copy(update=settings), of_chosen, bench, plan)
+    measured = measure_pool(config.model_copy(update=settings), pool.under([0]), bench, plan)
     assert measured.swept is not None
     if judge and result.judging:  # the cost of judging includes the held-out queries, and criteria read that cost
         context = replace(result.context, judging=judge.charged(result.judging))
@@ -109,7 +108,7 @@ def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collab
 
 
 def _with_levels(decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[int], context: Context) -> Decision:
-    """Add to each level what its cell finds for held-out queries, unless the metric needs a judge.
+    """Add to each level what its cell finds for held-out queries, unless a judge is needed, and wrongly answers.
 
     Args:
         decision: The decision with the levels.
@@ -120,9 +119,8 @@ def _with_levels(decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[i
     """
     figures = decision.recommended.figures
     metric, wrong = metric_named(figures.found.metric) if figures else None, metric_named(FALSE_ANSWER)
-    if not isinstance(metric, QueryMetric) or metric.is_judged or not isinstance(wrong, QueryMetric):
+    if not isinstance(metric, QueryMetric) or not isinstance(wrong, QueryMetric):
         return decision
-
     unseen = Grid(plan=replace(grid.plan, variants=tuple(grid.variants[number] for number in numbers)), pool=pool)
 
     def figure(level: Level) -> Level:
@@ -130,7 +128,8 @@ def _with_levels(decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[i
             return level
         variant, place = divmod(level.cell, grid.size)
         index = numbers.index(variant) * grid.size + place
-        found, answered = (figures_of(unseen, scored, index, context) for scored in (metric, wrong))
+        found = None if metric.is_judged else figures_of(unseen, metric, index, context)
+        answered = figures_of(unseen, wrong, index, context)
         return replace(level, held_out=found, held_out_false_answer=None if answered.value is None else answered)
 
     levels = tuple(map(figure, decision.levels))

@@ -32,6 +32,7 @@ from evals.metrics.notes import notes
 from evals.metrics.outcomes import validate
 from evals.metrics.results import Results
 from evals.stats.abstention import Promise, Signal
+from evals.stats.intervals import SAME
 from retrievers.config import RetrieverConfig
 from retrievers.errors import RetrievalError
 from retrievers.search.candidates import Candidates
@@ -39,6 +40,7 @@ from retrievers.search.candidates import Candidates
 ANSWERS = {FALSE_ABSTENTION: "< 1"}
 # From this share of silent in-scope queries on, the recommended cell has a note.
 MOST_SILENT = 0.5
+VERBATIM = "content/verbatim"
 NOT_MEASURED = "not measured: the run started from a saved retrieval"
 
 
@@ -384,8 +386,12 @@ def _measure_cell(
     names = [summary.metric for summary in summaries]
     corrected = [s for s in summaries if s.metric == CORRECTED and s.value is None]
     asked = context.judging and any(observation.case.human_verdicts for observation in observed.observations)
-    of_people = [f"human_verdicts correct no figure: {summary.note}" for summary in corrected if asked]
+    remarks = [f"human_verdicts correct no figure: {summary.note}" for summary in corrected if asked]
     serial = observed.latency.get(1, ())  # concurrent calls wait for each other
+    verbatim = next((summary.value for summary in summaries if summary.metric == VERBATIM), None)
+    if verbatim is not None and verbatim < 1 - SAME:
+        differing = f"returned chunks differ from their pages ({VERBATIM} {verbatim:.3f})"
+        remarks.insert(0, f"{differing}: if pages changed, index them again")
     # The report names the metadata fields that were required.
     metadata = settings.metadata.model_copy(update={"required": context.required})
     return Measured(
@@ -396,7 +402,7 @@ def _measure_cell(
         summaries=summaries,
         gates=gates.judge(config.criteria, summaries),
         validation=validate(results, serial, context, settings),
-        notes=[*notes(observed, grid.pool, settings, names, context.judging, context.sources), *of_people],
+        notes=[*notes(observed, grid.pool, settings, names, context.judging, context.sources), *remarks],
         proxies=proxies,
         context=context,
     )

@@ -69,7 +69,7 @@ class UnansweredError(Exception):
     """There is no verdict on a prompt; `outcome` says why."""
 
     def __init__(self, outcome: Failure | Unscored) -> None:
-        super().__init__(str(outcome))
+        super().__init__(outcome.reason if isinstance(outcome, Unscored) else outcome.failed)
         self.outcome = outcome
 
 

@@ -55,9 +55,11 @@ def _gate(name: str, condition: str, summary: Summary | None) -> Gate:
     is_small = summary.sampled is not None and summary.bound_low is None
     is_between = is_open and symbol == "==" and low < limit < high
     undecided = is_small or is_between or (any(met) and not all(met))
+    worst = min(filter(isfinite, figures), key=lambda figure: _margin(symbol, figure, limit))
     return replace(
         gate,
-        figure=min(filter(isfinite, figures), key=lambda figure: _margin(symbol, figure, limit)),
+        # Of a sample the bounds are in the reason; of failed scores, they are in the figure.
+        figure=summary.value if summary.sampled else worst,
         passed=all(met) and not undecided,
         reason=_reason(summary, passed=all(met), undecided=undecided),
         undecided=undecided,

@@ -85,7 +85,7 @@ def decision_section(report: Report, grid: GridSection, decision: Decision, choi
     )
     notes = [
         held_out if decision.recommended.held_out_false_answer else "",
-        _out_of_reach(levels, grid),
+        _out_of_reach(levels, grid, choice),
         f"Retrieved by {' · '.join(retrieved_by)}" if len(retrieved_by) > 1 else "",
         f"★ {_reason(grid, decision, choice)}; {_rivals(grid, decision, choice)}",
         f"Promised for questions like these (95%): {decision.promise}" if decision.promise else "",
@@ -113,14 +113,15 @@ def _level_row(label: str, level: Level, report: Report, grid: GridSection) -> S
     decided = report.validation.passed + report.validation.failed
     tokens, latency = grid.metrics[TOKENS].mean[cell], grid.configuration_of(cell).metrics.get(P95)
     p95, rate = latency and latency.value, figures.passed.value
-    held_out, wrong = (summary and summary.value for summary in (level.held_out, level.held_out_false_answer))
+    held_out = [f"{level.held_out.value:.3f}" if level.held_out and level.held_out.value is not None else "–"]
+    wrong = level.held_out_false_answer
     texts = (
         label,
         cut(grid.cells.top_k[cell], grid.cells.threshold[cell]),
         _with_ends(figures.found, 1, 2),
         _with_ends(figures.false_answer, 100, 0),
         _with_ends(figures.false_abstention, 100, 0),
-        "–" if held_out is None else f"{held_out:.3f}{'' if wrong is None else f' · {wrong:.0%}'}",
+        " · ".join([*held_out, *([f"{wrong.value:.0%}"] if wrong and wrong.value is not None else [])]),
         "–" if tokens is None else f"{tokens:,.0f}",
         "–" if p95 is None else f"{p95:.1f}",
         "–" if rate is None else f"{round(rate * decided)} of {decided}",
@@ -128,14 +129,17 @@ def _level_row(label: str, level: Level, report: Report, grid: GridSection) -> S
     return [Styled(text, "bold" if label == RECOMMENDED else "") for text in texts]
 
 
-def _out_of_reach(levels: Sequence[tuple[str, Level]], grid: GridSection) -> str:
+def _out_of_reach(levels: Sequence[tuple[str, Level]], grid: GridSection, choice: Choice) -> str:
     """Return which levels no cell meets, and the fewest wrong answers of a cell; empty if each level has a cell."""
     empty = ", ".join(label for label, level in levels if level.cell is None)
     widest = levels[0][1]
     reason = f"every cell that answers in scope, and may be chosen, wrongly answers at least {widest.nearest:.0%}"
     reason = reason if widest.figures else "no cell that may be chosen answers a query in scope"
-    higher = beyond(grid.signals, max(threshold or 0 for threshold in grid.cells.threshold))
-    further = f"; the best scores reach further: {higher}" if higher and _sweeps_thresholds(grid) else ""
+    highest = max(threshold or 0 for threshold in grid.cells.threshold)
+    allowed = (cell for standing in choice.standings for cell in standing.members)
+    is_allowed = any(grid.cells.threshold[cell] == highest for cell in allowed)
+    higher = beyond(grid.signals, highest) if is_allowed and _sweeps_thresholds(grid) else ""
+    further = f"; the best scores reach further: {higher}" if higher else ""
     return f"{empty}: none, as {reason}{further}" if empty else ""
 
 

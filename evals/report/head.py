@@ -187,7 +187,8 @@ def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
         if is_silent.all() and further:  # no cell is better than another, so that the other axes are swept again
             again = {name: values for name, values in grid.plan.axes.items() if name != "threshold"}
     elif "threshold" in grid.plan.axes and swept.decision and None in [level.cell for level in swept.decision.levels]:
-        further = beyond(swept.signals, float(grid.threshold_of.max()))
+        highest = float(grid.threshold_of.max())  # if constraints exclude it, a stricter one does not help
+        further = beyond(swept.signals, highest) if swept.ranking.allowed[grid.threshold_of == highest].any() else ""
     is_held_out = swept.held_out and data.split and not (data.ids or further or has_promise)
     if is_held_out:  # scores of queries that chose the cell are too high
         yield f"--dataset.split {config.objective.held_out or HELD_OUT}"

@@ -99,7 +99,9 @@ class MetadataConfig(Settings):
     text_key: str = field("page_content", description="payload key of the chunk's text")
     nested_under: str = field("metadata", description="payload key that holds the other fields; '' if they are flat")
     map: Mapping[FieldName, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
-    required: RequiredNames | None = field(None, description="fields that every chunk must have")
+    required: RequiredNames | None = field(
+        None, description="fields that every chunk must have; by default the usual ones that the best chunks have"
+    )
 
     @property
     def keys(self) -> Mapping[str, Sequence[str]]:

@@ -46,7 +46,7 @@ def check_collection(
         if not records:
             fault = "is empty; index pages into it (python -m retrievers index DIR), or write points"
         elif fault := model_fault(config, info, lambda: embeddings, records):
-            fault += ", or trust_embedding: true if you know better"
+            fault += "" if "dimensions" in fault else ", or trust_embedding: true if you know better"
     if fault:
         raise StoreError(f"collection {info.name!r} {fault}")
 

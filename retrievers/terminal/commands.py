@@ -135,11 +135,13 @@ def _look(namespace: argparse.Namespace, config: RetrieverConfig, env: dict[str,
         print_out(inspection_text(seen))
     if not file:
         return
-    write_experiment(file, seen, env)
-    named, golden = quote(str(file)), quote(str(file.parent / "golden.jsonl"))
-    begin = f"init --config {named} --out {golden}, then fill in its queries and:"
-    if namespace.command == "index" and (namespace.folder / "qrels").is_dir():  # a folder of BEIR has queries
-        begin = f"import {quote(str(namespace.folder))} --out {golden}, then:"
+    is_beir = namespace.command == "index" and (namespace.folder / "qrels").is_dir()  # it has queries of its own
+    golden = f"{file.stem}-golden.jsonl" if is_beir else "golden.jsonl"
+    write_experiment(file, seen, env, golden)
+    named, out = quote(str(file)), quote(str(file.parent / golden))
+    begin = f"init --config {named} --out {out}, then fill in its queries and:"
+    if is_beir:
+        begin = f"import {quote(str(namespace.folder))} --out {out}, then:"
     if not namespace.quiet:
         print_out(f"Written: {file}. Next: python -m evals.golden {begin} python -m evals.run --config {named}")
 

@@ -106,8 +106,10 @@ def _points(client: "QdrantClient", config: RetrieverConfig, info: CollectionInf
     return [*records(client, config, count=SAMPLE, with_vectors=True)]
 
 
-def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str]) -> None:
+def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str], golden: str) -> None:
     """Write an experiment for a collection, with the proposed `metadata`, after a check that its retriever opens.
+
+    Its golden data are `golden`, the name of a file beside it.
 
     The mode is hybrid if the collection has a keyword side and the settings name no mode.
 
@@ -126,7 +128,7 @@ def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str]) -> No
     open_retriever(config.model_copy(update=changes), env=env, embeddings=seen.model()).close()
     changes["store"] = placed(config.store, file)
     retriever = config.model_copy(update=changes).model_dump(mode="json", exclude_defaults=True)
-    written = {"name": config.collection, "retriever": retriever, "dataset": {"path": "golden.jsonl"}}
+    written = {"name": config.collection, "retriever": retriever, "dataset": {"path": golden}}
     try:
         with file.open("x", encoding="utf-8") as target:
             target.write(yaml.safe_dump(written, sort_keys=False))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -177,6 +178,14 @@ def figures(report: Mapping[str, Any]) -> Any:
     grid = report.get("grid") or {}
     cells = grid.get("cells"), kept(grid.get("metrics", {})), grid.get("choice")
     return kept(report["metrics"]), [*map(kept, report["queries"])], cells, report["facts"]["collection"]
+
+
+def test_what_was_found_is_saved_before_judging(made: Experiment, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = made.folder / "early"
+    with monkeypatch.context() as patched:
+        patched.setattr("evals.experiment.flow.measure_pool", Mock(side_effect=KeyboardInterrupt))
+        assert run("--save-retrieval", file).code == 130
+    assert run("--from-retrieval", file).code == 0
 
 
 @pytest.mark.parametrize("sweep", [(), SWEEP], ids=["run", "sweep"])

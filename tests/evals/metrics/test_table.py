@@ -371,9 +371,9 @@ ALL_WOULD = f"{OF_SAMPLE}; judging all would give 0.300 … 0.600 (95%)"
         # A range without an upper end.
         (figure(5.0, 2.0, None, n_failed=1), ">= 2", "pass", 2.0, ""),
         (figure(5.0, 2.0, None, n_failed=1), "<= 9", "undecided", 5.0, f"1 {LOST}"),
-        (figure(0.4, 0.3, 0.6, sampled=SAMPLED), ">= 0.3", "pass", 0.3, ALL_WOULD),
-        (figure(0.4, 0.3, 0.6, sampled=SAMPLED), ">= 0.7", "FAIL", 0.3, f"{ALL_WOULD}: not met"),
-        (figure(0.4, 0.3, 0.6, sampled=SAMPLED), ">= 0.4", "undecided", 0.3,
+        (figure(0.4, 0.3, 0.6, sampled=SAMPLED), ">= 0.3", "pass", 0.4, ALL_WOULD),
+        (figure(0.4, 0.3, 0.6, sampled=SAMPLED), ">= 0.7", "FAIL", 0.4, f"{ALL_WOULD}: not met"),
+        (figure(0.4, 0.3, 0.6, sampled=SAMPLED), ">= 0.4", "undecided", 0.4,
          f"{ALL_WOULD}: the others leave it open"),
         *((figure(0.4, *ends, sampled=SAMPLED), ">= 0.2", "undecided", 0.4,
            f"{OF_SAMPLE}, too few for an interval") for ends in ((), (None, 0.9))),
