@@ -15,6 +15,8 @@ UNBOUNDED: frozenset[str] = frozenset({"bm25", "sparse"})
 Status = Literal["success", "error", "timeout"]
 
 PREVIEW_LENGTH = 200
+# Stands between the headings of a section path.
+SECTION_SEPARATOR = " > "
 
 # Other names of fields, with their canonical names.
 ALIASES: Mapping[str, str] = {
@@ -33,7 +35,7 @@ class Chunk:
 
     Every chunk has `chunk_id`, `point_id` and `text`. In a collection that another program made, any other field may be
     missing (None). Lines are 1-based and inclusive. `section_path` holds the headings from the page's top, joined
-    by " > ".
+    by `SECTION_SEPARATOR`.
 
     Attributes:
         page_number: Page of a PDF on which the chunk begins, from 1. Such a chunk has no lines.
@@ -91,6 +93,12 @@ class Chunk:
     def breadcrumb(self) -> str:
         """Module › chapter › heading, without unknown and repeated names."""
         return " › ".join(dict.fromkeys(filter(None, (self.module, self.chapter, self.heading))))
+
+    @property
+    def headings(self) -> frozenset[str | None]:
+        """All headings that the chunk stands under, those of its section path and of further sections among them."""
+        of_path = (self.section_path or "").split(SECTION_SEPARATOR)
+        return frozenset((self.heading, *of_path, *(self.chunk_headings or ())))
 
     def value(self, name: str) -> Any:
         """Return a field by its canonical name or an alias.

@@ -10,10 +10,9 @@ from typing import Any, TypeAlias
 
 from evals.config.experiment import SourcesConfig
 from evals.errors import EvaluationError
-from retrievers.indexing.chunking import SECTION_SEPARATOR
 from retrievers.indexing.markdown import Page, PageError, page_address, parse_page
 from retrievers.indexing.pages import decoded_html, html_page, page_path, read_corpus
-from retrievers.records import Chunk
+from retrievers.records import SECTION_SEPARATOR, Chunk
 
 MOST_REDIRECTS = 4
 # Seconds that a site may take for the answer of a page, and the largest size of the answer.

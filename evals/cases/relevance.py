@@ -239,7 +239,8 @@ def _holders(evidence: Evidence, page: Sequence[Chunk], plain: Plain, *, is_whol
         plain: Normalises texts.
         is_whole: True if `page` has all chunks of the page, so that the one which holds most of the quote is known.
     """
-    under = [chunk for chunk in page if _is_under(chunk, evidence.heading)]
+    # All headings count, so that a heading covers its sub-headings.
+    under = [chunk for chunk in page if evidence.heading is None or evidence.heading in chunk.headings]
     if evidence.quote is None:
         return frozenset(chunk.chunk_id for chunk in under)
     quote = plain(evidence.quote)
@@ -279,12 +280,6 @@ def _overlap(first: str, second: str) -> int:
     # Whether an end of three characters can be one is twenty times faster to see.
     most = min(len(first), len(second), len(first) if first[-3:] in second else 2)
     return next((n for n in range(most, 0, -1) if first.endswith(second[:n])), 0)
-
-
-def _is_under(chunk: Chunk, heading: str | None) -> bool:
-    # The whole path counts, so that a heading covers its sub-headings.
-    path = (chunk.section_path or "").split(" > ")
-    return heading is None or heading in path or heading in (chunk.chunk_headings or (chunk.heading,))
 
 
 def _unresolved(evidence: Evidence, pages: Mapping[str | None, Sequence[Chunk]], plain: Plain) -> str:

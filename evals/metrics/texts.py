@@ -150,9 +150,8 @@ def section_match(r: Results, _: Context) -> Values:
     def held(number: int, chunks: list[Chunk]) -> Iterable[list[int]]:
         sections = _sections(r.lists.case(number))
         for chunk in chunks:
-            headings = {chunk.heading, *(chunk.section_path or "").split(" > "), *(chunk.chunk_headings or ())}
             of_page = ((n, heading) for n, (url, heading) in enumerate(sections) if url == chunk.source_url)
-            yield [n for n, heading in of_page if heading in headings]
+            yield [n for n, heading in of_page if heading in chunk.headings]
 
     counts = r.by_case(lambda case: len(_sections(case)))
     covered = r.share_covered(r.items(held, int(counts.max(initial=0))), counts)

@@ -12,9 +12,8 @@ from itertools import chain, islice, pairwise, takewhile
 
 from retrievers.config.indexing import Context, Splitter
 from retrievers.indexing.markdown import Block, Page, PageSection
-from retrievers.records import Chunk, with_context
+from retrievers.records import SECTION_SEPARATOR, Chunk, with_context
 
-SECTION_SEPARATOR = " > "
 WHITE_SPACE = re.compile(r"\s+")
 # The last line of a fence or an admonition. A cut may separate it from the rest.
 CLOSING = re.compile(r"\s*(:{3,}|`{3,}|~{3,})\s*")

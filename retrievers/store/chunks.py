@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.config.retriever import REQUIRED_METADATA
 from retrievers.errors import CollectionChangedError, StoreError
-from retrievers.records import ALIASES, METADATA_FIELDS, Chunk
+from retrievers.records import ALIASES, METADATA_FIELDS, SECTION_SEPARATOR, Chunk
 from retrievers.store.collection import CollectionInfo, by_name
 from retrievers.store.opening import store_errors
 from retrievers.text import well_formed
@@ -41,7 +41,7 @@ class Kind(NamedTuple):
 TEXT = Kind("text", lambda raw: well_formed(raw) if isinstance(raw, str) and raw.strip() else None)
 IDENTIFIER = Kind("text or a whole number", lambda raw: str(raw) if type(raw) is int else TEXT.read(raw))
 TEXTS = Kind("a list of texts", lambda raw: tuple(map(well_formed, raw)) if _are_texts(raw) else None)
-PATH = Kind("text or a list of texts", lambda raw: TEXT.read(" > ".join(raw) if _are_texts(raw) else raw))
+PATH = Kind("text or a list of texts", lambda raw: TEXT.read(SECTION_SEPARATOR.join(raw) if _are_texts(raw) else raw))
 # In Python a bool is an int. In JSON it is no number.
 COUNT = Kind("a whole number from 0", lambda raw: raw if type(raw) is int and raw >= 0 else None)
 NUMBER = Kind("a number", lambda raw: raw if type(raw) in (int, float) else None)
