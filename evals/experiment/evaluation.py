@@ -138,9 +138,8 @@ class Sweep(Evaluation):
         grid = self.report.grid
         assert grid is not None
         frame = pd.DataFrame(grid_table(grid))
-        standings = grid.choice.standings if grid.choice else ()
-        best = {cell for standing in standings if standing.in_set for cell in standing.members}
+        may_be_best = {*grid.choice.may_be_best} if grid.choice else set()
         return frame.assign(
             recommended=[index == grid.chosen for index in range(len(frame))],
-            in_set=[index in best for index in range(len(frame))],
+            in_set=[index in may_be_best for index in range(len(frame))],
         )

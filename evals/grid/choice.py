@@ -127,9 +127,9 @@ class Choice:
         return self.standings[0]
 
     @property
-    def best_set(self) -> tuple[Standing, ...]:
+    def may_be_best(self) -> list[int]:
         """The 95% confidence set of best cells, in the order of `standings`; all of them if it is not computable."""
-        return tuple(standing for standing in self.standings if standing.in_set)
+        return [cell for standing in self.standings if standing.in_set for cell in standing.members]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -392,8 +392,7 @@ def explain(choice: Choice, name: Callable[[int], str], proof: Rounds | None, *,
     yield f"Reason: {reason(choice, proof)}"
     if not (is_set_told or choice.note):
         allowed = sum(len(standing.members) for standing in choice.standings)
-        may_be_best = sum(len(standing.members) for standing in choice.best_set)
-        yield f"Of all that users may ask, {may_be_best:,} of {allowed:,} cells may be the best (95%)"
+        yield f"Of all that users may ask, {len(choice.may_be_best):,} of {allowed:,} cells may be the best (95%)"
 
 
 def reason(choice: Choice, proof: Rounds | None) -> str:

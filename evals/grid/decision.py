@@ -162,7 +162,7 @@ def decision(
         weight=weight,
         levels=tuple(level(limit, _best_within(gain, false_answer, limit, answering)) for limit in limits),
         recommended=level(float(false_answer[chosen]), chosen),
-        may_be_best=range_of(grid, [cell for standing in choice.best_set for cell in standing.members]),
+        may_be_best=range_of(grid, choice.may_be_best),
     )
 
 

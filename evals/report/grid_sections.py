@@ -148,7 +148,7 @@ def _reason(grid: GridSection, decision: Decision, choice: Choice) -> str:
     weighed = f"at weight {decision.weight:.3g} of out-of-scope queries (objective.out_of_scope)"
     if not decision.weight and not _sweeps_thresholds(grid):
         weighed = "without a weight of out-of-scope queries, as the threshold is not swept"
-    is_best, reach = choice.recommended.cell == choice.standings[0].cell, _reach(grid, choice)
+    is_best, reach = choice.recommended.cell == choice.best.cell, _reach(grid, choice)
     weighed += reach and f", {reach}"
     return f"taken {weighed}" + ("" if is_best else f": it is cheaper, and at most {choice.margin:g} below the best")
 
@@ -168,9 +168,8 @@ def _rivals(grid: GridSection, decision: Decision, choice: Choice) -> str:
     """Return which cells may be the best."""
     if choice.note:
         return f"which may be the best is {choice.note}"
-    count = sum(len(standing.members) for standing in choice.standings if standing.in_set)
     allowed = len(grid.cells) - grid.ranking.excluded
-    return f"{count:,} of {allowed:,} cells may be the best (95%): {decision.may_be_best}"
+    return f"{len(choice.may_be_best):,} of {allowed:,} cells may be the best (95%): {decision.may_be_best}"
 
 
 def _not_separated(grid: GridSection) -> str:

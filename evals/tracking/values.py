@@ -181,7 +181,7 @@ def cell_runs(report: Report) -> list[CellRun]:
     grid = report.grid
     if grid is None or grid.choice is None:
         return []
-    cells, chosen, best = grid.cells, grid.choice.recommended.cell, grid.choice.standings[0].cell
+    cells, chosen, best = grid.cells, grid.choice.recommended.cell, grid.choice.best.cell
     way = cells.configuration[chosen]
     order, values = grid.ranking.order, grid.ranking.values
     by_value = sorted(range(len(values)), key=lambda place: -(values[place] or 0.0))

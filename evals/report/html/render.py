@@ -216,8 +216,8 @@ def cells(grid: GridSection) -> Columns | None:
         "metrics": metrics,
         "cost": TOKENS,
         "recommended": choice.recommended.cell,
-        "best": choice.standings[0].cell,
-        "may_be_best": sorted(cell for cell, standing in standings if standing.in_set and not choice.note),
+        "best": choice.best.cell,
+        "may_be_best": [] if choice.note else sorted(choice.may_be_best),
         "allowed": sorted(grid.ranking.order),
         "intervals": {cell: [standing.interval.low, standing.interval.high] for cell, standing in standings},
     }
