@@ -8,6 +8,7 @@ success. An in-scope query without labels has no such outcome, as its chunks may
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import isnan
 from statistics import fmean
 
 import numpy as np
@@ -103,9 +104,9 @@ def validate(r: Results, serial: Calls, context: Context, settings: RetrieverCon
     return ValidationReport(
         outcome=faults.outcomes,
         reasons=tuple(tuple(_reasons(o, faults, row, context, settings)) for row, o in enumerate(observations)),
-        metadata_accuracy=_or_none(metadata),
-        content_relevance=_or_none(relevance),
-        accuracy_score=_or_none(mean),
+        metadata_accuracy=tuple(or_none(metadata)),
+        content_relevance=tuple(or_none(relevance)),
+        accuracy_score=tuple(or_none(mean)),
         time_ms=tuple(fmean(times.get(o.case.id, [o.candidates.facts.timings.total_ms])) for o in observations),
     )
 
@@ -120,9 +121,9 @@ def content_relevance(r: Results) -> Floats:
     return np.where(r.by_case(lambda case: case.is_unlabelled), np.nan, share)
 
 
-def _or_none(values: Floats) -> tuple[float | None, ...]:
+def or_none(values: Floats) -> list[float | None]:
     """Return numbers with None in place of NaN."""
-    return tuple(None if np.isnan(value) else value for value in values.tolist())
+    return [None if isnan(value) else value for value in values.tolist()]
 
 
 def is_cut_by_threshold(first_relevant: int, settings: RetrieverConfig) -> bool:

@@ -6,7 +6,7 @@ lists for each query. The section has the list that each threshold leaves, and t
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import isfinite, isnan
+from math import isfinite
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from evals.grid.measure import Measured, Swept
 from evals.grid.objective import FALSE_ABSTENTION, range_of
 from evals.metrics import PASS_RATE, metric_named
 from evals.metrics.declaration import QueryMetric
+from evals.metrics.outcomes import or_none
 from evals.report.model import (
     CellColumns,
     ChunkEntry,
@@ -43,7 +44,7 @@ def grid_section(result: Swept, results: ResultsByCell | None) -> GridSection:
     configurations, top_ks, thresholds = zip(*map(grid.cell, range(len(grid))), strict=True)
     out_of_scope = sum(not case.in_scope for case in grid.pool.cases)
     promise = " · ".join(_promise_text(promise, out_of_scope) for promise in result.promised)
-    ranked = {"values": _numbers(ranking.values), "excluded": int((~ranking.allowed).sum())}
+    ranked = {"values": or_none(ranking.values), "excluded": int((~ranking.allowed).sum())}
     return GridSection(
         axes={name: list(values) for name, values in grid.plan.axes.items()},
         ranking=RankingSection.of(vars(ranking) | ranked),
@@ -60,7 +61,7 @@ def grid_section(result: Swept, results: ResultsByCell | None) -> GridSection:
         ],
         cells=CellColumns(configuration=[*configurations], top_k=[*top_ks], threshold=[*thresholds]),
         metrics={
-            name: GridMetric(mean=_numbers(scores.mean), n=_counts(scores.n), n_failed=_counts(scores.n_failed))
+            name: GridMetric(mean=or_none(scores.mean), n=_counts(scores.n), n_failed=_counts(scores.n_failed))
             for name, scores in grid.metrics.items()
         },
     )
@@ -91,7 +92,7 @@ def results_by_cell(result: Measured) -> ResultsByCell | None:
     chunks = [grid.pool.chunks[code] for code in codes.tolist()]
     return ResultsByCell(
         metrics=[metric.name for metric, _ in shares],
-        gain=_numbers(np.add.reduce([share * grid.metrics[metric.name].common for metric, share in shares])),
+        gain=or_none(np.add.reduce([share * grid.metrics[metric.name].common for metric, share in shares])),
         bands=dict(_bands(grid, gain[row_of], results.lengths[row_of] == 0, result.config.seed)),
         chunks={
             chunk.chunk_id: ChunkEntry(source=chunk.source, breadcrumb=chunk.breadcrumb, text=preview(chunk.text))
@@ -131,10 +132,6 @@ def _lists(row_of: Integers, lengths: Integers, top_ks: Sequence[int]) -> tuple[
     for place, top_k in enumerate(top_ks):
         rows[starts[list_of] + np.minimum(lengths[longest][list_of], top_k)] = row_of[:, place]
     return longest, list_of, np.split(rows, starts[1:-1])
-
-
-def _numbers(values: Floats) -> list[float | None]:
-    return [None if isnan(value) else value for value in values.tolist()]
 
 
 def _counts(values: Integers) -> int | list[int]:
