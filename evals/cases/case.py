@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from retrievers.config import MAX_QUERY_CHARACTERS, MAX_QUERY_WORDS
+from retrievers.config import too_long
 from retrievers.text.shown import shortened
 
 MAX_GRADE = 10
@@ -23,12 +23,8 @@ def _not_blank(text: str) -> str:
 
 
 def _can_be_asked(query: str) -> str:
-    words = len(query.split())
-    if words > MAX_QUERY_WORDS or len(query) > MAX_QUERY_CHARACTERS:
-        raise ValueError(
-            f"is too long: {words} words and {len(query)} characters; "
-            f"at most {MAX_QUERY_WORDS} words and {MAX_QUERY_CHARACTERS} characters"
-        )
+    if fault := too_long(query):
+        raise ValueError(f"is {fault}")
     return query
 
 

@@ -4,7 +4,6 @@ from retrievers.config.indexing import IndexSettings as IndexSettings
 from retrievers.config.models import EmbeddingConfig as EmbeddingConfig
 from retrievers.config.retriever import FOREIGN_SETTINGS as FOREIGN_SETTINGS
 from retrievers.config.retriever import MAX_QUERY_CHARACTERS as MAX_QUERY_CHARACTERS
-from retrievers.config.retriever import MAX_QUERY_WORDS as MAX_QUERY_WORDS
 from retrievers.config.retriever import Fusion as Fusion
 from retrievers.config.retriever import MetadataConfig as MetadataConfig
 from retrievers.config.retriever import Mode as Mode
@@ -13,6 +12,7 @@ from retrievers.config.retriever import RetrieverConfig as RetrieverConfig
 from retrievers.config.retriever import StoreConfig as StoreConfig
 from retrievers.config.retriever import ThresholdOn as ThresholdOn
 from retrievers.config.retriever import ThresholdSignal as ThresholdSignal
+from retrievers.config.retriever import too_long as too_long
 from retrievers.config.settings import TABLE as TABLE
 from retrievers.config.settings import Settings as Settings
 from retrievers.config.settings import VariableName as VariableName

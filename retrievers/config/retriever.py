@@ -48,6 +48,15 @@ _collection = matching(
 CollectionName = Annotated[str, AfterValidator(_collection)]
 
 
+def too_long(query: str) -> str:
+    """Say that a query has more words or characters than can be asked, as the end of a sentence; empty if not."""
+    words = len(query.split())
+    if words <= MAX_QUERY_WORDS and len(query) <= MAX_QUERY_CHARACTERS:
+        return ""
+    most = f"at most {MAX_QUERY_WORDS} words and {MAX_QUERY_CHARACTERS} characters"
+    return f"too long: {words} words and {len(query)} characters; {most}"
+
+
 def known_field(name: str, fields: Sequence[str] = METADATA_FIELDS) -> str:
     """Return the canonical name of a field.
 

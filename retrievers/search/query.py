@@ -3,11 +3,7 @@
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, TypeAlias, Union
 
-from retrievers.config import (
-    MAX_QUERY_CHARACTERS,
-    MAX_QUERY_WORDS,
-    RetrieverConfig,
-)
+from retrievers.config import RetrieverConfig, too_long
 from retrievers.config.filters import conditions, is_qdrants, to_filter
 from retrievers.config.layers import flatten
 from retrievers.errors import ConfigError, QueryError, nearest
@@ -42,10 +38,8 @@ def check_query(query: str) -> None:
         query.encode()
     except UnicodeEncodeError as error:
         raise QueryError(f"the query holds half a character at place {error.start} (a lone surrogate)") from None
-    words = len(query.split())
-    if words > MAX_QUERY_WORDS or len(query) > MAX_QUERY_CHARACTERS:
-        most = f"at most {MAX_QUERY_WORDS} words and {MAX_QUERY_CHARACTERS} characters"
-        raise QueryError(f"the query is too long: {words} words and {len(query)} characters; {most}")
+    if fault := too_long(query):
+        raise QueryError(f"the query is {fault}")
 
 
 def encode(vector: Sequence[float], terms: "SparseVector | None") -> Encoded:
