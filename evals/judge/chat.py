@@ -20,7 +20,7 @@ from pydantic.warnings import PydanticDeprecationWarning
 
 from evals.config.judge import JudgeConfig
 from evals.errors import JudgeError
-from retrievers.config.layers import api_key
+from retrievers.config.layers import provider_key
 from retrievers.config.settings import call_factory
 from retrievers.errors import RetrievalError, nearest
 from retrievers.net import (
@@ -231,13 +231,9 @@ def _of_provider(config: JudgeConfig, env: Mapping[str, str]) -> "BaseChatModel"
         import_module(f"langchain_{provider}")
     from langchain.chat_models import init_chat_model
 
-    variable = config.api_key_env or KEYS[provider]
-    key = api_key(env, variable) if variable else None
-    if variable and not key and not (provider == "openai" and config.base_url and not config.api_key_env):
-        raise JudgeError(
-            f"{named} needs an API key: expected it in {variable}, which is not set; export it or write it into .env, "
-            "or name another variable with judge.api_key_env"
-        )
+    variable, otherwise = config.api_key_env or KEYS[provider], "name another variable with judge.api_key_env"
+    is_own = provider == "openai" and config.base_url and not config.api_key_env
+    key = provider_key(named, variable, env, otherwise, is_own_server=bool(is_own))
     timeout_s, most_tokens = config.timeout_s, config.max_output_tokens
     arguments: dict[str, Any] = {"temperature": config.temperature, "base_url": config.base_url}
     match provider:
@@ -246,7 +242,7 @@ def _of_provider(config: JudgeConfig, env: Mapping[str, str]) -> "BaseChatModel"
         case "ollama":
             arguments |= {"client_kwargs": {"timeout": timeout_s}, "num_predict": most_tokens, "seed": SEED}
         case _:
-            arguments |= {"timeout": timeout_s, "max_retries": 0, "max_tokens": most_tokens, "api_key": key or "none"}
+            arguments |= {"timeout": timeout_s, "max_retries": 0, "max_tokens": most_tokens, "api_key": key}
             arguments |= {"seed": SEED} if provider in SEEDED else {}
     arguments = {name: value for name, value in arguments.items() if value is not None}
     model: BaseChatModel = init_chat_model(config.name, model_provider=provider, **arguments)

@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 from retrievers.config import TABLE, Settings
 from retrievers.config.files import read_text
 from retrievers.config.settings import UnshownError
-from retrievers.errors import ConfigError, nearest
+from retrievers.errors import ConfigError, MissingKeyError, nearest
 from retrievers.text.shown import quoted, redacted, remember, remember_environment
 
 Model = TypeVar("Model", bound=Settings)
@@ -76,6 +76,30 @@ def api_key(env: Mapping[str, str], name: str) -> str | None:
     key = env.get(name, "").strip()
     remember(key)
     return key or None
+
+
+def provider_key(
+    model: str, variable: str | None, env: Mapping[str, str], otherwise: str, *, is_own_server: bool = False
+) -> str | None:
+    """Return the API key of a model's provider; None if the provider has no key.
+
+    Args:
+        model: Name of the model, for the message.
+        variable: The variable of the environment that holds the key; empty or None if the provider has no key.
+        env: The environment.
+        otherwise: What a user can do without a key.
+        is_own_server: True for a server of one's own that speaks OpenAI's protocol. It needs no key.
+
+    Raises:
+        MissingKeyError: The key is not in the environment.
+    """
+    key = api_key(env, variable) if variable else None
+    if key or not variable:
+        return key
+    if is_own_server:
+        return "none"
+    needed = f"{model} needs an API key: expected it in {variable}"
+    raise MissingKeyError(f"{needed}, which is not set; export it or write it into .env, or {otherwise}")
 
 
 def environment_layer(env: Mapping[str, str], prefix: str = "") -> Layer:

@@ -13,11 +13,11 @@ from pydantic.warnings import PydanticDeprecationWarning
 
 from retrievers import net
 from retrievers.config import EmbeddingConfig
-from retrievers.config.layers import api_key
+from retrievers.config.layers import provider_key
 from retrievers.config.models import KEYS, LOCAL, ModelConfig
 from retrievers.config.settings import call_factory
 from retrievers.embedding.tokens import PART, count_tokens, model_folder, token_parts
-from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError
+from retrievers.errors import ConfigError, EmbeddingError
 from retrievers.text.shown import redacted
 
 Embed = Callable[[list[str]], list[list[float]]]
@@ -43,7 +43,8 @@ def make_embeddings(config: EmbeddingConfig, env: Mapping[str, str]) -> "Checked
         ConfigError: A package is not installed, the provider's class refuses the settings, or the user's class cannot
             be loaded.
     """
-    key = provider_key(config, env, "use the packaged model (leave embedding out)")
+    otherwise, is_own = "use the packaged model (leave embedding out)", config.provider == "openai" and config.base_url
+    key = provider_key(config.model, KEYS.get(config.provider), env, otherwise, is_own_server=bool(is_own))
     if config.provider in ("wordllama", "python") and (config.options or config.base_url):
         raise ConfigError(f"embedding.options, embedding.base_url: {config.model} takes neither; leave them out")
     if config.provider == "python":
@@ -146,24 +147,6 @@ class CheckedEmbeddings(Embeddings):
             raise
         except Exception as error:  # every provider has its own errors; the message keeps their type and status
             raise net.marked(EmbeddingError(f"{self.name} failed to embed: {net.cause(error)}"), error) from error
-
-
-def provider_key(config: ModelConfig, env: Mapping[str, str], otherwise: str) -> str | None:
-    """Return the API key of the settings' provider; None if the provider has no key.
-
-    Raises:
-        MissingKeyError: The key is not in the environment. `otherwise` is what a user can do without a key.
-    """
-    variable = KEYS.get(config.provider)
-    if variable is None:
-        return None
-    key = api_key(env, variable)
-    if not key and config.provider == "openai" and config.base_url:
-        return "none"  # a server of one's own that speaks the protocol
-    if not key:
-        needed = f"{config.model} needs an API key: expected it in {variable}"
-        raise MissingKeyError(f"{needed}, which is not set; export it or write it into .env, or {otherwise}")
-    return key
 
 
 # Providers

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from retrievers import net
 from retrievers.config import RetrieverConfig
+from retrievers.config.layers import provider_key
 from retrievers.config.models import KEYS, CrossEncoderConfig
 from retrievers.config.settings import call_factory
-from retrievers.embedding.models import cohere_client, provider_key
+from retrievers.embedding.models import cohere_client
 from retrievers.errors import ConfigError, RerankError
 from retrievers.search.candidates import Candidates, Floats, Hits, laid_out
 from retrievers.search.find import in_order
@@ -135,7 +136,7 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Score:
         ConfigError: The package is not installed, or the user's class cannot be loaded.
     """
     config = settings.cross_encoder
-    key = provider_key(config, env, "rerank by mmr, or not at all (rerank: none)")
+    key = provider_key(config.model, KEYS.get(config.provider), env, "rerank by mmr, or not at all (rerank: none)")
     model = MAKERS[config.provider](config, key)
     # LangChain's cross-encoders have `score`, those of sentence-transformers `predict`.
     score_pairs: Any = getattr(model, "score", None) or getattr(model, "predict", None)
