@@ -12,6 +12,7 @@ from math import ceil, isfinite, log
 import numpy as np
 
 from evals.stats import intervals as stats
+from evals.stats.bands import exact_limits
 from retrievers.records import UNBOUNDED
 
 # AUROC of a random order.
@@ -114,11 +115,9 @@ def promise(inside: Sequence[float], outside: Sequence[float], rate: float, scal
     Returns:
         The promise. Its threshold is None if no threshold promises the rate and answers an in-scope query.
     """
-    from scipy.special import betaincinv
-
     n, queries, wanted = len(outside), queries_that_promise(rate, among), f"at most {100 * rate:.3g}% wrong answers"
     # Upper limits of the rate if 0, 1, … of the n queries are answered; the largest number that keeps the promise.
-    limits = betaincinv(np.arange(1, n + 1), np.arange(n, 0, -1), 1 - (1 - stats.LEVEL) / among)
+    _, limits = exact_limits(np.arange(n), n, (1 - stats.LEVEL) / among)
     answered = int(np.searchsorted(limits, rate + stats.SAME, side="right")) - 1
     broken = Promise(rate=rate, threshold=None, queries=queries, statement="")
     if rate < 1 and answered < 0:

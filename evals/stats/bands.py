@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from evals.stats.intervals import SAME, Floats, Pair, bounded_intervals
+from evals.stats.intervals import SAME, Floats, Integers, Pair, bounded_intervals
 
 EACH = 1 - 0.05 / 3
 DRAWS = 4_000
@@ -50,7 +50,7 @@ def mean_bands(values: Floats, seed: int) -> Pair:
     # Normal theory fails this far out for scores of 0 and 1, which have exact limits, and near a bound, where few
     # queries decide. Of all scores with the same mean those of 0 and 1 vary most.
     near = (np.minimum(total, n - total) < FEW) | (np.minimum(values, 1 - values) <= SAME).all(axis=0)
-    least, most = _exact(total, n, alpha / 2)
+    least, most = exact_limits(total, n, alpha / 2)
     return np.where(near, np.minimum(low, least), low), np.where(near, np.maximum(high, most), high)
 
 
@@ -61,11 +61,17 @@ def share_bands(counts: Floats, n: int) -> Pair:
         counts: [cells], number of these queries.
         n: Number of queries, at least one.
     """
-    return _exact(counts, n, _local_level(n) / 2)
+    return exact_limits(counts, n, _local_level(n) / 2)
 
 
-def _exact(counts: Floats, n: int, tail: float) -> Pair:
-    """Return the limits of Clopper and Pearson, [cells]; sums of scores may stand in for counts."""
+def exact_limits(counts: Floats | Integers, n: int, tail: float) -> Pair:
+    """Return the limits of Clopper and Pearson, of the shape of `counts`; sums of scores may stand in for counts.
+
+    Args:
+        counts: Numbers of successes.
+        n: Number of trials.
+        tail: Probability that a limit is missed.
+    """
     from scipy.special import betaincinv
 
     low = np.where(counts > SAME, betaincinv(np.maximum(counts, SAME), n - counts + 1, tail), 0.0)
