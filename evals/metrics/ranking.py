@@ -71,7 +71,9 @@ def average_precision(r: Ranked, k: int) -> Floats:
 
 def ndcg(r: Ranked, k: int) -> Floats:
     """Return Σ grade / log2(rank + 1) of the first k, divided by the sum of the ideal order (trec_eval `ndcg_cut`)."""
-    return _discounted(r.ranked.grades[:, :k]) / _ideal(r, k)
+    # Without relevant chunks the ideal is 0, and so is the sum: the quotient is 0.
+    ideal = np.where(r.relevant > 0, _discounted(r.ideal[:, :k]), 1.0)
+    return _discounted(r.ranked.grades[:, :k]) / ideal
 
 
 def evidence_recall(r: Results, k: int | None = None) -> Floats:
@@ -121,10 +123,6 @@ def _ranks(r: Ranked, k: int) -> Integers:
 
 def _discounted(grades: Integers) -> Floats:
     return grades @ (1 / np.log2(np.arange(2, grades.shape[1] + 2)))
-
-
-def _ideal(r: Ranked, k: int) -> Floats:
-    return np.maximum(_discounted(r.ideal[:, :k]), np.where(r.relevant > 0, 0.0, 1.0))
 
 
 # Measures of the returned chunks (`ranking/`) and of the candidates (`candidates/`), at any depth.

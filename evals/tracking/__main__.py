@@ -87,7 +87,9 @@ def _show(namespace: argparse.Namespace) -> int:
         print_out(f"Runs: {redacted(uri).rstrip('/')}/#/experiments")
         return 0
     print_out(f"Runs: http://127.0.0.1:{port}/#/experiments in a few seconds (Ctrl-C ends it)")
-    with _start_server(port, uri) as server:
+    command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1", "--port", str(port)]
+    env = os.environ | QUIET | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with subprocess.Popen([*command, "--backend-store-uri", uri], env=env, stdout=DEVNULL, stderr=DEVNULL) as server:
         try:
             server.wait()  # it ends with 0 where the port is taken, too
         except KeyboardInterrupt:
@@ -98,12 +100,6 @@ def _show(namespace: argparse.Namespace) -> int:
         f"MLflow's server ended; where port {port} is taken, name another one with --port; "
         f"`mlflow server --port {port} --backend-store-uri {redacted(uri)}` says more"
     )
-
-
-def _start_server(port: int, uri: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1", "--port", str(port)]
-    env = os.environ | QUIET | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    return subprocess.Popen([*command, "--backend-store-uri", uri], env=env, stdout=DEVNULL, stderr=DEVNULL)
 
 
 if __name__ == "__main__":

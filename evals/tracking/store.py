@@ -261,7 +261,10 @@ def _find(client: "MlflowClient", reference: str, experiment: str, address: str)
     runs = client.search_runs([ids[experiment]], max_results=MOST, order_by=["attributes.start_time DESC"])
     fitting = [run for run in runs if run.info.run_name == reference]
     if len(fitting) > 1:
-        listed = [f"{run.info.run_id}  {_started(run)}  {run.info.status}" for run in fitting[:LISTED]]
+        listed = []
+        for run in fitting[:LISTED]:
+            started = datetime.fromtimestamp(run.info.start_time / 1000, UTC)
+            listed.append(f"{run.info.run_id}  {started:%Y-%m-%d %H:%M:%S} UTC  {run.info.status}")
         raise TrackingError("\n  ".join([f"{len(fitting)} runs are called {quoted(reference)}; give an id:", *listed]))
     if not fitting:
         # The cells of a grid, which have no report, are not proposed.
@@ -270,7 +273,3 @@ def _find(client: "MlflowClient", reference: str, experiment: str, address: str)
         what = f"no run has the id or name {quoted(reference)} in experiment {experiment!r}"
         raise TrackingError(f"{what} at {address}, and no file is called so{near}")
     return fitting[0]
-
-
-def _started(run: "MlflowRun") -> str:
-    return f"{datetime.fromtimestamp(run.info.start_time / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
