@@ -90,6 +90,11 @@ class Chunk:
         return f"{path}:{self.start_line}" + ("" if self.end_line is None else f"-{self.end_line}")
 
     @property
+    def page(self) -> str:
+        """The page of the chunk, or the chunk's id if its page is not known."""
+        return self.source_url or self.file_path or self.source_document_id or self.chunk_id
+
+    @property
     def breadcrumb(self) -> str:
         """Module › chapter › heading, without unknown and repeated names."""
         return " › ".join(dict.fromkeys(filter(None, (self.module, self.chapter, self.heading))))
@@ -206,5 +211,4 @@ class RetrievalSession:
     @property
     def sources(self) -> Mapping[str, int]:
         """The number of chunks from each page, in the order of the result."""
-        chunks = (result.chunk for result in self.chunks)
-        return Counter(c.source_url or c.file_path or c.source_document_id or c.chunk_id for c in chunks)
+        return Counter(result.chunk.page for result in self.chunks)

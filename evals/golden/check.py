@@ -15,7 +15,7 @@ from evals.cases.reading import GoldenSet, case_fingerprint, golden_set
 from evals.cases.relevance import Relevance, lacking, resolve
 from evals.config.telemetry import silence
 from evals.errors import ReportError
-from evals.golden.chunks import embedder, named_chunks, page_of, say
+from evals.golden.chunks import embedder, named_chunks, say
 from evals.report.model import QueryRow, Report
 from evals.stats.intervals import Floats, student_quantile
 from evals.tracking.store import read_report
@@ -140,7 +140,7 @@ def coverage(relevance: Mapping[str, Relevance], chunks: Sequence[Chunk]) -> str
     """Return the share of the collection's pages that hold evidence, and the other pages."""
     ids = {chunk_id for of_case in relevance.values() for chunk_id in of_case.grades}
     relevant = [chunk for chunk in chunks if chunk.chunk_id in ids]
-    sizes, pages = Counter(map(page_of, chunks)), set(map(page_of, relevant))
+    sizes, pages = Counter(chunk.page for chunk in chunks), {chunk.page for chunk in relevant}
     others = sorted(sizes.keys() - pages, key=lambda page: (-sizes[page], page))
     share = f"{len(pages)} of {len(sizes)} pages ({len(pages) / len(sizes):.0%})"
     covered = f"{share} and {len(relevant)} of {len(chunks)} chunks are relevant to some query"

@@ -166,14 +166,9 @@ def embedder(embeddings: Embeddings) -> Embed:
     return lambda texts: unit([embeddings.embed_query(text) for text in texts])
 
 
-def page_of(chunk: Chunk) -> str:
-    """Return the page of a chunk, or the id of the chunk if its page is not known."""
-    return chunk.source_url or chunk.file_path or chunk.source_document_id or chunk.chunk_id
-
-
 def section_of(chunk: Chunk) -> tuple[str, str]:
     """Return page and headings of a chunk."""
-    return page_of(chunk), chunk.section_path or chunk.heading or ""
+    return chunk.page, chunk.section_path or chunk.heading or ""
 
 
 def evidence_of(chunk: Chunk, quote: str) -> dict[str, Any]:
@@ -193,7 +188,7 @@ def spread(chunks: Sequence[Chunk], seed: int) -> list[Chunk]:
     readable = [chunk for chunk in single if prose(chunk.text)] or [chunk for chunk in single if chunk.text.strip()]
     pages: dict[str, list[Chunk]] = {}
     for chunk in random.Random(seed).sample(sorted(readable, key=lambda chunk: chunk.chunk_id), len(readable)):
-        pages.setdefault(page_of(chunk), []).append(chunk)
+        pages.setdefault(chunk.page, []).append(chunk)
     return [chunk for turn in zip_longest(*pages.values()) for chunk in turn if chunk]
 
 

@@ -31,7 +31,6 @@ from evals.golden.chunks import (
     json_lines,
     next_check,
     open_passages,
-    page_of,
     say,
     section_of,
     spread,
@@ -201,12 +200,12 @@ def make_drafts(passages: Passages, counts: Mapping[str, int], seed: int) -> lis
     def draft(name: str, number: int) -> Draft:
         # Each type begins at another passage, so that few queries of different types ask the same.
         chunk = order[(number + names.index(name) * len(order) // len(names)) % len(order)]
-        split = splits[page_of(chunk)]
+        split = splits[chunk.page]
         further = query_types()[name].passages - 1
         others = (
             other
             for other in (passages.alike(chunk, NEIGHBOURS) if further else ())
-            if other.chunk_id in usable and section_of(other) != section_of(chunk) and splits[page_of(other)] == split
+            if other.chunk_id in usable and section_of(other) != section_of(chunk) and splits[other.page] == split
         )
         turn = number if name == "general" else number // len(order)
         shown = (chunk, *islice(others, further))
@@ -217,7 +216,7 @@ def make_drafts(passages: Passages, counts: Mapping[str, int], seed: int) -> lis
 
 def split_pages(chunks: Sequence[Chunk], seed: int) -> dict[str, str]:
     """Return the split of each page. Both splits have equally many pages, at most one more."""
-    pages = sorted({page_of(chunk) for chunk in chunks})
+    pages = sorted({chunk.page for chunk in chunks})
     Random(seed).shuffle(pages)
     return {page: SPLITS[number % 2] for number, page in enumerate(pages)}
 

@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from evals.cases.case import Case
 from evals.golden.beginning import skeletons
 from evals.golden.check import FEWEST_CHANGED, USUAL, copied_share, power, smallest_difference
-from evals.golden.chunks import page_of, prose, spread
+from evals.golden.chunks import prose, spread
 from evals.run import main as run
 from evals.stats.paired import sign_flip
 from retrievers.records import Chunk
@@ -174,7 +174,7 @@ def test_each_page_has_its_turn_before_any_has_a_second_one_and_code_only_where_
     order = spread([CODE, *CHUNKS], 0)
     by_id = {one.chunk_id: one for one in CHUNKS}
     assert {one.chunk_id: one for one in order} == by_id and len(order) == len(CHUNKS), "code has no prose"
-    turns = [Counter(page_of(one) for one in order[:count]) for count in range(0, 44, 4)]
+    turns = [Counter(one.page for one in order[:count]) for count in range(0, 44, 4)]
     assert all(set(turn.values()) == {number} for number, turn in enumerate(turns) if number)
     assert spread(CHUNKS[::-1], 0) == order != spread(CHUNKS, 1)
     rows = skeletons(CHUNKS, 4, 2, seed=1)
