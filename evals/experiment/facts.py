@@ -12,8 +12,6 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from evals.cases.reading import GoldenSet
 from evals.grid.measure import Measured
 from evals.metrics.criteria import undecided
@@ -21,6 +19,7 @@ from evals.metrics.declaration import Collaborators
 from evals.report.model import CollectionFacts, Facts, JudgeFacts
 from retrievers.errors import StoreError
 from retrievers.retriever.protocol import Retriever
+from retrievers.store.chunks import unit
 from retrievers.store.collection import by_name
 from retrievers.text.shown import redacted
 
@@ -116,10 +115,9 @@ def collection_facts(retriever: Retriever) -> CollectionFacts | None:
     digest = hashlib.sha256()
     for point_id, point in sorted(points.items()):
         digest.update(f"{point_id}\0{json.dumps(point.payload or {}, sort_keys=True, default=str)}\0".encode())
-        vector = np.asarray(by_name(point.vector).get(info.vector_name, ()), np.float64)
         # Of length 1 and rounded, since qdrant-client's local mode normalises vectors in place at every search.
-        unit = vector / (np.linalg.norm(vector) or 1.0)
-        digest.update(f"{round(float(unit[::2].sum() - unit[1::2].sum()), 1) + 0.0}\0".encode())
+        [vector] = unit([by_name(point.vector).get(info.vector_name, ())])
+        digest.update(f"{round(float(vector[::2].sum() - vector[1::2].sum()), 1) + 0.0}\0".encode())
     content = {
         "dimension": info.dimension,
         "distance": info.distance,
