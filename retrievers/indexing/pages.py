@@ -171,8 +171,7 @@ def decoded(data: bytes) -> str:
     Raises:
         UnicodeDecodeError: The bytes are not of that encoding.
     """
-    mark = next((mark for mark in MARKS if data.startswith(mark)), b"")
-    return data.decode(MARKS.get(mark, "utf-8"))
+    return data.decode(next((encoding for mark, encoding in MARKS.items() if data.startswith(mark)), "utf-8"))
 
 
 def decoded_html(data: bytes, declared: str | None = None) -> str:
