@@ -11,6 +11,7 @@ from evals.config.files import write
 from evals.config.telemetry import silence
 from evals.errors import DatasetError
 from evals.golden.chunks import (
+    SPLITS,
     check_new,
     evidence_of,
     json_lines,
@@ -63,7 +64,7 @@ def skeletons(chunks: Sequence[Chunk], count: int, out_of_scope: int, seed: int)
         rows.append({"id": f"case-{number:03}", **empty, "evidence": [{**evidence_of(chunk, quote), "grade": 3}]})
     outside = {"query": "", "in_scope": False, "query_type": "near_domain"}
     rows += [{"id": f"out-{number:03}", **outside} for number in range(1, out_of_scope + 1)]
-    return [row | {"split": ("dev", "test")[number % 2]} for number, row in enumerate(rows)]
+    return [row | {"split": SPLITS[number % 2]} for number, row in enumerate(rows)]
 
 
 def import_cases(namespace: argparse.Namespace) -> int:

@@ -41,6 +41,8 @@ BETWEEN_PARAGRAPHS = re.compile(r"\n\s*\n|^\s*(?:#|```|~~~|---).*$", re.MULTILIN
 ENOUGH_WORDS = 8
 # Lowest share of letters, digits and blanks in prose. Tables and most code have less.
 LETTERS = 0.8
+# The split on which settings are chosen, and that on which the choice is measured.
+SPLITS = ("dev", "test")
 # Number of words by which passages like a given one are searched.
 QUERY_WORDS = 60
 

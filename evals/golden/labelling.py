@@ -31,7 +31,7 @@ from evals.config.experiment import DatasetConfig
 from evals.config.files import check_apart, replacing, write
 from evals.errors import DatasetError
 from evals.golden.chunks import check_new, json_lines, next_check, retriever_settings, say
-from evals.judge.trust import cohens_kappa
+from evals.judge.trust import NO_VERDICT, cohens_kappa
 from evals.report.model import Report
 from evals.sampling.order import judging_order, uniform
 from evals.stats.intervals import Floats
@@ -118,13 +118,13 @@ def label(namespace: argparse.Namespace) -> int:
     if namespace.write:
         raise DatasetError("--write: expected the files of labels to write: --labels FILE [FILE ...]")
     out: Path = namespace.out or file.with_suffix(".label.html")
+    in_csv = out.suffix.lower() == ".csv"
     check_apart([out], [file, namespace.report, namespace.config, *namespace.pool])
     # A page keeps its labels apart; a spreadsheet may be filled in.
-    check_new(out, force=namespace.force or out.suffix.lower() != ".csv")
+    check_new(out, force=namespace.force or not in_csv)
     rows, systems = pooled_rows(namespace, report)
     if not rows:
         return say(namespace, ["No chunk of the pool is left to judge"])
-    in_csv = out.suffix.lower() == ".csv"
     with replacing(out) as temporary:
         # Queries, answers and chunks may be confidential.
         make_private(temporary)
@@ -399,7 +399,7 @@ def with_judge(labels: Labels, report: Report) -> str:
         for hit in row.retrieved:
             if hit.verdict is not None and (of_chunk := labels.get(row.id, {}).get(hit.chunk_id)):
                 counts[int(grade_of(of_chunk) > 0), hit.verdict] += 1
-    return f"Judge of {report.name}: {_in_words(counts, 'chunks') or 'no verdict on a labelled chunk'}"
+    return f"Judge of {report.name}: {_in_words(counts, 'chunks') or NO_VERDICT}"
 
 
 def _in_words(counts: Floats, unit: str) -> str:

@@ -25,6 +25,7 @@ from evals.config.telemetry import silence
 from evals.errors import DatasetError
 from evals.golden.check import MOST_COPIED, copied_share, near_pairs
 from evals.golden.chunks import (
+    SPLITS,
     Passages,
     check_new,
     evidence_of,
@@ -71,7 +72,6 @@ USUAL_QUESTION = 400
 GRADE = 3
 # Most characters of an example.
 LONGEST = 100
-SPLITS = ("dev", "test")
 Objection: TypeAlias = tuple[str, str]
 """Reason why a query cannot be used, and the details."""
 NO_QUERY = "the query is empty, or too long for a search field"

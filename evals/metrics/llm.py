@@ -13,7 +13,7 @@ from evals.cases.case import Case
 from evals.collect.observations import Observed, Score, Summary, Unscored
 from evals.judge.budget import Usage
 from evals.judge.tasks import ENTITY_RECALL, JUDGED, PRECISION, RECALL, RELEVANCE
-from evals.judge.trust import CORRECTED, summaries
+from evals.judge.trust import CORRECTED, NO_VERDICT, summaries
 from evals.judge.verdicts import NOT_JUDGED, ChunkVerdict, Judging, average_precision
 from evals.metrics.declaration import Context, QueryMetric, Scorer, figure
 from evals.metrics.proxies import NO_REFERENCE, PRECISION_PROXY, RECALL_PROXY, RELEVANCE_PROXY
@@ -112,7 +112,7 @@ def _spent(name: str) -> Tell:
     return lambda _, context: _total(name, context.judging) if context.judging else figure(None, NO_JUDGE)
 
 
-def _trust(name: str, missing: str = "no verdict on a labelled chunk") -> Tell:
+def _trust(name: str, missing: str = NO_VERDICT) -> Tell:
     """Return a function that looks up one figure of the judge's quality; `missing` is the reason if there is none."""
 
     def tell(_: Observed, context: Context) -> Summary:

@@ -56,11 +56,12 @@ def _not_chosen(report: Report, grid: GridSection) -> Iterator[str]:
     """Yield each reason why no threshold can be chosen."""
     if NO_OUT_OF_SCOPE in report.notes:
         yield NO_OUT_OF_SCOPE[0].upper() + NO_OUT_OF_SCOPE[1:]
-    if not _sweeps_thresholds(grid) and any(note.startswith(UNSCORED) for note in report.notes):
+    if not sweeps_thresholds(grid) and any(note.startswith(UNSCORED) for note in report.notes):
         yield f"{UNSCORED[0].upper()}{UNSCORED[1:]}, so no threshold can be chosen: cells differ in top_k alone"
 
 
-def _sweeps_thresholds(grid: GridSection) -> bool:
+def sweeps_thresholds(grid: GridSection) -> bool:
+    """Return True if the grid has several thresholds."""
     return len(grid.axes.get("threshold", ())) > 1
 
 
@@ -138,7 +139,7 @@ def _out_of_reach(levels: Sequence[tuple[str, Level]], grid: GridSection, choice
     highest = max(threshold or 0 for threshold in grid.cells.threshold)
     allowed = (cell for standing in choice.standings for cell in standing.members)
     is_allowed = any(grid.cells.threshold[cell] == highest for cell in allowed)
-    higher = beyond(grid.signals, highest) if is_allowed and _sweeps_thresholds(grid) else ""
+    higher = beyond(grid.signals, highest) if is_allowed and sweeps_thresholds(grid) else ""
     further = f"; the best scores reach further: {higher}" if higher else ""
     return f"{empty}: none, as {reason}{further}" if empty else ""
 
@@ -146,7 +147,7 @@ def _out_of_reach(levels: Sequence[tuple[str, Level]], grid: GridSection, choice
 def _reason(grid: GridSection, decision: Decision, choice: Choice) -> str:
     """Return for which weight of out-of-scope queries the cell is recommended, and whether because it is cheaper."""
     weighed = f"at weight {decision.weight:.3g} of out-of-scope queries (objective.out_of_scope)"
-    if not decision.weight and not _sweeps_thresholds(grid):
+    if not decision.weight and not sweeps_thresholds(grid):
         weighed = "without a weight of out-of-scope queries, as the threshold is not swept"
     is_best, reach = choice.recommended.cell == choice.best.cell, _reach(grid, choice)
     weighed += reach and f", {reach}"

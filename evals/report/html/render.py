@@ -18,7 +18,7 @@ from evals.grid.decision import ABSTENTION, ANY, NO_OUT_OF_SCOPE
 from evals.grid.objective import TOKENS
 from evals.metrics import declared
 from evals.metrics.declaration import DIGITS
-from evals.report.grid_sections import columns, grid_sections
+from evals.report.grid_sections import columns, grid_sections, sweeps_thresholds
 from evals.report.head import criteria_line, deepest, tone
 from evals.report.model import GridSection, Report, ResultsByCell, preview
 from evals.report.section import Column, Section, row_of
@@ -225,7 +225,7 @@ def cells(grid: GridSection) -> Columns | None:
 
 def _is_utility(grid: GridSection) -> bool:
     """Return True if the objective is a utility: the weights of both kinds of queries add up to 1."""
-    if not grid.decision or len(grid.axes.get("threshold", ())) < 2:
+    if not grid.decision or not sweeps_thresholds(grid):
         return False
     weights = grid.ranking.metrics
     in_scope = sum(abs(weights.get(name, 0.0)) for name in (grid.results.metrics if grid.results else ()))
