@@ -103,7 +103,7 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         sparse_vectors={key: value.modifier == "idf" for key, value in (params.sparse_vectors or {}).items()},
         takes_filters=not (strict and strict.enabled and strict.unindexed_filtering_retrieve is False),
         indexed={key: str(index.data_type.value) for key, index in (stored.payload_schema or {}).items()},
-        manifest=(getattr(stored.config, "metadata", None) or {}).get(MANIFEST_KEY, {}),
+        manifest=(stored.config.metadata or {}).get(MANIFEST_KEY, {}),
     )
 
 
