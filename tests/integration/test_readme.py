@@ -120,7 +120,7 @@ def test_a_beir_folder_is_measured_with_three_commands(tmp_path: Path) -> None:
     write_pages(tmp_path / "scifact", {"corpus.jsonl": corpus, "queries.jsonl": queries, "qrels/test.tsv": judged})
     index, imported, measured = (run(command, tmp_path, {"PYTHONPATH": str(ROOT)}) for command in commands("beir"))
     assert index.stdout.startswith("3 documents, 3 chunks in collection 'scifact'"), index.stderr
-    assert "golden.jsonl: 2 cases of scifact, 0 of them out of scope" in imported.stdout, imported.stderr
+    assert "beir-golden.jsonl: 2 cases of scifact, 0 of them out of scope" in imported.stdout, imported.stderr
     assert (measured.returncode, measured.stderr) == (0, "")
     assert "hit rate 1.000, recall 1.000" in " ".join(measured.stdout.split())
 

@@ -127,7 +127,7 @@ def test_every_fault_is_told_at_once_with_place_and_expectation(tmp_path: Path, 
     for name, data in BAD_FILES.items():
         (tmp_path / name).write_bytes(data)
     (tmp_path / "folder").mkdir()
-    told = [str(refused(tmp_path / name)) for name in (*BAD_FILES, "missing.jsonl", "folder")]
+    told = [str(refused(tmp_path / name)) for name in (*BAD_FILES, "missing.jsonl", "a.yml", "folder")]
     for number, (queries, qrels) in enumerate(BAD_BEIR):
         (tmp_path / f"beir{number}").mkdir()
         told.append(str(refused(beir(tmp_path / f"beir{number}", queries, qrels))))

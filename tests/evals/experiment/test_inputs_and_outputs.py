@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from evals import evaluate
 from evals.cases.reading import golden_set
 from evals.config.experiment import ExperimentConfig, TrackingConfig
 from evals.errors import DatasetError, ExperimentError
@@ -168,6 +169,16 @@ def test_a_collection_that_is_not_its_own_is_refused_with_another_context(made: 
 def test_only_an_embedded_collection_of_its_own_is_written_to(tmp_path: Path, change: dict[str, Any]) -> None:
     made = make_experiment(tmp_path)
     assert not stale(settings(made, **change)) and not made.store.exists()
+
+
+def test_pages_that_changed_and_were_not_indexed_again_are_noted(tmp_path: Path) -> None:
+    made = make_experiment(tmp_path)
+    index_once(made)
+    made.write_pages({name: text.replace(" the ", " a ") for name, text in PAGES.items()})
+    said = "returned chunks differ from their pages (content/verbatim 0."
+    for docs in (made.docs, None):
+        done = evaluate(experiment=settings(made, index__collection=None, sources__dir=docs, metrics="*"))
+        assert any(note.startswith(said) for note in done.report.notes) == bool(docs)
 
 
 def test_the_collection_that_a_retriever_of_the_users_own_names_is_made(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The decision: both sides in one number, the table of levels; and the chosen cell on held-out queries."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -198,6 +199,8 @@ def test_a_sweep_that_ends_below_the_scores_names_thresholds_that_reach_them() -
     first = sweep(high, golden, threshold="0:0.6:0.1", top_k="1:2")
     reach = "--sweep.threshold 0,0.75:0.9:0.005"
     assert first.report.next_flags.endswith(reach) and f"the best scores reach further: {reach}" in str(first)
+    lax = sweep(high, golden, threshold="0:0.8:0.1", experiment={"criteria": {FALSE_ANSWER: ">= 1"}})
+    assert not re.search("reach further|--sweep", str(lax) + lax.report.next_flags), "the strict cells are left out"
     second = sweep(high, golden, threshold=reach.split()[1], top_k="1:2")
     assert second.recommended and second.recommended.threshold == 0.755 and "reach further" not in str(second)
     silent = sweep(high, golden, top_k="1:2", experiment={"retriever": {"threshold": 0.95}})
