@@ -28,7 +28,8 @@ ABSTENTION, FALSE_ANSWER = "scope/abstention", "scope/false_answer"
 ANY = 1.0
 NO_OUT_OF_SCOPE = (
     "no golden query of this run is out of scope, so no threshold can be chosen: what it costs is seen, what it is "
-    "good for is not; python -m evals.golden synthesize --out-of-scope 30 writes some (docs/golden.md)"
+    "good for is not; where --limit has not left them out, "
+    "python -m evals.golden synthesize --out-of-scope 30 writes some (docs/golden.md)"
 )
 
 
