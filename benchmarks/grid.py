@@ -207,7 +207,7 @@ def ragas_means(world: World, found: Sequence[Any], metrics: Sequence[str]) -> M
                 retrieved_context_ids=[number for number, _ in hits],
                 retrieved_contexts=[text for _, text in hits],
                 reference_context_ids=sorted(world.relevant[case.id]),
-                reference_contexts=[world.texts[n] for n in sorted(world.relevant[case.id]) if n in world.texts],
+                reference_contexts=[world.texts.get(n, "") for n in sorted(world.relevant[case.id])],
             )
             for case, hits in zip(world.cases, found, strict=True)
         ]

@@ -145,6 +145,8 @@ def context(folder: Path, pages: Path, golden: Path, split: str | None, limit: i
                 "index.context": way,
                 "index.merge_small": merge,
                 "retriever.threshold": 0,
+                "retriever.mode": "hybrid",
+                "retriever.fusion": "weighted",
             }
             row(f"{way}, {'yes' if merge else 'no'}", measured(settings, CONTEXT), CONTEXT)
 

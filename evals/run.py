@@ -172,7 +172,7 @@ def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str)
     further += ["baseline"] * ("--dataset." not in report.next_flags)  # it is of the queries of this run
     # What was chosen is exported, or the grid has written a new fit.
     is_fitted = bool(report.config.get("threshold", {}).get("false_answer"))
-    is_last = namespace.refit if report.grid else namespace.export and not is_fitted
+    is_last = (namespace.export and is_fitted == bool(report.grid)) or (namespace.refit and report.grid)
     command = "" if is_last else _next_command(namespace, prog, report.next_flags, (*CARRIED, *further))
     print_rendered(render(report, **look(), everything=namespace.verbose, command=command).rstrip())
     if file:

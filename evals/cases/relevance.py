@@ -284,9 +284,8 @@ def _overlap(first: str, second: str) -> int:
 
 def _unresolved(evidence: Evidence, pages: Mapping[str | None, Sequence[Chunk]], plain: Plain) -> str:
     """Return why a piece of evidence resolves to no chunk, and which of the pages that were read hold its quote."""
-    bare = evidence.model_copy(update={"source_url": None, "heading": None})
-    holders = _holders(bare, pages[None], plain, is_whole=False) if evidence.quote else ()
-    urls = sorted({chunk.source_url for chunk in pages[None] if chunk.chunk_id in holders and chunk.source_url})
+    quote = plain(evidence.quote or "")
+    urls = sorted({c.source_url for c in pages[None] if c.source_url and quote and quote in plain(c.text)})
     moved = f"; its quote stands in {', '.join(map(repr, urls[:SHOWN]))}" if urls else ""
     if evidence.source_url not in pages:
         return f"there is no page {evidence.source_url!r}{moved}"

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from evals.collect.observations import VERDICT_METRIC
 from evals.comparison.differences import difference
 from evals.comparison.records import Difference, Moved, Pairing
-from evals.comparison.sections import Comparison, change, head, hits, regressions
+from evals.comparison.sections import Comparison, change, conclusion, head, hits, regressions
 from evals.metrics import declared
 from evals.metrics.declaration import DIGITS
 from evals.report.html.render import asset, environment
 from evals.report.section import Column, Section, escaped, markdown, row_of
-from evals.report.sections import TONES, figure, numbers
+from evals.report.sections import TONES, numbers
 from evals.report.sections import difference as as_row
 
 # Most characters of a comment on GitHub.
@@ -72,27 +72,6 @@ def render_markdown(comparisons: Sequence[Comparison]) -> str:
 
 def _title(comparison: Comparison) -> str:
     return f"{escaped(comparison.baseline.name)} → {escaped(comparison.other.name)}"
-
-
-def conclusion(comparison: Comparison) -> str:
-    """Return the regressions, in how many metrics the other run is proved better or worse, and which queries move."""
-    failed = ", ".join(regression.metric for regression in comparison.regressions if not regression.passed)
-    number = sum(entry.n > 0 for entry in comparison.differences)
-    kinds = [move.kind for move in comparison.moved]
-    by_verdict = {v: [entry for entry in comparison.differences if entry.verdict == v] for v in ("better", "worse")}
-    counts = [f"{verdict} in {len(group)} (such as {_one(group)})" for verdict, group in by_verdict.items() if group]
-    finding = f"is {' and '.join(counts)} of {number} metrics (Holm, 5%)"
-    if not counts:
-        finding = f"is not distinguishable from {comparison.baseline.name} in any of {number} metrics"
-    moves = f"{kinds.count('lost')} queries are lost, {kinds.count('gained')} gained."
-    return f"{f'FAIL (tolerated drop of {failed}): ' * bool(failed)}{comparison.other.name} {finding}. {moves}"
-
-
-def _one(entries: Sequence[Difference]) -> str:
-    """Return the metric with the smallest p value, and its value in both runs."""
-    # Differences in different units cannot be ordered by size.
-    one = min(entries, key=lambda entry: entry.p or 0.0)
-    return f"{one.metric} {figure(one.metric, one.baseline)} → {figure(one.metric, one.other)}"
 
 
 def slices(comparison: Comparison) -> Section | None:

@@ -64,9 +64,31 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
     sections: list[Section] = []
     for comparison in comparisons:
         sections += [Section(lines=[line("")])] if sections else []
+        sections.append(Section(lines=[line(Styled(conclusion(comparison), "bold"))]))
         sections += [*head(comparison), _remarks(comparison, _tested(comparisons)), *_moved(comparison, queries)]
         sections.append(regressions(comparison))
     return terminal(sections, width=width, color=color, whole=whole)
+
+
+def conclusion(comparison: Comparison) -> str:
+    """Return the regressions, in how many metrics the other run is proved better or worse, and which queries move."""
+    failed = ", ".join(regression.metric for regression in comparison.regressions if not regression.passed)
+    number = sum(entry.n > 0 for entry in comparison.differences)
+    kinds = [move.kind for move in comparison.moved]
+    by_verdict = {v: [entry for entry in comparison.differences if entry.verdict == v] for v in ("better", "worse")}
+    counts = [f"{verdict} in {len(group)} (such as {_one(group)})" for verdict, group in by_verdict.items() if group]
+    finding = f"is {' and '.join(counts)} of {number} metrics (Holm, 5%)"
+    if not counts:
+        finding = f"is not distinguishable from {comparison.baseline.name} in any of {number} metrics"
+    moves = f"{kinds.count('lost')} queries are lost, {kinds.count('gained')} gained."
+    return f"{f'FAIL (tolerated drop of {failed}): ' * bool(failed)}{comparison.other.name} {finding}. {moves}"
+
+
+def _one(entries: Sequence[Difference]) -> str:
+    """Return the metric with the smallest p value, and its value in both runs."""
+    # Differences in different units cannot be ordered by size.
+    one = min(entries, key=lambda entry: entry.p or 0.0)
+    return f"{one.metric} {figure(one.metric, one.baseline)} → {figure(one.metric, one.other)}"
 
 
 def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborator
     if sweep and (needs(metrics, "latency") or needs(metrics, "determinism")):
         yield "the chosen way is timed and repeated besides, which these lines do not count"
     if inputs.held_out:
-        yield f"the recommended ways also search {len(inputs.held_out.cases):,} held-out queries, not counted here"
+        yield f"besides, {len(inputs.held_out.cases):,} held-out queries are searched, which these lines do not count"
 
 
 def _of_judge(config: JudgeConfig, by_metric: Mapping[str, Prompts], queries: int, margin: float | None) -> Section:

@@ -182,16 +182,16 @@ def evidence_of(chunk: Chunk, quote: str) -> dict[str, Any]:
 def spread(chunks: Sequence[Chunk], seed: int) -> list[Chunk]:
     """Return the chunks that hold prose, in random order. Each page has its turn before any page has its second.
 
-    In a collection without prose, all chunks with text are taken. Of a text that several chunks have, none is taken
-    unless there is no other, since a search may return any of them.
+    In a collection without prose, all chunks with text are taken. Chunks whose text others repeat come last, since a
+    search may return any of them.
     """
-    times = Counter(chunk.text for chunk in chunks)
-    single = [chunk for chunk in chunks if times[chunk.text] == 1] or chunks
-    readable = [chunk for chunk in single if prose(chunk.text)] or [chunk for chunk in single if chunk.text.strip()]
+    readable = [chunk for chunk in chunks if prose(chunk.text)] or [chunk for chunk in chunks if chunk.text.strip()]
+    times = Counter(chunk.text for chunk in readable)
     pages: dict[str, list[Chunk]] = {}
     for chunk in random.Random(seed).sample(sorted(readable, key=lambda chunk: chunk.chunk_id), len(readable)):
         pages.setdefault(chunk.page, []).append(chunk)
-    return [chunk for turn in zip_longest(*pages.values()) for chunk in turn if chunk]
+    turns = (chunk for turn in zip_longest(*pages.values()) for chunk in turn if chunk)
+    return sorted(turns, key=lambda chunk: times[chunk.text] > 1)
 
 
 def prose(text: str) -> str:

@@ -411,5 +411,5 @@ def _in_words(counts: Floats, unit: str) -> str:
 
 
 def _passage(evidence: Evidence) -> tuple[str | None, str]:
-    """Return the key of a piece of evidence: equal for all that quote the same passage of the same page."""
-    return evidence.source_url, normalise(evidence.quote or "")
+    """Return the key of a piece of evidence: equal where the page and the quote are, or the heading without a quote."""
+    return evidence.source_url, normalise(evidence.quote) if evidence.quote else f"\0{evidence.heading}"

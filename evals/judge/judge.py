@@ -3,7 +3,6 @@
 import asyncio
 import atexit
 import logging
-import random
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -158,9 +157,9 @@ class Judge:
         return replace(self.chat, parameters={**self.chat.parameters, "pass": 2})
 
     def _draw_repeated(self, observations: Sequence[Observation], seed: int) -> list[Observation]:
-        """Draw the queries that are judged a second time, out of those that the judge was asked about."""
-        case_ids = list(dict.fromkeys(o.case.id for o in observations if o.case.in_scope and o.selection))
-        return among(random.Random(seed).sample(case_ids, min(self.config.rejudge, len(case_ids))), observations)
+        """Return the queries to judge a second time: the first in judging order that the judge was asked about."""
+        order = judging_order((o.case for o in observations if o.selection), seed)
+        return among(order[: self.config.rejudge], observations)
 
     def _ask(self, questions: Sequence[Task], engine: Engine) -> Judging:
         """Ask the questions, and return the answers as verdicts on chunks, scores of selections, and claims."""

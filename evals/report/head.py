@@ -126,7 +126,8 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
     that `test` has no part in the choice. A judge, which is paid for each cell, is left out if the choice reads none of
     its metrics; else the price of the grid is told first.
 
-    The recommended cell is exported, and measured again on held-out queries if there are any. If a grid's thresholds
+    The recommended cell is exported, and measured again on held-out queries if there are any; if its threshold has a
+    promise, the same grid exports it. If a grid's thresholds
     end below the best scores, and a level of wrong answers lacks a cell, thresholds up to these are swept; and so they
     are if no cell answers a query in scope.
 
@@ -158,7 +159,10 @@ def _grid(result: Measured, sparse_vectors: Collection[str] | None) -> Iterator[
         yield f"--sweep.mode {'keyword' if retriever.mode == 'keyword' else 'semantic'},hybrid"
     objective = result.config.objective
     deciding = {*objective.metrics, *objective.constraints, *result.config.criteria}
-    is_judged = result.judging and not NEED_A_JUDGE.isdisjoint(deciding)
+    # Without labels the objective is a judged one. And a second judge cannot do without the first.
+    has_labels = any(one.case.in_scope and not one.case.is_unlabelled for one in result.observed.observations)
+    needs_judge = not NEED_A_JUDGE.isdisjoint(deciding) or not has_labels or result.config.judge.second.model
+    is_judged = result.judging and needs_judge
     depth = min(max(10 if is_judged else 20, retriever.top_k), retriever.candidates)
     yield f"--sweep.top-k {f'3,5,{depth}' if is_judged and depth > 5 else f'1:{depth}'}"
     along = _along_scores(result.results.lists.pool, 0, retriever)
@@ -181,7 +185,8 @@ def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
     config, grid, cell = result.config, swept.grid, swept.grid.cell(chosen)
     data, has_promise = config.dataset, config.threshold.false_answer is not None
     is_silent = grid.metrics[FALSE_ABSTENTION].mean >= 1 - SAME
-    further, again = "", dict[str, tuple[Any, ...]]()
+    # Under a promise the same grid exports its choice: for one cell alone the threshold would be another one.
+    further, again = "", dict(grid.plan.axes) if has_promise else dict[str, tuple[Any, ...]]()
     if is_silent[swept.ranking.allowed].all() and not has_promise:
         further = _along_scores(grid.pool, cell.variant, grid.variants[cell.variant].settings)
         if is_silent.all() and further:  # no cell is better than another, so that the other axes are swept again
@@ -193,7 +198,6 @@ def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
     if is_held_out:  # scores of queries that chose the cell are too high
         yield f"--dataset.split {config.objective.held_out or HELD_OUT}"
     # The command names a retriever by `python` already. Naming it anew would replace its other settings.
-    # A threshold with a promise is fitted again to the same queries, so that it is exported with its promise.
     left_out = {"python", *again, *(["threshold"] if further or has_promise else [])}
     parameters = {**grid.variants[cell.variant].parameters, "top_k": cell.top_k, "threshold": cell.threshold}
     for name, value in parameters.items():

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import chain, islice, pairwise, takewhile
+from itertools import chain, islice, pairwise
 
 from retrievers.config.indexing import Context, Splitter
 from retrievers.indexing.markdown import Block, Page, PageSection
@@ -17,7 +17,6 @@ from retrievers.records import SECTION_SEPARATOR, Chunk, with_context
 WHITE_SPACE = re.compile(r"\s+")
 # The last line of a fence or an admonition. A cut may separate it from the rest.
 CLOSING = re.compile(r"\s*(:{3,}|`{3,}|~{3,})\s*")
-HEADING_OR_BLANK = re.compile(r" {0,3}#{1,6}\s|\s*$")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 # Characters. No tokenizer has longer tokens in its vocabulary.
 LONGEST_TOKEN = 64
@@ -81,12 +80,9 @@ def chunk_page(
         return len(whole.encode()) < max_tokens or count_tokens(whole) <= max_tokens
 
     if splitter == "whole":
-        first, last = page.sections[0].runs[0][0], page.sections[-1].runs[-1][-1]
-        lines, start = page.text.split("\n")[: last.end_line], first.start_line - 1
-        # Headings above the first text belong to it; imports and front matter do not. All text of HTML is shown.
-        above = takewhile(lambda n: page.origins == () or HEADING_OR_BLANK.match(lines[n]), range(start - 1, -1, -1))
-        start = min((n for n in above if lines[n].strip()), default=start)
-        block = Block(text="\n".join(lines[start:]), start_line=start + 1, end_line=last.end_line)
+        last = page.sections[-1].runs[-1][-1]
+        lines = page.text.split("\n")[page.start_line - 1 : last.end_line]
+        block = Block(text="\n".join(lines), start_line=page.start_line, end_line=last.end_line)
         passages = [Passage(path=(), sections=page.sections, runs=((block,),))]
     else:
         passages = _passages(page, fits_under, max_tokens, merge_small=merge_small)

@@ -72,6 +72,7 @@ class Page:
         text: The whole source. Its only line ends are line feeds.
         origins: For a PDF, the number of the page on which each line of `text` stands. Empty if lines of `text` have no
             place in the file (HTML). None if `text` has the lines of the file.
+        start_line: Line of `text` on which the first heading or text stands. Front matter and imports are above it.
         row: For a row of a dataset, the fields that its chunks have in common. They replace what the file and the
             address tell.
     """
@@ -84,6 +85,7 @@ class Page:
     tags: tuple[str, ...] = ()
     sidebar_position: float | None = None
     origins: tuple[int, ...] | None = None
+    start_line: int = 1
     row: Mapping[str, Any] | None = None
 
     @property
@@ -157,6 +159,8 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
     sections = tuple(_sections(tokens, text.split("\n")))
     if not sections:
         raise PageError("the page has no content")
+    begins = [token.map[0] + 1 for token, _ in _top_level(tokens) if token.type == "heading_open" and token.map][:1]
+    begins.append(sections[0].runs[0][0].start_line)
     top = next((heading_text(following) for token, following in _top_level(tokens) if token.tag == "h1"), "")
     return Page(
         file_path=file_path,
@@ -166,6 +170,7 @@ def parse_page(text: str, file_path: str, base_url: str = "/docs") -> Page:
         sidebar_position=matter.sidebar_position,
         text=text,
         sections=sections,
+        start_line=min(begins),
     )
 
 

@@ -215,7 +215,14 @@ def text_page(text: str, file_path: str, source_url: str) -> Page:
     if not blocks:
         raise PageError("the file has no text")
     title, sections = PurePosixPath(file_path).stem, (PageSection(path=(), runs=(blocks,)),)
-    return Page(file_path=file_path, source_url=source_url, title=title, text=text, sections=sections)
+    return Page(
+        file_path=file_path,
+        source_url=source_url,
+        title=title,
+        text=text,
+        sections=sections,
+        start_line=blocks[0].start_line,
+    )
 
 
 def pdf_page(data: bytes, file_path: str, source_url: str) -> Page:

@@ -178,7 +178,7 @@ def test_each_page_has_its_turn_before_any_has_a_second_one_and_code_only_where_
     turns = [Counter(one.page for one in order[:count]) for count in range(0, 44, 4)]
     assert all(set(turn.values()) == {number} for number, turn in enumerate(turns) if number)
     copies = [replace(CHUNKS[0], chunk_id="copy"), *CHUNKS]
-    assert {one.chunk_id for one in spread(copies, 0)} == by_id.keys() - {CHUNKS[0].chunk_id}, "which one is returned?"
+    assert {one.chunk_id for one in spread(copies, 0)[-2:]} == {"copy", CHUNKS[0].chunk_id}, "which one is returned?"
     assert spread(CHUNKS[::-1], 0) == order != spread(CHUNKS, 1)
     rows = skeletons(CHUNKS, 4, 2, seed=1)
     assert len({row["evidence"][0]["source_url"] for row in rows[:4]}) == 4

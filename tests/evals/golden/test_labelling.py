@@ -130,6 +130,9 @@ def test_what_contradicts_the_golden_data_is_named_and_changes_nothing(label: Co
         by_hand = written(golden)
         assert [(item["quote"], item["grade"]) for item in by_hand["evidence"]] == [("of a", 1), ("Text of a.", grade)]
     assert "q1: chunk a has grade 0, and a higher one by evidence or relevant_ids; both are kept" in done.out
+    places = [{"source_url": PAGE, "heading": "Speed"}, {"source_url": PAGE}]
+    label([given("c", 0)], "--write", case={**ROW, "evidence": places})
+    assert sum("quote" not in item for item in written(golden)["evidence"]) == 2, "both stay"
     done = label([given("a", 0)], "--write", case={**ROW, "evidence": [{"quote": "Text of a."}]})
     assert "a higher one by evidence or relevant_ids; the label replaces it" in done.out
 
