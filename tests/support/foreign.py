@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
@@ -50,16 +50,6 @@ class Overlap(BaseRetriever):
         shared = [len(words(d.page_content) & words(query)) for d in self.docs]
         order = sorted(range(len(self.docs)), key=lambda place: -shared[place])
         return [self.docs[place] for place in order if shared[place]][: self.k]
-
-
-class OnlyAsync(Overlap):
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        raise NotImplementedError("asynchronous alone")
-
-    async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
-    ) -> list[Document]:
-        return Overlap._get_relevant_documents(self, query, run_manager=run_manager.get_sync())
 
 
 class Calling(BaseRetriever):
@@ -141,7 +131,7 @@ FACTORIES: Mapping[str, Callable[[], Any]] = {
     "dense": vector_store,
     "leave": lambda: sys.exit(0),
     "with_ids": lambda: Overlap(docs=documents("chunk_id", "source_url", "section_path", "heading")),
-    "asynchronous": lambda: OnlyAsync(docs=documents()).ainvoke,
+    "asynchronous": lambda: plain().ainvoke,
     "without_pages": lambda: Overlap(docs=documents("title")),
     # Addresses under `source`, as LangChain's loaders write them, within `info`.
     "under_other_keys": lambda: Overlap(
