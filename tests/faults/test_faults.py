@@ -77,7 +77,8 @@ class Row(NamedTuple):
     judge: str = ""  # and of a judge's
 
 
-PROXYS = {status: Fault(reply=Reply.html("<html>a page of the proxy's</html>", status)) for status in (200, 502)}
+PAGE = Reply(body=b"<html>a page of the proxy's</html>", content_type="text/html")
+PROXYS = {status: Fault(reply=replace(PAGE, status=status)) for status in (200, 502)}
 NO_JSON, LATE_SAID = "base_url right|Expecting value", "no answer in time; raise judge.timeout_s"
 LOST, UNREAD = "cannot be reached .*; does it run", r"cannot be read or written \(.*\); is it Qdrant, and the address"
 TABLE = {
@@ -358,7 +359,7 @@ def action(clock: Clock, faults: Sequence[StoreError | None], lasts: float = 0) 
     left = iter(faults)
 
     def act() -> str:
-        clock.pass_by(lasts)
+        clock.time += lasts
         if (fault := next(left, faults[-1])) is not None:
             raise busy(fault.retry_after_s) if fault.transient else StoreError(str(fault))
         return "done"

@@ -21,9 +21,6 @@ class Clock:
 
     def wait(self, seconds: float) -> None:
         self.waits.append(seconds)
-        self.pass_by(seconds)
-
-    def pass_by(self, seconds: float) -> None:
         self.time += seconds
 
     def now(self) -> float:

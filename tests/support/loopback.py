@@ -3,7 +3,6 @@
 Beside them a server of bytes, for answers that no HTTP library would send, and certificates for one that speaks TLS.
 """
 
-import itertools
 import json
 import socket
 import ssl
@@ -43,10 +42,6 @@ class Reply:
     @classmethod
     def json(cls, value: Any, status: int = 200, **headers: str) -> "Reply":
         return cls(status=status, body=json.dumps(value).encode(), headers=headers)
-
-    @classmethod
-    def html(cls, text: str, status: int) -> "Reply":
-        return cls(status=status, body=text.encode(), content_type="text/html")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,10 +221,6 @@ def drip(head: bytes, every_s: float = 0.05) -> Iterator[bytes]:
     while True:
         time.sleep(every_s)
         yield b"x"
-
-
-def flood(head: bytes) -> Iterator[bytes]:
-    return itertools.chain([head], itertools.repeat(b" " * 1_000_000, 10_000))
 
 
 # TLS

@@ -23,16 +23,12 @@ def words_of(text: str) -> list[str]:
     return sorted(found, key=lambda word: hashlib.sha256(f"{word}{text}".encode()).hexdigest())
 
 
-def sentence_of(text: str) -> str:
-    return max(text.splitlines(), key=len)
-
-
 def well(schema: str, prompt: str) -> Any:
     passages = [text for _, _, text in PASSAGE.findall(prompt)]
     match schema:
         case "DraftCase":
             query = " ".join(["Which", *words_of("".join(passages))[:6]]) + "?"
-            quotes = [sentence_of(text) for text in passages]
+            quotes = [max(text.splitlines(), key=len) for text in passages]
             return {"query": query, "reference_answer": " ".join(quotes), "quotes": quotes}
         case "DraftQuery":
             return {"query": f"Which {' '.join(words_of(prompt[::-1])[:6])} costs least in Tuvalu?"}
