@@ -23,7 +23,7 @@ from evals.cases.reading import case_fingerprint, golden_set, load_golden, rows_
 from evals.config.experiment import DatasetConfig
 from evals.errors import DatasetError
 from tests.support.command import python
-from tests.support.hub_server import COMMIT, HubServer
+from tests.support.loopback import LoopbackServer, Reply, Request
 from tests.support.tracking import MlflowServer
 
 PASSAGE = {"source_url": "/docs/a", "quote": "a quote"}
@@ -204,12 +204,36 @@ def test_nothing_in_a_dataset_is_opened(tmp_path: Path) -> None:
         assert server.requests == []
 
 
+HUB, COMMIT = "someone/queries", "a" * 40
+
+
+class HubServer(LoopbackServer):
+    """The hub of Hugging Face with the files of one dataset, as huggingface_hub 1 and datasets 4 ask it."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        super().__init__()
+        self.files = files
+
+    def answer(self, request: Request) -> Reply:
+        api, files = f"/api/datasets/{HUB}", f"/datasets/{HUB}/resolve/{COMMIT}/"
+        if request.path == f"{api}/revision/{COMMIT}":
+            siblings = [{"rfilename": name} for name in self.files]
+            return Reply.json({"id": HUB, "sha": COMMIT, "siblings": siblings, "tags": [], "private": False})
+        if request.path.startswith((f"{api}/tree/{COMMIT}", f"{api}/paths-info/{COMMIT}")):
+            return Reply.json([{"type": "file", "path": n, "size": len(b), "oid": "0"} for n, b in self.files.items()])
+        body = self.files.get(request.path.removeprefix(files))
+        if body is None:
+            return Reply(status=404, headers={"X-Error-Code": "EntryNotFound"})
+        facts = {"X-Repo-Commit": COMMIT, "ETag": f'"{len(body)}"', "X-Linked-Size": str(len(body))}
+        return Reply(body=b"" if request.method == "HEAD" else body, content_type="text/plain", headers=facts)
+
+
 FROM_HUB = f"""
 from evals.cases.reading import load_golden
 from evals.config.experiment import DatasetConfig
 for split in (None, "train", "test", "dev"):
     try:
-        golden = load_golden(DatasetConfig(hub={HubServer.name!r}, revision={COMMIT!r}, split=split))
+        golden = load_golden(DatasetConfig(hub={HUB!r}, revision={COMMIT!r}, split=split))
         print([(golden.places[one.id], one.split, one.relevant_ids) for one in golden.cases])
     except Exception as error:
         print(error)
@@ -221,14 +245,14 @@ def test_a_dataset_of_the_hub_is_read_at_its_commit_by_split(tmp_path: Path) -> 
     with HubServer({"train.jsonl": rows, "test.jsonl": rows.split(b"\n")[0] + b"\n"}) as hub:
         env = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_DATASETS_OFFLINE": "0"}
         found = python(["-c", FROM_HUB], tmp_path, {**env, "HF_HOME": str(tmp_path / "1")})
-        places = [f"hub:{HubServer.name}:{number}" for number in (1, 2)]
+        places = [f"hub:{HUB}:{number}" for number in (1, 2)]
         both = [[(places[0], split, {"x": 2}), (places[1], split, {})] for split in (None, "train")]
         assert found.stdout.splitlines()[:3] == [*map(str, both), str([(places[0], "test", {"x": 2})])], found.stderr
         assert "no split 'dev'; it has none" in found.stdout
         assert all(COMMIT in one.path or one.path == "/api/agent-harnesses" for one in hub.requests)
         hub.files = {}
         lost = python(["-c", FROM_HUB], tmp_path, {**env, "HF_HOME": str(tmp_path / "2")}).stdout.splitlines()
-        said = f"hub:{HubServer.name}: cannot be read: "
+        said = f"hub:{HUB}: cannot be read: "
         assert [line[: len(said)] for line in lost] == [said] * 4
 
 
