@@ -67,7 +67,6 @@ LABELLED = {**ROW, "evidence": [
 
 
 AGAIN = {**LABELLED, "human_verdicts": {"a": 1, "b": 0}, "labelling": {"by": ["ada"], "at": "now"}}
-BY_HAND = {**ROW, "evidence": [{"source_url": PAGE, "heading": "Speed", "quote": "of a"}]}
 
 
 @pytest.mark.parametrize(
@@ -118,18 +117,15 @@ def test_what_contradicts_the_golden_data_is_named_and_changes_nothing(label: Co
         assert ("Text  of a", 1) in [(item["quote"], item["grade"]) for item in written(golden)["evidence"]]
         done = label([given("a", 0), given("b", 0), given("c", 0)], "--write", case=written(golden))
     # What a person wrote, also with its heading as `golden init` does, stays in a second round, or is told.
-    for grade, others in ((3, "bob"), (0, "eve")):
-        done = label([given("a", grade, others)], "--write", case=BY_HAND if grade else written(golden))
-        both = [("of a", 1), ("Text of a.", grade)]
-        assert [(item["quote"], item["grade"]) for item in written(golden)["evidence"]] == both
-    assert "both are kept" in done.out and written(golden)["labelling"]["by"] == ["bob", "eve"]
-    by_hand: Row = {"id": "q1", "query": "How fast?", "evidence": [{"source_url": PAGE, "quote": "of a"}]}
-    asked = hashlib.sha256(b"How fast?\0").hexdigest()[:16]
-    for grade in (3, 0):
-        done = label([given("a", grade, asked=asked)], "--write", case=by_hand)
-        by_hand = written(golden)
-        assert [(item["quote"], item["grade"]) for item in by_hand["evidence"]] == [("of a", 1), ("Text of a.", grade)]
-    assert "q1: chunk a has grade 0, and a higher one by evidence or relevant_ids; both are kept" in done.out
+    unanswered, asked = {"id": "q1", "query": "How fast?"}, hashlib.sha256(b"How fast?\0").hexdigest()[:16]
+    for row, text, heading in ((ROW, ASKED, {"heading": "Speed"}), (unanswered, asked, {})):
+        case = {**row, "evidence": [{"source_url": PAGE, "quote": "of a", **heading}]}
+        for grade, others in ((3, "bob"), (0, "eve")):
+            done = label([given("a", grade, others, asked=text)], "--write", case=case)
+            case = written(golden)
+            assert [(item["quote"], item["grade"]) for item in case["evidence"]] == [("of a", 1), ("Text of a.", grade)]
+        assert "q1: chunk a has grade 0, and a higher one by evidence or relevant_ids; both are kept" in done.out
+        assert case["labelling"]["by"] == ["bob", "eve"]
     places = [{"source_url": PAGE, "heading": "Speed"}, {"source_url": PAGE}]
     label([given("c", 0)], "--write", case={**ROW, "evidence": places})
     assert sum("quote" not in item for item in written(golden)["evidence"]) == 2, "both stay"
