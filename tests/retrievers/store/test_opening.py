@@ -15,7 +15,7 @@ from qdrant_client import QdrantClient, models
 from syrupy.assertion import SnapshotAssertion
 
 from retrievers import QdrantRetriever
-from retrievers.config import IndexSettings, RetrieverConfig, StoreConfig
+from retrievers.config import RetrieverConfig, StoreConfig
 from retrievers.embedding.models import StaticEmbeddings
 from retrievers.errors import StoreError
 from retrievers.retriever.opened import adopt_given
@@ -269,10 +269,3 @@ def test_a_collection_is_accepted_or_refused(
     except StoreError as error:
         said = str(error).replace(server.url, "SERVER")
     assert said == snapshot
-
-
-def test_index_settings_that_are_named_must_be_the_recorded_ones(tmp_path: Path) -> None:
-    config = indexed(tmp_path)
-    QdrantRetriever.open(config, env={}, index=IndexSettings(context="none")).close()
-    with pytest.raises(StoreError, match=r"indexed with index\.context 'none', but index\.context 'title' is expected"):
-        QdrantRetriever.open(config, env={}, index=IndexSettings(context="title"))
