@@ -1,6 +1,5 @@
 """`evals.run` on retrievers of the user's own: what is scored, what is not and why, and every fault they can have."""
 
-import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from evals.run import main
 from retrievers import QdrantRetriever
 from retrievers.errors import ConfigError
 from tests.support.command import Done
-from tests.support.experiment import CASES, SETTINGS, Experiment, load_report, make_experiment
+from tests.support.experiment import SETTINGS, Experiment, load_report, make_experiment
 from tests.support.foreign import HERE, chunks
 
 Run = Callable[..., Done]
@@ -65,12 +64,6 @@ def test_of_a_retriever_without_list_or_scores_is_told_what_is_unknown(run: Run,
     settings = made["config"]["retriever"], made["settings"], made["notes"]
     assert (figures, facts, settings) == snapshot
     assert "a retriever whose chunks cannot be listed" in done.out
-
-
-def test_addresses_written_otherwise_are_noted(run: Run, made: Experiment) -> None:
-    made.write_golden(json.loads(json.dumps(list(CASES)).replace("/docs/", "https://robots/docs/")))
-    done = run("plain", "--sources.base-url", "https://robots/docs")
-    assert "no returned chunk is from a page that evidence names" in flat(done)
 
 
 def test_a_store_gives_scores_and_its_list_and_is_exported_by_its_reference(run: Run) -> None:
