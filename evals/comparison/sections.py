@@ -48,7 +48,7 @@ class Comparison:
         return in_html(self._shown(color=True))
 
     def _shown(self, *, color: bool) -> str:
-        return terminal(head(self), width=PRINTED, color=color, whole=True)
+        return terminal(_opening(self), width=PRINTED, color=color, whole=True)
 
 
 def render(comparisons: Sequence[Comparison], *, width: int, color: bool, queries: int, whole: bool = False) -> str:
@@ -64,8 +64,7 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
     sections: list[Section] = []
     for comparison in comparisons:
         sections += [Section(lines=[line("")])] if sections else []
-        sections.append(Section(lines=[line(Styled(conclusion(comparison), "bold"))]))
-        sections += [*head(comparison), _remarks(comparison, _tested(comparisons)), *_moved(comparison, queries)]
+        sections += [*_opening(comparison), _remarks(comparison, _tested(comparisons)), *_moved(comparison, queries)]
         sections.append(regressions(comparison))
     return terminal(sections, width=width, color=color, whole=whole)
 
@@ -80,7 +79,7 @@ def conclusion(comparison: Comparison) -> str:
     finding = f"is {' and '.join(counts)} of {number} metrics (Holm, 5%)"
     if not counts:
         finding = f"is not distinguishable from {comparison.baseline.name} in any of {number} metrics"
-    moves = f"{kinds.count('lost')} queries are lost, {kinds.count('gained')} gained."
+    moves = f"{kinds.count('lost')} queries no longer pass, {kinds.count('gained')} now do."
     return f"{f'FAIL (tolerated drop of {failed}): ' * bool(failed)}{comparison.other.name} {finding}. {moves}"
 
 
@@ -124,6 +123,11 @@ def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:
 def _tested(comparisons: Sequence[Comparison]) -> int:
     """Return the number of differences that were tested, and their p values adjusted, together."""
     return sum(entry.n > 0 for comparison in comparisons for entry in comparison.differences)
+
+
+def _opening(comparison: Comparison) -> Iterator[Section]:
+    yield Section(lines=[line(Styled(conclusion(comparison), "bold"))])
+    yield from head(comparison)
 
 
 def head(comparison: Comparison) -> Iterator[Section]:
