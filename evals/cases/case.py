@@ -132,6 +132,12 @@ class Case(_Record):
         return [evidence for evidence in self.evidence if evidence.grade > 0]
 
     @property
+    def quotes(self) -> list[str]:
+        """The quotes of the relevant evidence if all labels are quotes (ragas' `reference_contexts`); else none."""
+        quotes = [evidence.quote for evidence in self.relevant_evidence if evidence.quote]
+        return quotes if len(quotes) == len(self.relevant_evidence) and not self.relevant else []
+
+    @property
     def is_labelled(self) -> bool:
         """True if some passage or chunk is named as relevant."""
         return bool(self.relevant_evidence or self.relevant)

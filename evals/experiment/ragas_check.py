@@ -68,7 +68,7 @@ def compare(result: Measured, judge: Judge | None, progress: Progress) -> RagasC
 
 async def _compare(result: Measured, judge: Judge | None, progress: Progress) -> RagasCheck:
     observations = [o for o in result.results.observations() if o.case.in_scope and o.selection][:MOST]
-    texts = result.context.relevant_texts or {}
+    texts = result.context.relevant_texts
     scorers = {name: _text_scorer(CLASSES[name], texts) for name in CLASSES if name in result.scores}
     if judge:
         stored = _Stored(judge.chat, judge.store)
@@ -100,12 +100,12 @@ async def _compare(result: Measured, judge: Judge | None, progress: Progress) ->
     return RagasCheck(status=status, line="; ".join([f"ragas {version('ragas')}{line}", *unscored]))
 
 
-def _text_scorer(class_name: str, texts: Mapping[str, str]) -> Scorer:
+def _text_scorer(class_name: str, texts: Mapping[str, str] | None) -> Scorer:
     """Return a function that scores a result by a class of ragas that needs no model.
 
     Args:
         class_name: Name of the class in `ragas.metrics`.
-        texts: Chunk id to the text of every relevant chunk.
+        texts: Chunk id to the text of every relevant chunk; None to compare with the quotes of the golden data.
     """
     from ragas import metrics
     from ragas.dataset_schema import SingleTurnSample
@@ -125,7 +125,7 @@ def _text_scorer(class_name: str, texts: Mapping[str, str]) -> Scorer:
             retrieved_contexts=[chunk.text for chunk in observation.selection.chunks],
             reference_context_ids=relevant,
             # The text of a relevant chunk that the collection lacks is empty, and so like no returned text.
-            reference_contexts=[texts.get(key, "") for key in relevant],
+            reference_contexts=observation.case.quotes if texts is None else [texts.get(key, "") for key in relevant],
         )
         # The public method computes the same, and writes a telemetry id into the user's home.
         return float(await metric._single_turn_ascore(sample, callbacks=[]))

@@ -103,8 +103,8 @@ class Context:
     Attributes:
         required: Metadata fields that every chunk must have.
         sources: The source pages; None if the settings name none.
-        relevant_texts: Chunk id to text of every chunk that is relevant to some query; None where the retriever's
-            chunks cannot be listed.
+        relevant_texts: Chunk id to text of every chunk that is relevant to some query; None if the retriever's chunks
+            cannot be listed, and relevant texts are the quotes of the golden data.
         seed: Seed of all resampling.
         judging: Verdicts of the judge; None without a judge.
         trust: Quality of the judge; None without a judge.

@@ -1,9 +1,10 @@
 """Metrics that read texts: ragas' comparison of strings, and checks of what the returned chunks say.
 
 ragas compares every returned text with every relevant text in every sample, by one awaited call each. Here each pair of
-a query is compared once, however many results hold it. The values equal those of ragas' own classes. An empty result of
-an in-scope query scores 0. Source: ragas 0.4.3, `ragas.metrics`, `_context_precision.py`, `_context_recall.py` and
-`_string.py`.
+a query is compared once, however many results hold it. The values equal those of ragas' own classes. Relevant texts are
+those of the relevant chunks, or the quotes of the golden data if the retriever's chunks cannot be listed. An empty
+result of an in-scope query scores 0. Source: ragas 0.4.3, `ragas.metrics`, `_context_precision.py`,
+`_context_recall.py` and `_string.py`.
 """
 
 import re
@@ -33,10 +34,9 @@ NO_TEXTS = Unscored(reason="the texts of the relevant chunks are not known")
 
 def string_precision(r: Results, context: Context) -> Values:
     """Return the average precision of the returned texts, 0 to 1 − 1e-10; one is relevant if like a relevant text."""
-    distances, places = _distances(r, context)
+    distances, places, counts = _distances(r, context)
     is_alike = [float((to_relevant <= FARTHEST).any()) for to_relevant in distances]
-    precision = average_precision(np.asarray([*is_alike, np.nan])[places])
-    return Values.of(precision, (context.relevant_texts is None, NO_TEXTS))
+    return Values.of(average_precision(np.asarray([*is_alike, np.nan])[places]), (counts == 0, NO_TEXTS))
 
 
 def string_recall(r: Results, context: Context) -> Values:
@@ -44,29 +44,34 @@ def string_recall(r: Results, context: Context) -> Values:
 
     A relevant chunk that the collection lacks counts as a text that no returned text is like.
     """
-    distances, places = _distances(r, context)
-    most = max((len(relevance.grades) for relevance in r.lists.relevance), default=0)
-    held = as_bits([np.flatnonzero(to_relevant < FARTHEST).tolist() for to_relevant in distances], most)[places]
-    return Values.of(np.nan_to_num(r.share_covered(held, r.relevant)), (context.relevant_texts is None, NO_TEXTS))
+    distances, places, counts = _distances(r, context)
+    close = [np.flatnonzero(to_relevant < FARTHEST).tolist() for to_relevant in distances]
+    covered = r.share_covered(as_bits(close, int(counts.max(initial=0)))[places], counts)
+    return Values.of(covered, (counts == 0, NO_TEXTS))
 
 
-def _distances(r: Results, context: Context) -> tuple[list[Floats], Integers]:
-    """Return the distances of the chunk of each pair to the relevant texts of its query, and the place of the pairs.
+def _distances(r: Results, context: Context) -> tuple[list[Floats], Integers, Integers]:
+    """Return the distances of pairs to relevant texts, the places of pairs, and each row's number of relevant texts.
 
-    A distance is Levenshtein's over the length of the longer text; beyond `FARTHEST` it is 1. See `Results.pairs`.
+    A distance is Levenshtein's over the length of the longer text; beyond `FARTHEST` it is 1. See `Results.pairs`. The
+    number of relevant texts is that of each row.
     """
     from rapidfuzz import process
     from rapidfuzz.distance import Levenshtein
 
-    texts = context.relevant_texts or {}
+    texts = context.relevant_texts
+    counts = r.relevant if texts is not None else r.by_case(lambda case: len(case.quotes))
     # The cutoff avoids most of the computation.
     compare = partial(process.cdist, scorer=Levenshtein.normalized_distance, score_cutoff=FARTHEST, dtype=np.float64)
 
     def to_relevant(number: int, chunks: list[Chunk]) -> list[Floats]:
-        relevant = [texts[key] for key in sorted(r.lists.relevance[number].grades) if key in texts]
+        if texts is None:
+            relevant = r.lists.case(number).quotes
+        else:
+            relevant = [texts[key] for key in sorted(r.lists.relevance[number].grades) if key in texts]
         return [*compare([chunk.text for chunk in chunks], relevant)] if relevant else [np.ones(0)] * len(chunks)
 
-    return r.once("distances of texts", lambda: r.pairs(to_relevant))
+    return *r.once("distances of texts", lambda: r.pairs(to_relevant)), counts
 
 
 def verbatim(r: Results, context: Context) -> Values:

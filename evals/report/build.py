@@ -54,8 +54,8 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
     """
     rows = list(_query_rows(result))
     metrics = {summary.metric: summary for summary in result.summaries}
-    gated = {gate.metric for gate in result.gates}
-    shown = [name for name, m in metrics.items() if name in gated or m.value is not None or m.n_failed]
+    wanted = {*result.config.metrics, *(gate.metric for gate in result.gates)}
+    shown = [name for name, m in metrics.items() if name in wanted or m.value is not None or m.n_failed]
     causes = Counter(row.cause for row in rows if row.cause and row.cause in FAILURES)
     recorded = facts.collection.content.get("sparse_vectors", ()) if facts.collection else None
     sparse_vectors = () if facts.saved_retrieval else recorded  # a saved retrieval has its own modes alone
@@ -71,7 +71,7 @@ def build_report(result: Measured, facts: Facts, *, run: str, ragas_check: Ragas
         baseline=None,
         ragas_check=ragas_check,
         own_metrics=[OwnMetric.of(OWN[name]) for name in result.scores if name in OWN],
-        headline=leading(shown, {*result.config.metrics, *gated, *OWN}),
+        headline=leading(shown, {*wanted, *OWN}),
         verdict=conclusion(result, causes),
         next_flags=next_flags(result, next((cause for cause, _ in causes.most_common(1)), None), sparse_vectors),
         criteria=tuple(result.gates),

@@ -66,8 +66,11 @@ def test_equals_ragas_which_drops_empty_results_from_two_means_where_ours_count_
 
         classes = {name: getattr(metrics, class_name)() for name, class_name in CLASSES.items()}
         found = evaluate(EvaluationDataset(samples=samples), metrics=list(classes.values()), show_progress=False)
+    unlisted = replace(make_context(), relevant_texts=None)
+    quoted = [replace(o, case=make_case(evidence=[{"quote": texts[key]} for key in o.relevance.grades])) for o in run]
     for name, metric in classes.items():
         ours, theirs = scored(name, run, make_context(texts=texts)), [row[metric.name] for row in found.scores]
+        assert scored(name, quoted, unlisted) == ours, "quotes are the relevant texts where chunks cannot be listed"
         assert len(set(theirs[:-1])) > 3, "the results must differ in score"
         assert ours == [*(pytest.approx(score, abs=1e-9) for score in theirs[:-1]), 0.0]
         is_dropped = name in ("ragas/id_context_precision", "ragas/nonllm_context_recall")
@@ -109,8 +112,7 @@ def test_a_relevant_chunk_that_the_collection_lacks_counts_and_nothing_is_like_i
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_where_the_chunks_cannot_be_listed_texts_have_no_score_nor_what_divides_by_all_relevant(name: str) -> None:
-    """Scoring texts where all happen to have come back would leave out what did not."""
+def test_where_the_chunks_cannot_be_listed_ids_name_no_text_and_nothing_divides_by_all_relevant(name: str) -> None:
     context = replace(make_context(), relevant_texts=None)
     labelled = [observe(results(*found), {"a": 1}) for found in ("a", "b", "ab", "")]
     resolved = [replace(o, relevance=replace(o.relevance, incomplete="not listed")) for o in labelled]
