@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from evals.collect.observations import VERDICT_METRIC
 from evals.comparison.differences import difference
 from evals.comparison.records import Difference, Moved, Pairing
-from evals.comparison.sections import Comparison, change, conclusion, head, hits, regressions
+from evals.comparison.sections import Comparison, change, conclusion, head, hits, overview, regressions
 from evals.metrics import declared
 from evals.metrics.declaration import DIGITS
 from evals.report.html.render import asset, environment
@@ -42,7 +42,8 @@ def render_page(comparisons: Sequence[Comparison]) -> str:
         for comparison in comparisons
     ]
     template = environment().get_template("compare.html.j2")
-    return template.render(parts=parts, style=Markup(asset("page.css")), tones=TONES, change=change)
+    everything = {"parts": parts, "overview": overview(comparisons)}
+    return template.render(everything, style=Markup(asset("page.css")), tones=TONES, change=change)
 
 
 def render_markdown(comparisons: Sequence[Comparison]) -> str:
@@ -52,6 +53,8 @@ def render_markdown(comparisons: Sequence[Comparison]) -> str:
         comparisons: At least one.
     """
     lines: list[str] = []
+    for section in overview(comparisons):
+        lines += [f"{text}  " if text and not section.rows else text for text in markdown(section)] + [""]
     for comparison in comparisons:
         (runs, *facts, metrics) = head(comparison)
         lines += [f"### {_title(comparison)}", "", escaped(conclusion(comparison)), ""]

@@ -8,10 +8,11 @@ from typing import Any
 from evals.comparison.differences import WHOLE_RUN
 from evals.comparison.records import Change, Difference, Moved, Pairing, Regression, Run, written_p
 from evals.metrics import declared
+from evals.report.head import ranked
 from evals.report.model import QueryRow
 from evals.report.parsing import FOUND
 from evals.report.section import NOTHING, PRINTED, Column, Section, Styled, in_html, line, row_of, terminal
-from evals.report.sections import difference, figure, numbers, signed
+from evals.report.sections import TONES, difference, figure, numbers, signed
 
 COMPARISON_SCHEMA = 2
 # Most chunks that are shown of a result.
@@ -61,12 +62,31 @@ def render(comparisons: Sequence[Comparison], *, width: int, color: bool, querie
         queries: Number of moved queries to show for each run.
         whole: Shorten no line, since no terminal shows the text. Only sentences are wrapped.
     """
-    sections: list[Section] = []
+    sections = overview(comparisons)
     for comparison in comparisons:
         sections += [Section(lines=[line("")])] if sections else []
         sections += [*_opening(comparison), _remarks(comparison, _tested(comparisons)), *_moved(comparison, queries)]
         sections.append(regressions(comparison))
     return terminal(sections, width=width, color=color, whole=whole)
+
+
+def overview(comparisons: Sequence[Comparison]) -> list[Section]:
+    """Return a section with the conclusion on each of several runs, and one table of all; none for a single run."""
+    if len(comparisons) == 1:
+        return []
+    said = [(str(number), conclusion(comparison)) for number, comparison in enumerate(comparisons, 1)]
+    lines = [
+        line(f"{role}  ", Styled(text, "bold")) for role, text in [("baseline", comparisons[0].baseline.name), *said]
+    ]
+    rows = []
+    for entries in zip(*(comparison.differences for comparison in comparisons), strict=True):
+        first = figure(entries[0].metric, entries[0].baseline)
+        values = [figure(entry.metric, entry.other) for entry in entries]
+        others = [Styled(f"{v} {e.verdict}".strip(), TONES[e.verdict]) for v, e in zip(values, entries, strict=True)]
+        if {first, *values} - NOTHING:
+            rows.append(row_of(entries[0].metric, first, *others))
+    columns = Column("metric"), *numbers("baseline"), *(Column(number, is_needed=False) for number, _ in said)
+    return [Section(lines=lines), Section(lines=[line("")], columns=columns, rows=rows, spills=True)]
 
 
 def conclusion(comparison: Comparison) -> str:
@@ -75,7 +95,7 @@ def conclusion(comparison: Comparison) -> str:
     number = sum(entry.n > 0 for entry in comparison.differences)
     kinds = [move.kind for move in comparison.moved]
     by_verdict = {v: [entry for entry in comparison.differences if entry.verdict == v] for v in ("better", "worse")}
-    counts = [f"{verdict} in {len(group)} (such as {_one(group)})" for verdict, group in by_verdict.items() if group]
+    counts = [f"{verdict} in {len(group)} ({_one(group)})" for verdict, group in by_verdict.items() if group]
     finding = f"is {' and '.join(counts)} of {number} metrics (Holm, 5%)"
     if not counts:
         finding = f"is not distinguishable from {comparison.baseline.name} in any of {number} metrics"
@@ -84,10 +104,11 @@ def conclusion(comparison: Comparison) -> str:
 
 
 def _one(entries: Sequence[Difference]) -> str:
-    """Return the metric with the smallest p value, and its value in both runs."""
-    # Differences in different units cannot be ordered by size.
-    one = min(entries, key=lambda entry: entry.p or 0.0)
-    return f"{one.metric} {figure(one.metric, one.baseline)} → {figure(one.metric, one.other)}"
+    """Return the leading metric and its value in both runs; `such as` before it if there are others."""
+    by_name = {entry.metric: entry for entry in entries}
+    one = by_name[ranked(by_name)[0]]
+    such = "such as " * (len(entries) > 1)
+    return f"{such}{one.metric} {figure(one.metric, one.baseline)} → {figure(one.metric, one.other)}"
 
 
 def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:
@@ -165,7 +186,7 @@ def _remarks(comparison: Comparison, tested: int) -> Section:
         comparison: The comparison.
         tested: Number of differences that were tested together.
     """
-    notes = []
+    notes = dict[str, list[str]]()
     for entry in comparison.differences:
         before, after = len(entry.only_baseline), len(entry.only_other)
         worst = "" if entry.worst is None else f", at worst {signed(entry.metric, entry.worst)}"
@@ -176,12 +197,13 @@ def _remarks(comparison: Comparison, tested: int) -> Section:
             f"{len(entry.failed)} failed{worst}" if entry.failed else "",
         )
         if any(remarks):
-            notes.append(f"  {entry.metric}: {'; '.join(filter(None, remarks))}")
+            notes.setdefault("; ".join(filter(None, remarks)), []).append(entry.metric)
     legend = (
         "Difference: other − baseline, over the n queries scored in both; without n a statistic of the whole run. "
         f"Better and worse follow Holm: p adjusted over all {tested} tests."
     )
-    return Section(lines=[line(Styled(text, "dim")) for text in (*notes, legend)])
+    texts = (f"  {', '.join(metrics)}: {remark}" for remark, metrics in notes.items())
+    return Section(lines=[line(Styled(text, "dim")) for text in (*texts, legend)])
 
 
 def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
@@ -190,7 +212,7 @@ def _moved(comparison: Comparison, queries: int) -> Iterator[Section]:
         yield Section(lines=[line(""), line("No query moved.")])
     elif moves:
         metrics = dict.fromkeys(move.metric for move in comparison.moved)
-        count = f", {len(moves)} of {len(comparison.moved)}, by {', '.join(metrics)}"
+        count = f", {len(moves)} of {len(comparison.moved)}, by {', '.join(metrics)}; ✓ is a relevant chunk"
         yield Section(lines=[line(""), line(Styled("Queries that moved", "bold"), count)])
     for move in moves:
         rows = [row_of(*pair) for pair in zip_longest(hits(move.baseline), hits(move.other), fillvalue="")]

@@ -170,10 +170,16 @@ def test_markdown_is_cut_before_github_refuses_it(compare: Compare, folder: Path
         rows = [q.model_copy(update={**row, "id": f"q{i}-{q.id}"}) for i in range(20) for q in made.queries]
         columns = {name: column * 20 for name, column in made.scores.items()}
         write(file, Report(**{**dict(made), "queries": rows, "scores": columns, "name": file.stem}).plain())
-    assert compare(*files, "--markdown", "c.md", "--quiet").code == 0
+    done = compare(*files, "--markdown", "c.md", "--html", "c.html", "--fail-on-regression", "queries/pass_rate:0")
+    assert done.code == 1 and done.out.startswith(
+        "baseline  0\n1  FAIL (tolerated drop of queries/pass_rate): 1 is worse"
+    )
+    assert re.search(r"^queries/pass_rate +1.000  0.000 worse  0.000 worse$", done.out, re.MULTILINE)
+    assert "<h1>2 runs beside 0</h1>" in (folder / "c.html").read_text(encoding="utf-8")
     written = (folder / "c.md").read_text(encoding="utf-8")
     assert 62_000 < len(written) <= 65_536 and written.endswith("more than GitHub takes\n")
-    assert all(f"{name} is worse in 1 (such as queries/pass_rate" in written for name in "12"), "every verdict is there"
+    assert "| queries/pass_rate | 1.000 | **0.000 worse** | **0.000 worse** |" in written
+    assert all(f"{name} is worse in 1 (queries/pass_rate" in written for name in "12"), "every verdict is there"
 
 
 BOTH = {"ranking/ndcg_at_10": 1, "ranking/recall_at_5": 3}
