@@ -182,12 +182,13 @@ def retry_after_s(error: BaseException) -> float | None:
     return None
 
 
-def cause(error: BaseException, settings: str = "embedding") -> str:
+def cause(error: BaseException, settings: str = "embedding", key: str | None = None) -> str:
     """Describe a provider's error in one line: its type, status and remedy or message.
 
     Args:
         error: Error of the provider's library.
         settings: The group of settings that the provider is configured by.
+        key: Environment variable that holds the API key, if it is known.
     """
     status, body = status_of(error), getattr(error, "body", None)
     message = body.get("message", "") if isinstance(body, Mapping) else getattr(error, "error", "") if status else error
@@ -199,8 +200,8 @@ def cause(error: BaseException, settings: str = "embedding") -> str:
         message = ": ".join(dict.fromkeys(text.rstrip(".") for text in (texts[0], texts[-1])))
     remedies = {
         200: f"the answer is not the provider's; is {settings}.base_url right?",
-        401: "the API key was refused",
-        403: "the API key may not do this",
+        401: f"the API key{f' in {key}' * bool(key)} was refused",
+        403: f"the API key{f' in {key}' * bool(key)} may not do this",
         429: message or "the rate limit was hit",  # or there is no credit left, which only the server says
     }
     detail = redacted(" ".join(str(remedies.get(status or 0) or message).split()))[:QUOTED]

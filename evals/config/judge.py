@@ -124,7 +124,7 @@ class JudgeConfig(Settings):
         """Check settings that depend on each other."""
         second = self.second.model
         if self.second != SecondConfig.model_validate({}) and not (second and self.model):
-            raise ValueError("second: expected a stronger judge in second.model above the judge in model")
+            raise ValueError("second: expected a stronger judge in second.model above the one in model, or sample: all")
         if second and self.sample != "all":
             raise ValueError(
                 f"{self.model} judges everything beside {second}; write sample: {self.sample} into judge.second"

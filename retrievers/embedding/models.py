@@ -146,7 +146,8 @@ class CheckedEmbeddings(Embeddings):
         except EmbeddingError:
             raise
         except Exception as error:  # every provider has its own errors; the message keeps their type and status
-            raise net.marked(EmbeddingError(f"{self.name} failed to embed: {net.cause(error)}"), error) from error
+            reason = net.cause(error, key=KEYS.get(self._settings.provider))
+            raise net.marked(EmbeddingError(f"{self.name} failed to embed: {reason}"), error) from error
 
 
 # Providers

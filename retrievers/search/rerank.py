@@ -151,17 +151,18 @@ def cross_encoder(settings: RetrieverConfig, env: Mapping[str, str]) -> Score:
         raise ConfigError(f"cross_encoder {config.model}: expected {expected}, got {type(model).__name__}")
 
     def score(query: str, texts: Sequence[str]) -> Sequence[float]:
-        asked = partial(_checked, ask, config.model, query, texts)
+        asked = partial(_checked, ask, config, query, texts)
         return net.attempt(asked, name="rerank", retried=config.provider in KEYS)
 
     return score
 
 
-def _checked(ask: Score, name: str, query: str, texts: Sequence[str]) -> Sequence[float]:
+def _checked(ask: Score, config: CrossEncoderConfig, query: str, texts: Sequence[str]) -> Sequence[float]:
+    name = config.model
     try:
         scores = ask(query, texts)
     except Exception as error:  # every provider has its own errors; the message keeps their type and status
-        reason = net.cause(error, "cross_encoder")
+        reason = net.cause(error, "cross_encoder", KEYS.get(config.provider))
         raise net.marked(RerankError(f"{name} failed to rerank {len(texts)} texts: {reason}"), error) from error
     if len(scores) != len(texts) or not all(map(isfinite, scores)):
         expected = f"a finite score for each of {len(texts)} texts (a document compressor sets relevance_score)"

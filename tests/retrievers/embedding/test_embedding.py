@@ -150,7 +150,7 @@ def test_dimensions_are_asked_for_and_a_server_of_ones_own_needs_no_key() -> Non
         short = make({"OPENAI_API_KEY": OPENAI}, **own, options={"dimensions": 4})
         assert short.embed_query("where?") == pytest.approx(vector("where?")[:4])
         assert server.requests[0].body["dimensions"] == 4
-        with pytest.raises(EmbeddingError, match="status 401"):
+        with pytest.raises(EmbeddingError, match="status 401, the API key in OPENAI_API_KEY was refused"):
             make(**own).embed_query("a")
         assert server.requests[-1].headers["authorization"] == "Bearer none"
 
