@@ -12,8 +12,8 @@ from evals.comparison.mismatches import line, some
 from evals.comparison.records import Run, written_p
 from evals.comparison.sections import Comparison
 from evals.errors import ReportError
-from evals.report.head import NO_WORSE, decided, deepest
-from evals.report.model import ComparedSection, DifferenceEntry, Report
+from evals.report.head import decided, deepest
+from evals.report.model import NO_WORSE, ComparedSection, DifferenceEntry, Report
 from evals.tracking.store import read_report
 
 

@@ -92,7 +92,8 @@ async def _compare(result: Measured, judge: Judge | None, progress: Progress) ->
         progress("checking by ragas", done, len(observations))
     total = compared.total()
     status: Literal["equal", "differs", "unchecked"] = "equal"
-    line = f": equal ({total:,} scores by its {len(compared)} classes)"
+    metrics = "1 metric" if len(compared) == 1 else f"{len(compared)} metrics"
+    line = f": equal in all {total:,} scores of {metrics}"
     if differing:
         status, line = "differs", f" scores {len(differing):,} of {total:,} otherwise: {', '.join(differing[:NAMED])}"
     elif not total:

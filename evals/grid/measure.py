@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from evals.cases.reading import GoldenSet
-from evals.cases.relevance import Relevance
+from evals.cases.relevance import Relevance, labelled_ids
 from evals.collect import passes
 from evals.collect.observations import VERDICT_METRIC, Gate, Observed, Score, Summary, ValidationReport
 from evals.collect.pool import Grounds, Pool
@@ -242,6 +242,8 @@ def retrieve(
             relevance.append(relevance[same])
             continue
         retriever = collaborators.retrievers[number]
+        if grounds.texts is None:  # labels by id mean every text with the id, quotes the texts themselves
+            retriever.by_text = not labelled_ids(golden.cases)
         progress = _with_name(collaborators.progress, plan.variants[number].name if len(wanted) > 1 else "")
         # All variants share one table of chunks, so that no chunk is read twice.
         table = passes.collect(retriever, golden.cases, progress, tables[0].chunks if tables else None)
@@ -402,10 +404,17 @@ def _measure_cell(
         summaries=summaries,
         gates=gates.judge(config.criteria, summaries),
         validation=validate(results, serial, context, settings),
-        notes=[*notes(observed, grid.pool, settings, names, context.judging, context.sources), *remarks],
+        notes=[*notes(observed, grid.pool, settings, names, context.judging, context.sources), *_short(grid), *remarks],
         proxies=proxies,
         context=context,
     )
+
+
+def _short(grid: Grid) -> Iterator[str]:
+    """Note that no list is as long as the largest top_k, such as those of a LangChain retriever with its own `k`."""
+    longest, most = max(int((t.codes >= 0).sum(axis=1).max(initial=0)) for t in grid.pool.tables), max(grid.top_ks)
+    if 0 < longest < most:
+        yield f"no query got more than {longest} chunks: a larger top_k, up to {most}, has the same results"
 
 
 def _sweep_notes(swept: Swept, config: ExperimentConfig, judging: Judging | None) -> Iterator[str]:
@@ -419,7 +428,7 @@ def _sweep_notes(swept: Swept, config: ExperimentConfig, judging: Judging | None
             f"{judging.incomplete}: cells are compared on the {min(judged)} queries that were judged "
             "in all of them, drawn at random; a further run buys the rest alone"
         )
-    if swept.chosen is not None:
+    if swept.chosen is not None and len(grid) > 1:
         yield (
             f"chosen out of {len(grid):,} cells on these queries, so its figures are optimistic; a run on a split of "
             "its own is not"

@@ -37,7 +37,7 @@ def notes(
     observations = observed.observations
     if deeper := [name for name in metrics if (metric := metric_named(name)) and metric.reads_beyond(settings)]:
         lists = f"top_k {settings.top_k}, candidates {settings.candidates}"
-        yield f"deeper than the lists go ({lists}): {_list(deeper)}; they are scored as if nothing followed"
+        yield f"read deeper than the results ({lists}): {_list(deeper)}; ranks beyond count as empty"
     yield from _on_labels(observations)
     yield from observed.retriever_notes
     yield from _on_unlisted(observations, pool) if pool.texts is None else ()

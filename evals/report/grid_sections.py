@@ -58,6 +58,9 @@ def _not_chosen(report: Report, grid: GridSection) -> Iterator[str]:
         yield NO_OUT_OF_SCOPE[0].upper() + NO_OUT_OF_SCOPE[1:]
     if not sweeps_thresholds(grid) and any(note.startswith(UNSCORED) for note in report.notes):
         yield f"{UNSCORED[0].upper()}{UNSCORED[1:]}, so no threshold can be chosen: cells differ in top_k alone"
+    found = [name for name in grid.ranking.metrics if name in grid.metrics and not name.startswith("scope/")]
+    if found and not any(mean for name in found for mean in grid.metrics[name].mean):
+        yield f"{', '.join(found)} is 0 in every cell: nothing relevant is found, so that no cell is to be recommended"
 
 
 def sweeps_thresholds(grid: GridSection) -> bool:
@@ -81,9 +84,7 @@ def decision_section(report: Report, grid: GridSection, decision: Decision, choi
         about += f" · {next(iter(retrievals))}"
     lines = [line(Styled(warning, "fair"))] if (warning := _not_separated(grid)) else []
     lines.append(line(Styled("Which threshold and top_k?", "bold"), about))
-    held_out = (
-        "Held out, where there is room: what is found · wrongly answered, of queries without a part in the choice"
-    )
+    held_out = "Held out: what is found · wrongly answered, of queries without a part in the choice"
     notes = [
         held_out if decision.recommended.held_out_false_answer else "",
         _out_of_reach(levels, grid, choice),

@@ -14,7 +14,7 @@ from evals.grid.measure import Measured, Swept
 from evals.grid.objective import FALSE_ABSTENTION
 from evals.grid.thresholds import best_scores, beyond, sweep_flag
 from evals.metrics import DEPTH, METRICS, NEED_A_JUDGE, declared
-from evals.report.model import Cause, Report
+from evals.report.model import NO_WORSE, Cause, Report
 from evals.stats.abstention import thresholds_along
 from evals.stats.intervals import SAME
 from retrievers.config import RetrieverConfig
@@ -23,8 +23,6 @@ from retrievers.config import RetrieverConfig
 LEADING = tuple(files("evals.report").joinpath("leading.txt").read_text(encoding="utf-8").split())
 # Rows of the first screen.
 MOST = 12
-# Condition that a baseline sets for a metric.
-NO_WORSE = "no worse"
 FAILURES = frozenset(get_args(Cause)) - {"right", "rightly nothing", "not labelled"}
 # Share of queries that must pass for a run to be called good.
 PASSING = 0.5
@@ -91,12 +89,13 @@ def criteria_line(report: Report) -> str:
     if any(worse):
         parts.append(f"Worse than the baseline in {sum(worse)} of {len(worse)} metrics.")
     elif worse and not incomplete:
-        parts.append(f"No worse than the baseline in {len(worse)} metrics.")
+        parts.append(f"Not proved worse than the baseline in {len(worse)} metrics.")
     for answer, count in counts.items():
         state = {"FAIL": "not met"}.get(answer, answer)
         parts.append(f"{count} of {len(others)} criteria {'is' if count == 1 else 'are'} {state}.")
     if others and not counts and not incomplete and not any(worse):
-        parts.append("The criterion is met." if len(others) == 1 else f"All {len(others)} criteria are met.")
+        named = " and ".join(f"{criterion.metric} {criterion.condition}" for criterion in others)
+        parts.append(f"Met: {named}." if len(others) < 3 else f"All {len(others)} criteria are met.")
     return " ".join(parts)
 
 

@@ -33,6 +33,8 @@ from evals.stats.abstention import Signal
 from retrievers.config.settings import Settings
 
 SCHEMA_VERSION: Final = 2
+# Condition that a baseline sets for a metric: it is not proved worse.
+NO_WORSE: Final = "no worse"
 Count = Annotated[int, Field(ge=0)]
 # An end of a range. JSON lacks infinity, so that an infinite end is null.
 End = Annotated[float | None, BeforeValidator(lambda end: None if end is None or isinf(end) else end)]

@@ -11,7 +11,7 @@ from statistics import fmean
 from evals.collect.observations import Failure, Summary
 from evals.judge.budget import Usage
 from evals.metrics import NEED_A_JUDGE, declared
-from evals.report.model import ComparedSection, DifferenceEntry, Facts, Hit, QueryRow, Report, preview
+from evals.report.model import NO_WORSE, ComparedSection, DifferenceEntry, Facts, Hit, QueryRow, Report, preview
 from evals.report.section import Column, Line, Section, Styled, line, row_of
 from retrievers.terminal.present import score_text
 
@@ -64,9 +64,11 @@ def shown_metrics(report: Report, *, everything: bool) -> list[str]:
 
 
 def _conditions(report: Report, name: str) -> Styled:
-    """Return the criteria of a metric with their answers, unmet ones first."""
+    """Return the criteria of a metric with their answers, unmet ones first; that of a baseline as the value there."""
     gates = sorted((gate for gate in report.criteria if gate.metric == name), key=lambda gate: gate.passed)
-    text = ", ".join(f"{gate.condition} {gate.answer}" for gate in gates)
+    before = {entry.metric: entry.baseline for entry in (report.baseline.differences if report.baseline else ())}
+    was = f"was {figure(name, before.get(name))}"
+    text = ", ".join(f"{was if gate.condition == NO_WORSE else gate.condition} {gate.answer}" for gate in gates)
     return Styled(text, TONES[gates[0].answer] if gates else "")
 
 
@@ -76,7 +78,8 @@ def criteria(report: Report) -> Section:
     rows = [
         row_of(
             Styled(gate.answer, f"bold {TONES[gate.answer]}"),
-            *(gate.metric, gate.condition, figure(gate.metric, gate.figure)),
+            *(gate.metric, "not proved worse" if gate.condition == NO_WORSE else gate.condition),
+            figure(gate.metric, gate.figure),
             Styled(gate.reason, "dim"),
         )
         for gate in report.criteria
@@ -88,7 +91,8 @@ def unmet(report: Report) -> Iterator[Line]:
     """Yield a line for each criterion that is not met, with the figure of the run."""
     for gate in report.criteria:
         if not gate.passed:
-            text = f" {gate.metric} {gate.condition}, got {figure(gate.metric, gate.figure)} ({gate.reason})"
+            condition = "" if gate.condition == NO_WORSE else f" {gate.condition}, got"
+            text = f" {gate.metric}{condition} {figure(gate.metric, gate.figure)} ({gate.reason})"
             yield line("  ", Styled(gate.answer, TONES[gate.answer]), text)
 
 
@@ -255,9 +259,11 @@ def verdict_lines(row: QueryRow) -> list[str]:
 
 
 def rank_and_score(hit: Hit, *, scaled: bool = True) -> str:
-    """Return the beginning of a chunk's line: its rank, score and relevance."""
+    """Return the beginning of a chunk's line: its rank, score, cosine if it is another score, and relevance."""
     scale = f"{hit.scale} " if scaled and hit.scale not in ("", "unknown", "none") else ""
-    return f"{hit.rank}. {scale}{score_text(hit.score)} {'✓' if hit.grade else ' '} "
+    cosine = hit.scores.get("semantic") if scaled and hit.scale != "cosine" else None
+    beside = "" if cosine is None else f" (cosine {score_text(cosine).strip()})"
+    return f"{hit.rank}. {scale}{score_text(hit.score)}{beside} {'✓' if hit.grade else ' '} "
 
 
 def worst_first(rows: Iterable[QueryRow], most: int) -> list[QueryRow]:

@@ -36,11 +36,13 @@ from retrievers.text.shown import redacted
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from mlflow.entities import DatasetInput, Run
 
 REPORT_TAG = "report.sha256"
 # Most characters of a run's name in MLflow's databases.
 MAX_NAME = 250
+# Characters of a dataset's digest in MLflow.
+DIGEST = 8
 # Most runs, traces or figures of one request.
 AT_ONCE = 100
 # Traces that are written together.
@@ -85,6 +87,7 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
             run_id = _begin(client, experiment, report.run or report.name, started, tags(report) | {REPORT_TAG: digest})
             # Whatever kills this process, the run is then failed and not running.
             client.set_terminated(run_id, "FAILED", end_time=started)
+            client.log_inputs(run_id, [_dataset(report)])
             _write_values(client, experiment, run_id, report, text, started)
             _write_traces(client, experiment, run_id, report, progress)
             client.set_terminated(run_id, "FINISHED", end_time=started + int((report.facts.duration_s or 0) * 1000))
@@ -119,6 +122,16 @@ def late_command(file: Path, config: TrackingConfig) -> str:
     """Return the command that writes the run of a report later, to the same store."""
     flags = ["--tracking.uri", quote(redacted(config.uri))] if config.uri else []
     return " ".join(["python -m evals.tracking", quote(str(file)), *flags])
+
+
+def _dataset(report: Report) -> "DatasetInput":
+    """Return the golden data as MLflow's list of runs shows them: file and split, with the fingerprint."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    path, split = report.facts.dataset, report.config.get("dataset", {}).get("split")
+    name = f"{Path(path).name}{f' ({split})' * bool(split)}"
+    dataset = Dataset(name, report.facts.dataset_fingerprint[:DIGEST], "local", json.dumps({"uri": path}))
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", "evaluation")])
 
 
 def _experiment(client: "MlflowClient", config: TrackingConfig) -> str:

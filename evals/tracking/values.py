@@ -14,7 +14,7 @@ from evals.config.experiment import ExperimentConfig
 from evals.grid.axes import CELL_AXES
 from evals.grid.objective import TOKENS
 from evals.report.head import ranked
-from evals.report.model import GridSection, QueryRow, Report
+from evals.report.model import GridSection, QueryRow, Report, preview
 from evals.report.sections import rank_and_score, verdict_lines
 from evals.report.terminal import description
 from retrievers.config import dump
@@ -25,7 +25,8 @@ MOST_METRICS = 30
 # First columns in MLflow's list of runs: metrics that every run has, whatever its top_k.
 COLUMNS = ("queries/pass_rate", "scope/false_answer", "ranking/hit_rate_at_1", "ragas/id_context_recall", TOKENS)
 # Settings that every run has as parameters.
-USUAL = tuple(f"retriever.{name}" for name in ("mode", "top_k", "threshold", "rerank", "embedding.model"))
+OF_SEARCH = ("mode", "top_k", "threshold", "fusion", "semantic_weight", "rerank", "candidates", "embedding.model")
+USUAL = (*(f"retriever.{name}" for name in OF_SEARCH), "dataset.split")
 # Settings that are no parameters: the store of runs, whose address may have credentials, and the criteria.
 ELSEWHERE = ("tracking.", "criteria")
 # Most characters of a parameter in MLflow.
@@ -115,7 +116,7 @@ def tags(report: Report) -> dict[str, str]:
         "mode": facts.retriever if flat.get("retriever.python") else flat.get("retriever.mode"),
         "collection": facts.collection and facts.collection.name,
         "dataset": "/".join(Path(facts.dataset).parts[-2:]),
-        "passed": report.passed,
+        "passed": report.passed if report.criteria or report.incomplete else "no criteria",
         "role": "grid" if report.grid else "run",
         "objective": report.grid and report.grid.ranking.objective,
         "criteria.failed": ", ".join(failed) or report.incomplete or "none",
@@ -205,8 +206,13 @@ def expected_text(row: QueryRow) -> str:
 
 
 def retrieved_text(row: QueryRow) -> str:
-    """Return a line for each returned chunk. Relevant chunks are marked."""
-    return "\n".join(f"{rank_and_score(hit, scaled=False)}{hit.chunk.source}" for hit in row.retrieved) or "nothing"
+    """Return a line for each returned chunk, with its place, or its text if none is known. Relevant ones are marked."""
+    lines = (
+        rank_and_score(hit, scaled=False)
+        + (hit.chunk.source if hit.chunk.source != hit.chunk_id else preview(hit.chunk.text))
+        for hit in row.retrieved
+    )
+    return "\n".join(lines) or "nothing"
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:

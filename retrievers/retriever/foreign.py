@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from math import isnan, nan
 from threading import Thread
@@ -41,7 +41,7 @@ POINT_KEY = "_id"
 class ForeignRetriever(Retriever):
     """The user's own retriever behind the interface of `retrievers.retriever.protocol.Retriever`.
 
-    Documents are ranked by their order. Repeated documents keep their places.
+    Documents are ranked by their order. Metrics of ranking count a repeated document once, at its first place.
 
     Args:
         settings: Settings of the retriever.
@@ -52,6 +52,7 @@ class ForeignRetriever(Retriever):
         label: Its name.
         scored: It returns pairs of a document and its similarity, which is at most 1.
         owned: Close it, and the client of the listing, with this retriever.
+        by_text: Texts with the same id are chunks of their own, such as pieces of a document. The first has the id.
     """
 
     settings: RetrieverConfig
@@ -60,6 +61,8 @@ class ForeignRetriever(Retriever):
     label: str
     scored: bool = False
     owned: bool = True
+    by_text: bool = False
+    _texts: dict[str, str] = field(default_factory=dict)
     batch_size: ClassVar[int] = 1
     embedding_label: ClassVar[None] = None
 
@@ -123,31 +126,36 @@ class ForeignRetriever(Retriever):
             self._listing.client.close()
 
     @cached_property
-    def _ids(self) -> Mapping[Any, str]:
-        """Chunk ids by point id, by chunk id, and by address and text. Of equal chunks the first one counts."""
+    def _held(self) -> Mapping[Any, Chunk]:
+        """The collection's chunks by point id, by chunk id, and by address and text. Of equal ones the first counts."""
         chunks = self.chunks()
-        texts = {_content(chunk): chunk.chunk_id for chunk in reversed(chunks)}
-        return texts | {key: chunk.chunk_id for chunk in chunks for key in (chunk.point_id, chunk.chunk_id)}
+        texts = {_content(chunk): chunk for chunk in reversed(chunks)}
+        return texts | {key: chunk for chunk in chunks for key in (chunk.point_id, chunk.chunk_id)}
 
     def _identified(self, chunk: Chunk) -> Chunk:
         """Return a chunk with the id that it has in the named collection. It is found by id, else by address and text.
 
         Raises:
-            ForeignRetrieverError: The collection does not hold the chunk.
+            ForeignRetrieverError: The collection does not hold the chunk, or the chunk lacks some of the text that the
+                collection has under its id, as after a compressor.
         """
-        for key in (chunk.chunk_id, chunk.point_id, _content(chunk)):
-            if key in self._ids:
-                return replace(chunk, chunk_id=self._ids[key])
-        fault = f"returned a chunk that collection {self.settings.collection!r} does not hold"
+        keys = (chunk.chunk_id, chunk.point_id, _content(chunk))
+        held = next((self._held[key] for key in keys if key in self._held), None)
+        if held and _content(held)[1] in _content(chunk)[1]:
+            return replace(chunk, chunk_id=held.chunk_id)
+        fault, remedy = "does not hold", "name the collection that it reads from, or none"
+        if held:
+            fault, remedy = "holds with more text", "name no collection, and the returned texts themselves are scored"
         shown = f"{chunk.source}: {chunk.chunk_text_preview[:60]!r}"
-        raise ForeignRetrieverError(f"{fault} ({shown}); name the collection that it reads from, or none")
+        raise ForeignRetrieverError(
+            f"returned a chunk that collection {self.settings.collection!r} {fault} ({shown}); {remedy}"
+        )
 
     def _asked(self, query: str) -> list[tuple[Chunk, float]]:
         """Ask the user's retriever, and return its answer as chunks with their similarities, NaN without scores."""
         name = f"python {self.settings.python!r} ({self.label})"
-        ask: Any = getattr(self.target, "invoke", self.target)
         try:
-            answer = ask(query)
+            answer = self._answer(query)
             return self._read(awaited(answer) if inspect.isawaitable(answer) else answer)
         except ForeignRetrieverError as error:
             raise ForeignRetrieverError(f"{name} {error}") from error
@@ -155,6 +163,15 @@ class ForeignRetriever(Retriever):
             raise
         except (Exception, SystemExit) as error:  # the user's own code may raise anything
             raise ForeignRetrieverError(f"{name} failed: {cause(error, 'python')}") from error
+
+    def _answer(self, query: str) -> Any:
+        ask: Any = getattr(self.target, "invoke", self.target)
+        try:
+            return ask(query)
+        except NotImplementedError:  # a retriever may be asynchronous alone
+            if not isinstance(self.target, BaseRetriever):
+                raise
+            return self.target.ainvoke(query)
 
     def _read(self, answer: Any) -> list[tuple[Chunk, float]]:
         """Convert an answer (documents, texts, or pairs of one and its similarity) to chunks with their similarities.
@@ -176,6 +193,8 @@ class ForeignRetriever(Retriever):
                 got = f"similarity {similarity!r}" if is_text and is_pair else _shown(item)
                 raise ForeignRetrieverError(f"returned {got} at place {rank}; expected a list of {items}")
             chunk = chunk_of(document, self.settings.metadata)
+            if self.by_text and self._texts.setdefault(chunk.chunk_id, chunk.text) != chunk.text:
+                chunk = replace(chunk, chunk_id=f"{chunk.chunk_id}#{_digest(chunk.text)[:8]}")
             pairs.append((self._identified(chunk) if self.settings.names_collection else chunk, score))
         return pairs
 
@@ -215,9 +234,12 @@ def chunk_of(document: Document, config: MetadataConfig) -> Chunk:
     point_id = next((value for value in ids if isinstance(value, str | int) and value != ""), "")
     fields = {config.nested_under: metadata} if config.nested_under else metadata
     chunk = to_chunk(point_id, {**fields, config.text_key: document.page_content}, config)
-    content = f"{chunk.source_url or ''}\0{chunk.text}".encode(errors="surrogatepass")
-    chunk_id = chunk.chunk_id or hashlib.sha256(content).hexdigest()
+    chunk_id = chunk.chunk_id or _digest(f"{chunk.source_url or ''}\0{chunk.text}")
     return replace(chunk, chunk_id=chunk_id, point_id=chunk.point_id or chunk_id)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def _content(chunk: Chunk) -> tuple[str | None, str]:

@@ -57,7 +57,13 @@ def closed_on_error(client: Any) -> Iterator[None]:
 
 
 class Retriever(ABC):
-    """A retriever that can be evaluated. Sessions of failures and lists of chunks are the same for all retrievers."""
+    """A retriever that can be evaluated. Sessions of failures and lists of chunks are the same for all retrievers.
+
+    Attributes:
+        by_text: Set it if texts with the same id are chunks of their own. It is read if chunks cannot be listed.
+    """
+
+    by_text: bool = False
 
     if TYPE_CHECKING:  # at run time they would be the defaults of a subclass's fields of these names
 

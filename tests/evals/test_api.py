@@ -250,9 +250,10 @@ def test_a_run_on_a_local_store_of_vectors_of_any_length_does_not_change_it(tmp_
     assert done.incomplete == "" and done.report.facts.collection
 
 
-def test_an_id_of_several_texts_is_noted() -> None:
+def test_texts_with_one_id_are_chunks_of_their_own_unless_labels_are_ids() -> None:
     pages = [Document(text, metadata={"chunk_id": 0}) for text in TEXTS]
-    notes = run(lambda query: pages).report.notes
+    assert figures(run(lambda query: pages)) == figures(run(lambda query: TEXTS))
+    notes = run(lambda query: pages, golden=[{"query": "x", "relevant_ids": {"0": 1}}]).report.notes
     assert any(note.startswith("1 chunk ids, such as '0', name several texts, which count as one") for note in notes)
     assert not any("name several texts" in note for note in run(documents).report.notes)
 
@@ -349,7 +350,7 @@ def test_a_baseline_is_held_unless_it_is_one_of_other_golden_data(own: bool, tmp
         {"dataset.path": "x.jsonl"} if own else {}
     )
     result = run(wrong, rows, experiment=Experiment.load(None, settings, {}))
-    assert result.passed is own and ("no worse" in str(result)) is not own
+    assert result.passed is own and ("was 0" in str(result)) is not own
 
 
 # What `print` and a notebook show: the head and the table that the command shows

@@ -86,7 +86,7 @@ def test_it_ends_by_its_criteria_complains_of_nothing_and_writes_what_it_says_it
     assert report["passed"] == all(gate["passed"] for gate in report["criteria"])
     assert finished.out.splitlines()[-3:] == [
         f"Report: {finished.report_file.relative_to(finished.folder)}",
-        "ragas 0.4.3: equal (228 scores by its 4 classes)",
+        "ragas 0.4.3: equal in all 228 scores of 4 metrics",
         "MLflow: python -m evals ui",
     ]
     assert {path.name for path in finished.folder.iterdir()} == {"mlruns", "store"}

@@ -32,6 +32,7 @@
     }
     document.querySelector("[data-count]").textContent = `${Array.from(rows).filter((row) => !row.hidden).length} of ${rows.length}`;
   };
-  for (const control of [words, cause]) control.addEventListener("input", filter);
+  let waiting;
+  for (const control of [words, cause]) control.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 150); });
   filter();
 })();

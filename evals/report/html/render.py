@@ -58,7 +58,10 @@ QUERY_SCORES = (
     "candidates/ndcg_at_10",
     "ragas/id_context_precision",
     "ragas/llm_context_recall",
+    "ranking/mrr_at_K",
+    "ranking/hit_rate_at_K",
 )
+MOST_SCORES = 5
 
 
 def render_page(report: Report) -> str:
@@ -78,6 +81,7 @@ def render_page(report: Report) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # The metrics with a value, or with a query that could have one.
     measured = [name for name, m in report.metrics.items() if m.value is not None or m.n_unscored or m.n_failed]
+    scored = [name for name, column in report.scores.items() if any(isinstance(one, float | int) for one in column)]
     shown: dict[str, Section | None] = {"warning": None, "decision": None, "cells": None}
     shown |= {part.name: part for part in (grid_sections(report, grid, TOP_CELLS) if grid else ())}
     shown |= {
@@ -99,7 +103,7 @@ def render_page(report: Report) -> str:
             levels=[*decision.levels, decision.recommended] if decision else [],
             sections=shown,
             queries=worst_first(report.queries, MOST_QUERIES),
-            query_scores=[name for p in QUERY_SCORES if (name := deepest(p, report.scores)) in report.scores],
+            query_scores=[name for p in QUERY_SCORES if (name := deepest(p, scored)) in scored][:MOST_SCORES],
             config=yaml.safe_dump(report.config, sort_keys=False, allow_unicode=True),
             drawn=drawn,
             figures_data=Markup(embedded(drawn | {"grid": _with_zipped_queries(drawn["grid"])})),
@@ -116,7 +120,7 @@ def badge(report: Report) -> str:
         return "incomplete"
     if not report.passed:
         return "criteria not met"
-    return "no worse than the baseline" if report.baseline else "criteria met"
+    return "not proved worse than the baseline" if report.baseline else "criteria met"
 
 
 def embedded(data: object) -> str:

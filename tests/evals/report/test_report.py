@@ -126,7 +126,7 @@ def test_the_criteria_in_a_sentence(snapshot: SnapshotAssertion) -> None:
     told = []
     for own, baseline, incomplete in (
         ([], [], ""), ([True, False, None], [], ""), ([], [True] * 3, ""), ([True], [True, False], ""),
-        ([True], [True], "gone"),
+        ([True], [True], "gone"), ([True] * 2, [], ""), ([True] * 3, [], ""),
     ):  # fmt: skip
         gate = partial(Gate, metric="m", figure=1.0, reason="")
         gates = [gate(condition=">= 1", passed=one is True, undecided=one is None) for one in own]

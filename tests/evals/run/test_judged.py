@@ -234,7 +234,7 @@ def test_without_a_judge_no_llm_metric_and_a_note(plain: Run, report: Report, mo
 def test_metrics_without_a_model_are_scored_by_ragas_after_the_first_screen(plain: Run, report: Report) -> None:
     done = plain("--metrics", WITHOUT_MODEL, "--html", "page.html")
     assert (done.code, report()["ragas_check"]["status"]) == (0, "equal")
-    assert done.out.splitlines()[-2:] == ["ragas 0.4.3: equal (12 scores by its 4 classes)", "Page: page.html"]
+    assert done.out.splitlines()[-2:] == ["ragas 0.4.3: equal in all 12 scores of 4 metrics", "Page: page.html"]
     assert "ragas 0.4.3: equal" in Path("page.html").read_text(encoding="utf-8")
     assert plain("--metrics", f"ranking/*,{WITHOUT_MODEL}", "--sweep.top-k", "1,3").code == 0
     assert report()["ragas_check"]["status"] == "equal"
@@ -245,7 +245,7 @@ def test_ragas_gets_verdicts_from_the_store_and_asks_nothing(run: Run, report: R
     done, whole = run("--metrics", "ragas/*"), report()
     check, calls = whole["ragas_check"], whole["judge"]["usage"]["calls"]
     assert (done.code, check["status"], len(server.chats)) == (0, "equal", calls)
-    assert check["line"] == "ragas 0.4.3: equal (24 scores by its 8 classes)"
+    assert check["line"] == "ragas 0.4.3: equal in all 24 scores of 8 metrics"
 
 
 def test_the_report_is_saved_and_shown_before_ragas_is_asked_and_the_page(made: Experiment, tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_score_other_than_of_ragas_ends_with_3(plain: Run, report: Report, mon
 def test_a_class_without_scores_is_not_counted(plain: Run, report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METRICS, OF_IDS, replace(metric_of(OF_IDS), score=lambda r, c: np.full(len(r), np.nan)))
     compared = {
-        WITHOUT_MODEL: ": equal (9 scores by its 3 classes)",
+        WITHOUT_MODEL: ": equal in all 9 scores of 3 metrics",
         OF_IDS: " compared nothing: no in-scope query with",
     }
     for metrics, said in compared.items():
