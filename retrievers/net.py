@@ -117,7 +117,7 @@ def attempt(action: Callable[[], Result], *, name: str, retried: bool = True) ->
         result = tried()
     except RetrievalError as error:
         remarks = [f"{attempts} attempts in {time.monotonic() - began:.1f} s"] if attempts > 1 else []
-        if (asked := error.retry_after_s or 0.0) > wait_s:
+        if (asked := error.retry_after_s or 0.0) > wait_s > 0:
             remarks.append(f"asked to wait {asked:.0f} s, more than {wait_s:g} s")
         error.args = (f"{error} ({'; '.join(remarks)})" if remarks else str(error),)
         raise

@@ -19,7 +19,7 @@ from retrievers.retriever.protocol import Retriever, closed_on_error, read_listi
 from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.retriever.vector_store import settings_over
 from retrievers.store.collection import read_info
-from retrievers.store.opening import open_client
+from retrievers.store.opening import Repeating, open_client
 
 # Settings of a search that a collection may record. None of them names an address, a file or code.
 RECORDED = (
@@ -100,7 +100,8 @@ def adopt(target: Any, settings: RetrieverConfig, env: Mapping[str, str], *, own
     if not isinstance(store, QdrantVectorStore):
         return _foreign(target, settings, env, owned=owned)
     with closed_on_error(store.client if owned else None):
-        listing = read_listing(store.client, settings_over(store, settings))
+        own = settings_over(store, settings)
+        listing = read_listing(Repeating(store.client, own), own)
         asked = store.as_retriever(search_kwargs={"k": settings.candidates}) if target is store else target
         return _foreign(asked, settings, env, listing, label=type(target).__name__, owned=owned)
 

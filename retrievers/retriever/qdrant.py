@@ -34,7 +34,7 @@ from retrievers.search.selection import BELOW_SHOWN, answered, parameters, selec
 from retrievers.store.checks import COSINES, check_collection, check_index
 from retrievers.store.chunks import ChunkTable, all_metadata, unit
 from retrievers.store.collection import describe
-from retrievers.store.opening import open_client
+from retrievers.store.opening import Repeating, open_client
 
 # Most query vectors of hosted models that are kept in memory.
 VECTORS = 1_024
@@ -153,12 +153,13 @@ class QdrantRetriever(Retriever, BaseRetriever):
             return None
         with closed_on_error(store.client if owned else None):
             own = settings_over(store, settings)
-            listing = read_listing(store.client, own)
+            client = Repeating(store.client, own)
+            listing = read_listing(client, own)
             is_plain = type(store).similarity_search_with_score is QdrantVectorStore.similarity_search_with_score
             if not is_plain or store.embeddings is None or listing.info.distance not in COSINES:
                 return None
             warnings.filterwarnings("ignore", message="Local mode performs exact")  # as it should
-            return cls.over(store.client, checked(store.embeddings), own, env, store=store, owned=owned)
+            return cls.over(client, checked(store.embeddings), own, env, store=store, owned=owned)
 
     def with_settings(self, settings: RetrieverConfig) -> Self:
         """Return a retriever with other settings, over the same client and model. To close it leaves them open.
@@ -171,7 +172,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
         completed = settings_over(own, settings) if own else given_settings(settings, {})
         # The embeddings were checked when this retriever was opened.
         trusted = completed.model_copy(update={"trust_embedding": True})
-        other = self.over(self.client, self._embeddings, trusted, self._env, store=own)
+        other = self.over(self._listing.client, self._embeddings, trusted, self._env, store=own)
         other._vectors, other._lock = self._vectors, self._lock
         return other
 
@@ -249,8 +250,9 @@ class QdrantRetriever(Retriever, BaseRetriever):
             vectors = unit(vectors).tolist()
         terms = [self._terms.of(query) if self._terms else None for query in queries]
         encoded = [*map(encode, vectors, terms)]
-        chunks = ChunkTable(self.client, settings) if chunks is None else chunks
-        search = Search(self.client, settings, depth or settings.candidates, chunks, self._among)
+        client = self._listing.client
+        chunks = ChunkTable(client, settings) if chunks is None else chunks
+        search = Search(client, settings, depth or settings.candidates, chunks, self._among)
         ready = working_time()
         for attempt in range(1, TRIES + 1):
             try:

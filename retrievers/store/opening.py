@@ -1,8 +1,9 @@
 """The location of a store, a client for it, and typed errors in place of the client's.
 
-A request to a server is bounded in time and size, and is repeated after a transient fault (see `retrievers.net`). To
-repeat a read is safe. So it is to repeat a write of indexing: chunks have fixed point ids, so to put them, to delete
-them or to write the manifest twice has the same effect as once.
+A request to a server is bounded in time and size, and is repeated after a transient fault (see `retrievers.net`). A
+client of the user's own sets its own bounds, and its requests are repeated alike (`Repeating`). To repeat a read is
+safe. So it is to repeat a write of indexing: chunks have fixed point ids, so to put them, to delete them or to write
+the manifest twice has the same effect as once.
 """
 
 import math
@@ -128,12 +129,43 @@ def store_errors(store: StoreConfig, collection: str) -> Iterator[None]:
         raise _typed(error, f"collection {collection!r} at {location(store)}") from error
 
 
+class Repeating:
+    """A client of the user's own, whose requests are repeated as those of ours are, with our errors.
+
+    The client itself stays as it is.
+
+    Args:
+        client: The client.
+        config: Names the collection and, for messages, the store.
+    """
+
+    def __init__(self, client: Any, config: RetrieverConfig) -> None:
+        self._client, self._config = client, config
+
+    def __getattr__(self, name: str) -> Any:
+        method, config = getattr(self._client, name), self._config
+
+        def repeated(*args: Any, **options: Any) -> Any:
+            def once() -> Any:
+                # A client that we made would repeat the request as well.
+                with net.patient(0), store_errors(config.store, config.collection):
+                    return method(*args, **options)
+
+            return net.attempt(once, name="store")
+
+        return repeated
+
+
 def _typed(error: Exception, where: str) -> StoreError:
     """Convert an error of the client to ours, and mark it if it is transient."""
     import httpx
+    from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
     cause = error.source if isinstance(error, ResponseHandlingException) else error
+    if isinstance(cause, ResourceExhaustedResponse):  # what the client makes of a 429 that has a Retry-After
+        asked = httpx.Headers({"Retry-After": str(cause.retry_after_s)})
+        cause = UnexpectedResponse(429, "Too Many Requests", cause.message.encode(), asked)
     late, words = net.timed_out(cause), _words(cause)
     if isinstance(cause, UnexpectedResponse):
         status = cause.status_code or 0

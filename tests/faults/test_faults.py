@@ -23,6 +23,8 @@ import aiohttp
 import httpx
 import pytest
 import requests
+from langchain_qdrant import QdrantVectorStore
+from qdrant_client import QdrantClient
 
 from evals.collect.observations import Failure, Unscored
 from evals.errors import JudgeError
@@ -31,9 +33,10 @@ from evals.judge.judge import Judge
 from evals.judge.tasks import PRECISION
 from evals.judge.verdicts import ChunkVerdict
 from retrievers import QdrantRetriever, net
-from retrievers.config import EmbeddingConfig
+from retrievers.config import EmbeddingConfig, RetrieverConfig
 from retrievers.embedding import models
 from retrievers.errors import EmbeddingError, RerankError, RetrievalError, StoreError
+from retrievers.retriever.opened import adopt_given
 from retrievers.search.rerank import cross_encoder
 from retrievers.text import shown
 from tests.support import cohere_server, openai_embedding_server, qdrant_server
@@ -234,6 +237,21 @@ def test_who_asks_to_wait_is_waited_for_in_a_run_and_not_by_an_application(clien
         session = client.retriever.search("who sends?", use_cache=False)
     assert (session.status, client.asked(), clock.waits) == ("error", 5, [7, 7, 7])
     assert str(session.error).endswith(" (asked to wait 7 s, more than 5 s)")
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_store_of_ones_own_is_asked_again_as_ours_is(clients: dict[str, Client], caplog: Any) -> None:
+    server, ours, path, *_ = clients["Qdrant"]
+    place: Any = {"embedding": ours._embeddings, "collection_name": "of cohere", "validate_collection_config": False}
+    theirs = QdrantClient(url=server.url, metadata={"api-key": qdrant_server.KEY}, check_compatibility=False)
+    for client in (theirs, ours.client):
+        own, _ = adopt_given(QdrantVectorStore(client, **place), RetrieverConfig(trust_embedding=True), None, ENV)
+        for status, asks in ((503, {}), (429, {"Retry-After": "1"})):
+            caplog.clear()
+            with server.failing(replace(error(status, **asks), on=path)):
+                said = str(own.search("who sends?").error)
+            assert re.search(rf"{TABLE[str(status)].store}.* \(6 attempts in 5\.[08] s\)$", said)
+            assert caplog.text.count("WARNING") == 1
 
 
 # The judge
