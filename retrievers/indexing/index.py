@@ -285,6 +285,7 @@ def write(
         StoreError: The store failed. The collection on a server then says that it is unfinished.
     """
     from qdrant_client import models
+    from qdrant_client.http.exceptions import UnexpectedResponse
 
     name, complete = config.collection, {MANIFEST_KEY: {**manifest, "state": "complete"}}
     dense = models.VectorParams(size=manifest["embedding"]["dimension"], distance=models.Distance.COSINE)
@@ -313,7 +314,13 @@ def write(
             if client.collection_exists(name):
                 client.delete_collection(name)
             vectors_config = named if config.vector_name else dense
-            client.create_collection(name, vectors_config, sparse_vectors_config=sparse, metadata=unfinished)
+            try:
+                client.create_collection(name, vectors_config, sparse_vectors_config=sparse, metadata=unfinished)
+            except UnexpectedResponse:
+                # A request whose answer was lost is repeated, and refused since the first one made the collection.
+                made = client.collection_exists(name) and client.get_collection(name).config.metadata
+                if made != unfinished:
+                    raise
         info = describe(client, config)
         if not info.manifest:  # nothing would name the model of the vectors
             client.delete_collection(name)

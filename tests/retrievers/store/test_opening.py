@@ -98,7 +98,7 @@ def test_an_old_server_is_searched_and_not_written_to(server: QdrantServer, tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [Fault(reply=Reply(status=429)), Fault(torn=True)], ids=["429", "torn"])
-@pytest.mark.parametrize("on", ["/pages/points", "/exists"])
+@pytest.mark.parametrize("on", ["/collections/pages", "/pages/points", "/exists"])
 def test_indexing_gets_over_faults(server: QdrantServer, tmp_path: Path, clock: Clock, fault: Fault, on: str) -> None:
     with server.failing(replace(fault, on=on, times=2)):
         info = described(indexed(tmp_path, store={"url": server.url}))
