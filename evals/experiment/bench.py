@@ -22,6 +22,7 @@ from retrievers.net import patient
 from retrievers.retriever.opened import completed, open_retriever, search_settings
 from retrievers.retriever.protocol import Retriever
 from retrievers.store.collection import describe
+from retrievers.store.embedded import is_embedded
 from retrievers.store.opening import open_client
 from retrievers.terminal.command import Progress
 
@@ -90,8 +91,11 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
         return False
     corpus = read_corpus(folder, config.sources.base_url)
     with closing(open_client(retriever.store, env, create=True)) as client:
-        with suppress(CollectionNotFoundError):
-            if _is_current(describe(client, retriever).manifest, corpus, config):
+        if _is_current(client, corpus, config):
+            return False
+        if is_embedded(client):
+            client.build_alone()
+            if _is_current(client, corpus, config):  # another run has indexed the pages meanwhile
                 return False
         embeddings, search = make_embeddings(retriever.embedding, env), search_settings(retriever)
         pages = corpus.readable()
@@ -99,8 +103,11 @@ def index_if_stale(config: ExperimentConfig, env: Mapping[str, str], progress: C
         return True
 
 
-def _is_current(manifest: Mapping[str, Any], corpus: Corpus, config: ExperimentConfig) -> bool:
-    """Return True if a collection was made completely of the pages, with the settings of the experiment."""
+def _is_current(client: Any, corpus: Corpus, config: ExperimentConfig) -> bool:
+    """Return True if the collection was made completely of the pages, with the settings of the experiment."""
+    manifest: Mapping[str, Any] = {}
+    with suppress(CollectionNotFoundError):
+        manifest = describe(client, config.retriever).manifest
     expected = {"state": "complete", "pages_fingerprint": corpus.fingerprint, "chunking": CHUNKING_VERSION}
     # A setting that the experiment leaves out may have any recorded value.
     return expected.items() <= manifest.items() and config.index.named.items() <= recorded_settings(manifest).items()

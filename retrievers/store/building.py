@@ -13,9 +13,10 @@ it back. Nothing is repaired: if its files have other sizes, a collection has to
 """
 
 import json
+import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -42,7 +43,7 @@ DEFAULTS = {
     "hnsw_config": {"m": 16, "ef_construct": 100, "full_scan_threshold": 10_000},
     "optimizer_config": {"default_segment_number": 0, "flush_interval_sec": 5},
 }
-
+log = logging.getLogger(__name__)
 
 Upsert = Callable[[Sequence[models.PointStruct]], None]
 
@@ -56,6 +57,7 @@ def building(
     sparse: Mapping[str, models.SparseVectorParams] | None = None,
     metadata: Mapping[str, Any] | None = None,
     indexes: Mapping[str, str] | None = None,
+    locked: bool = False,
 ) -> Iterator[Upsert]:
     """Build a collection in the block. At the end of the block it replaces the collection of its name.
 
@@ -69,6 +71,7 @@ def building(
         sparse: Its sparse vectors.
         metadata: Its record about itself.
         indexes: Kind (keyword, integer, float or bool) of each payload key that gets an index.
+        locked: The caller holds the lock of the store.
 
     Raises:
         StoreError: The collection cannot be written, a vector has another length than the collection's, or another
@@ -77,7 +80,7 @@ def building(
     folder, old = _places(store, name)
     new = old.with_suffix(".new")
     doing = f"collection {name!r} at {store} cannot be written, and is as it was"
-    with _lock(store):
+    with nullcontext() if locked else lock(store):
         try:
             with engine_errors(doing):
                 shutil.rmtree(new, ignore_errors=True)
@@ -198,12 +201,27 @@ def _places(store: Path, name: str) -> tuple[Path, Path]:
     return folder, folder.with_name(f".{folder.name}.old")
 
 
-def _lock(store: Path) -> portalocker.Lock:
+def lock(store: Path, *, wait: bool = False) -> portalocker.Lock:
+    """Keep other processes from building in a store.
+
+    Args:
+        store: The folder of the store.
+        wait: True to wait for another holder of the lock, False to refuse at once.
+
+    Raises:
+        StoreError: Another process holds the lock, and `wait` is not set; or the folder cannot be written to.
+    """
+    file, place = store / "writer.lock", f"the embedded store at {store}"
     try:
-        return file_lock(store / "writer.lock", wait=False)
+        return file_lock(file, wait=False)
+    except portalocker.AlreadyLocked as error:
+        if not wait:
+            message = f"{place} is being written to by another process"
+            raise StoreError(f"{message}; wait for it, or write to another folder (store.path)") from error
+        log.warning("waiting for another run, which writes to %s", place)
+        return file_lock(file)
     except (OSError, portalocker.LockException) as error:
-        message = f"the embedded store at {store} is being written to by another process, or cannot be ({error})"
-        raise StoreError(f"{message}; wait, or write to another folder (store.path)") from error
+        raise StoreError(f"{place} cannot be written to ({error}); write to another folder (store.path)") from error
 
 
 def _engine_config(vectors: Any, sparse: Mapping[str, models.SparseVectorParams]) -> edge.EdgeConfig:

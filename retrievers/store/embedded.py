@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeGuard, cast
 from uuid import UUID
 
 import numpy as np
+import portalocker
 import qdrant_edge as edge
 from qdrant_client import models
 from qdrant_client.http.models import QueryResponse
@@ -50,15 +51,23 @@ class EmbeddedClient:
             raise StoreError(f"no embedded store at {path}: {remedy} store.path or store.url")
         self._lock = Lock()
         self._opened: dict[str, _Opened] = {}
+        self._writing: portalocker.Lock | None = None
 
     def close(self, *_: Any, **__: Any) -> None:
-        """Close all collections."""
+        """Close all collections, and let others build in the store."""
         self._opened.clear()
+        if self._writing:
+            self._writing.release()
+            self._writing = None
+
+    def build_alone(self) -> None:
+        """Wait until no other process builds in the store, then keep others from it until this client is closed."""
+        self._writing = building.lock(self.path, wait=True)
 
     def building(self, collection_name: str, **description: Any) -> AbstractContextManager[building.Upsert]:
         """Build a collection, which replaces the one of its name (see `retrievers.store.building`)."""
         self._opened.pop(collection_name, None)  # some systems cannot rename a folder that is open
-        return building.building(self.path, collection_name, **description)
+        return building.building(self.path, collection_name, locked=self._writing is not None, **description)
 
     def collection_exists(self, collection_name: str, **_: Any) -> bool:
         """Return True if there is a collection of that name."""

@@ -88,7 +88,7 @@ def test_a_reader_sees_a_new_build_at_its_next_call_and_nobody_else_builds_meanw
         with client.building(NAME, vectors={"": DENSE}, sparse=SPARSE) as upsert:
             upsert(POINTS[:3])
             assert other.count(NAME).count == 4
-            with pytest.raises(StoreError, match="is being written to by another"), client.building("b", vectors=DENSE):
+            with pytest.raises(StoreError, match="another process; wait for it"), client.building("b", vectors=DENSE):
                 raise AssertionError("built")
         assert other.count(NAME).count == 3
 
