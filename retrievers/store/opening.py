@@ -41,6 +41,7 @@ REMEDIES = {
     429: "requests come too fast; wait, and try again",
 }
 LIMITED = "raise it (strict_mode_config.max_query_limit): a run reads 256 points at once, a search candidates + 1"
+NOT_QDRANT = "an HTML page, not Qdrant, answered: is a proxy between? is the address right?"
 UNREACHED = "does it run? is http:// or https:// right? is its certificate's authority in SSL_CERT_FILE?"
 LOCAL_MODE = "if you trust it, name a factory of your QdrantVectorStore over it (retriever.python)"
 # Most characters of a server's message that are quoted.
@@ -171,6 +172,8 @@ def _typed(error: Exception, where: str) -> StoreError:
         status = cause.status_code or 0
         remedy = REMEDIES.get(status, "see the log of the server" if status >= 500 or not words else "")
         remedy = LIMITED if "Limit exceeded" in words else remedy
+        if status >= 400 and cause.content.lstrip().startswith(b"<"):  # a redirect has a page as well
+            remedy = NOT_QDRANT
         fault = f"answered {status} {cause.reason_phrase}: {'; '.join(filter(None, (words, remedy)))}"
     elif late:
         fault = "no answer in time; raise store.timeout_s or look at the server"

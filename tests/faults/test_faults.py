@@ -95,7 +95,7 @@ TABLE = {
     "429": Row(error(429), ATTEMPTS, 1, 1, "429 Too Many Requests: .*come too fast", r"429, refused \*\*\*"),
     "500": Row(error(500), ATTEMPTS, 14, 14, "500 Internal Server Error: .*see the log", r"status 500, refused \*\*\*"),
     "503": Row(error(503), ATTEMPTS, 14, 14, "503 Service Unavailable: .*see the log", r"status 503, refused \*\*\*"),
-    "a proxy's 502": Row(PROXYS[502], ATTEMPTS, 14, 14, "502 Bad Gateway: see the log", "status 502"),
+    "a proxy's 502": Row(PROXYS[502], ATTEMPTS, 14, 14, "502 Bad Gateway: an HTML page", "status 502"),
     "a proxy's 200": Row(PROXYS[200], 1, 3, 3, UNREAD, "base_url right|'str' object|a page of the proxy's"),
     "JSON cut off": Row(Fault(reply=Reply(body=b'{"a": [')), 1, 3, 3, UNREAD, NO_JSON),
     "other JSON": Row(Fault(reply=Reply(body=b'{"hello": "world"}')), 1, 3, 3, UNREAD, "Error, "),

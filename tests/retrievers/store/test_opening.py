@@ -108,7 +108,8 @@ def test_indexing_gets_over_faults(server: QdrantServer, tmp_path: Path, clock: 
 
 LIMIT = {"status": {"error": 'Limit exceeded 256 > 100 for "limit"'}}
 REFUSALS = {
-    "the address redirects; name the one": Reply(status=307),
+    "the address redirects; name the one": Reply(status=307, body=b"<html>"),
+    "403 Forbidden: an HTML page, not Qdrant, answered: is a proxy between": Reply(status=403, body=b"\n<html>"),
     r"raise it \(strict_mode_config.max_query_limit\)": Reply.json(LIMIT, 403),
 }
 
