@@ -318,7 +318,9 @@ def own_metric(source: Any) -> QueryMetric:
 def _score(function: Own, observation: Observation, limits: tuple[float, float]) -> Score:
     """Return what a user's function says of a result, or why that is no score."""
     try:
-        value: Any = function(observation.case, list(observation.selection.chunks))
+        # Copies, since a function may alter what it gets, and other metrics read it.
+        chunks = [replace(chunk, extra={**chunk.extra}) for chunk in observation.selection.chunks]
+        value: Any = function(observation.case.model_copy(deep=True), chunks)
         if inspect.isawaitable(value):
             from retrievers.retriever.foreign import awaited
 

@@ -90,14 +90,24 @@ def reranked(case: Case, chunks: Sequence[Chunk]) -> bool:
     return bool(chunks[0].extra["relevance_score"] == ord(case.query[0]) / 128)
 
 
+@metric("team/alters")
+def alters(case: Case, chunks: list[Chunk]) -> bool:
+    case.expected_topics.append("not in the text")
+    for chunk in chunks:
+        chunk.extra.clear()  # type: ignore[attr-defined]  # as whoever reads no types may do
+    return True
+
+
 @pytest.mark.parametrize("saved", [False, True])
 def test_it_reads_the_metadata_that_the_query_returned(tmp_path: Path, saved: bool) -> None:
     file, named = tmp_path / "kept", Experiment.model_validate({"retriever": {"python": f"{HERE}:rerank"}})
-    result = evaluate(rerank, ROWS, metrics=[reranked], outputs=Outputs(retrieval=file))
+    asked: dict[str, Any] = {"metrics": [alters, reranked]}
+    result = evaluate(rerank, ROWS, **asked, outputs=Outputs(retrieval=file))
     if saved:
-        result = evaluate(None, ROWS, metrics=[reranked], experiment=named, from_retrieval=file)
+        result = evaluate(None, ROWS, **asked, experiment=named, from_retrieval=file)
     found = result.metrics["team/reranked"]
     assert (found.value, found.n_failed) == (1, 0)
+    assert result.metrics["queries/pass_rate"].value == 2 / 3, "whatever a metric does to its copy of the case"
     assert result.report.queries[0].retrieved[0].chunk_id == result.report.queries[1].retrieved[0].chunk_id == "x"
 
 
