@@ -49,6 +49,8 @@ PREFIX = "python:"
 # As MLflow takes names.
 NAME = r"^[\w.: -]+(/[\w.: -]+)*$"
 SHARE, AMOUNT = (0.0, 1.0), (0.0, inf)
+# How far a value may be outside of its range by rounding: the cosine of a float32 vector with itself is 1.0000001.
+ROUNDING = 1e-6
 NO_VALUE = Unscored(reason="the metric has no value for this result")
 NO_LABELS = Unscored(reason="the query has no labels (evidence or relevant_ids)")
 
@@ -266,7 +268,8 @@ def metric(
     The function gets a golden query (`Case`) and its returned chunks in rank order (`Chunk`). It returns a number, a
     truth value, or None where there is nothing to score; it may be asynchronous. A grid calls it once for each distinct
     result of a query, and once more for the result of the recommended cell. An exception, or a number outside of the
-    range, is a failed score with its cause; the other queries keep their scores.
+    range, is a failed score with its cause; the other queries keep their scores. A number within 1e-6 of the range, as
+    float32 rounds it, counts as the nearest end.
 
     Args:
         name: Name in reports and MLflow, such as `team/has_code`: letters, digits, spaces and _ . - : with / between.
@@ -330,6 +333,7 @@ def _score(function: Own, observation: Observation, limits: tuple[float, float])
         score = float(value)
     except (Exception, SystemExit) as error:  # whatever a user's function raises is that score's cause
         return Failure(failed=f"{type(error).__name__}: {error}")
-    if isfinite(score) and limits[0] <= score <= limits[1]:
-        return score
+    within = min(max(score, limits[0]), limits[1])
+    if isfinite(score) and abs(score - within) <= ROUNDING:
+        return within
     return Failure(failed=f"OutOfRange: got {score!r}; the metric's range is {limits[0]:g} to {limits[1]:g}")

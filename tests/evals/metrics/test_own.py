@@ -127,6 +127,7 @@ async def leave(case: Case, chunks: list[Chunk]) -> float:
         (leave, [Failure(failed="SystemExit: no key")] * 2),
         (lambda case, chunks: None, [Unscored(reason="the metric gives no score")] * 2),
         (lambda case, chunks: 2 * len(chunks), [out_of_range(2.0)] * 2),
+        (lambda case, chunks: 1.0000001 if chunks[0].chunk_id == "a" else -1e-6, [1.0, 0.0]),
         (lambda case, chunks: float("nan"), [out_of_range(float("nan"))] * 2),
         (lambda case, chunks: chunks[0].chunk_id == "a", [1.0, 0.0]),
         (lambda case, chunks: asyncio.sleep(0, chunks[0].chunk_id == "a"), [1.0, 0.0]),
