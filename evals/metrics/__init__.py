@@ -103,8 +103,9 @@ def adopt(given: Sequence[Any]) -> list[str]:
     rows = [own_metric(item) if not isinstance(item, str) or item.startswith(PREFIX) else None for item in given]
     by_name = {row.name: row for row in rows if row}
     for row in filter(None, rows):
-        if row.name in METRICS or by_name[row.name] is not row:
-            whose = "a metric of this project" if row.name in METRICS else "two of these metrics"
+        is_ours = row.name in METRICS or _at_depth(row.name) or timing.metric_named(row.name)
+        if is_ours or by_name[row.name] is not row:
+            whose = "a metric of this project" if is_ours else "two of these metrics"
             raise ExperimentError(f"metrics: {row.name!r} is the name of {whose}; give yours another")
     OWN.update(by_name)
     return [row.name if row else name for name, row in zip(given, rows, strict=True)]

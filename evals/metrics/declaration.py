@@ -16,7 +16,7 @@ from math import inf, isfinite
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, validate_call
+from pydantic import AfterValidator, Field, validate_call
 
 from evals.cases.case import Case
 from evals.cases.pages import SourcePages
@@ -46,8 +46,8 @@ Own = Callable[[Case, list[Chunk]], "float | bool | Awaitable[float | bool | Non
 # Digits after the point of values in tables, 3 for all other units.
 DIGITS: dict[str, int] = {"ms": 1, "tokens": 1, "total tokens": 0, "calls": 0, "USD": 4}
 PREFIX = "python:"
-# As MLflow takes names.
-NAME = r"^[\w.: -]+(/[\w.: -]+)*$"
+# As MLflow takes names: no part is `..`, and with what stands around it (`by_type/…`) it has at most 250 characters.
+NAME, LONGEST = r"^[\w: -][\w.: -]*(/[\w: -][\w.: -]*)*$", 200
 SHARE, AMOUNT = (0.0, 1.0), (0.0, inf)
 # How far a value may be outside of its range by rounding: the cosine of a float32 vector with itself is 1.0000001.
 ROUNDING = 1e-6
@@ -253,13 +253,19 @@ def _reasons(reasons: Sequence[str]) -> Values:
     return Values.joined([Unscored(reason=reason) if reason else 0.0 for reason in reasons])
 
 
+def _ascending(ends: tuple[float, float]) -> tuple[float, float]:
+    if not ends[0] < ends[1]:
+        raise ValueError(f"expected the lowest value, then a higher one, got {ends}")
+    return ends
+
+
 @validate_call
 def metric(
-    name: Annotated[str, Field(pattern=NAME)],
+    name: Annotated[str, Field(pattern=NAME, max_length=LONGEST)],
     *,
     unit: str = "share",
     direction: Direction = "higher",
-    range: tuple[float, float] = SHARE,
+    range: Annotated[tuple[float, float], AfterValidator(_ascending)] = SHARE,
     scope: Scope = "all",
     about: str = "",
 ) -> Callable[[Own], Own]:
@@ -272,7 +278,8 @@ def metric(
     float32 rounds it, counts as the nearest end.
 
     Args:
-        name: Name in reports and MLflow, such as `team/has_code`: letters, digits, spaces and _ . - : with / between.
+        name: Name in reports and MLflow, such as `team/has_code`: letters, digits, spaces and _ . - : with / between,
+            at most 200; no part begins with a dot.
         unit: Unit of the values, such as `share`, `ms` or `tokens`; any text.
         direction: Which values are better: `higher`, `lower`, `neither`.
         range: Lowest and highest possible value. If they are 0 and 1, the interval of the mean takes account of them.

@@ -185,7 +185,10 @@ def test_a_failed_score_counts_at_the_ends_of_its_range(tmp_path: Path) -> None:
         (find, ExperimentError, r"expected a function declared by @evals.metric\(NAME\), got <function find"),
         (f"python:{HERE}:find", ExperimentError, r"put @metric\(\"team/name\"\) above it"),
         (f"python:{HERE}:gone", ConfigError, "found none"),
-        (metric("ranking/mrr_at_5")(lambda case, chunks: 1), ExperimentError, "is the name of a metric of this"),
+        *(
+            (metric(name)(lambda case, chunks: 1), ExperimentError, f"'{name}' is the name of a metric of this")
+            for name in ("ranking/mrr_at_5", "ranking/hit_rate_at_7", "latency/total_p95_ms_c7")
+        ),
         (metric("team/gain")(lambda case, chunks: 1), ExperimentError, "'team/gain' is the name of two of these"),
     ],
 )
@@ -199,6 +202,9 @@ def test_what_is_no_metric_is_refused_before_any_search(given: Any, error: type[
     [
         ({"scope": "in-scope"}, "scope\n.*'in_scope', 'out_of_scope' or 'all'"),
         ({"name": "team/is it code?"}, "name\n.*should match pattern"),
+        ({"name": "team/../x"}, "name\n.*should match pattern"),
+        ({"name": "x" * 201}, "name\n.*at most 200 characters"),
+        ({"range": (1, 0)}, "range\n.*expected the lowest value, then a higher one, got"),
     ],
 )
 def test_what_is_declared_wrongly_is_refused_at_once(wrong: dict[str, Any], said: str) -> None:
