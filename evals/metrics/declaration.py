@@ -226,7 +226,8 @@ def summarise(metric: Declaration, scores: Sequence[object]) -> Summary:
     lost, total = len(failed) + missing, float(np.sum(values))
     count = len(values) + lost
     low, high = ((total + lost * end) / count if lost and isfinite(end) else None for end in metric.range)
-    interval = stats.mean_interval(values, shares=metric.range == SHARE)
+    floor, ceiling = metric.range
+    interval = stats.mean_interval(values, shares=isfinite(ceiling - floor), floor=floor, ceiling=ceiling)
     reason = unscored[0].reason if unscored else ""
     if len(failed) > len(unscored):
         reason = failed[0].failed
@@ -282,7 +283,7 @@ def metric(
             at most 200; no part begins with a dot.
         unit: Unit of the values, such as `share`, `ms` or `tokens`; any text.
         direction: Which values are better: `higher`, `lower`, `neither`.
-        range: Lowest and highest possible value. If they are 0 and 1, the interval of the mean takes account of them.
+        range: Lowest and highest possible value. If both are finite, the interval of the mean takes account of them.
         scope: The queries that the metric is over: `all`, `in_scope`, `out_of_scope`.
         about: One line about the metric; the first line of the function's docstring when left out.
 

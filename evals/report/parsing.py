@@ -1,11 +1,13 @@
 """Reading a saved report, or a cell of its grid as the report of a run."""
 
+from math import inf
+
 from pydantic import ValidationError
 
 from evals.collect.observations import VERDICT_METRIC
 from evals.errors import ReportError
 from evals.metrics import declared, remember
-from evals.metrics.declaration import Declaration, summarise
+from evals.metrics.declaration import ROUNDING, SHARE, Declaration, summarise
 from evals.report.model import SCHEMA_VERSION, Hit, QueryRow, Report, ResultsByCell, ScoreValue
 from evals.sampling.order import NOT_DRAWN
 from retrievers.config.files import load_json
@@ -79,7 +81,8 @@ def cell_report(report: Report, name: str) -> Report:
     results = [_result(row, by_cell, number, top_k) for row, number in zip(report.queries, lists, strict=True)]
     silent = [(row.in_scope, float(not row.retrieved)) for row, _ in results]
     if len(by_cell.metrics) > 1:
-        remember(Declaration(name=FOUND, about=f"weighted mean of {', '.join(by_cell.metrics)}"))
+        ends = SHARE if all(abs(score - 0.5) <= 0.5 + ROUNDING for score in by_cell.scores) else (-inf, inf)
+        remember(Declaration(name=FOUND, about=f"weighted mean of {', '.join(by_cell.metrics)}", range=ends))
     scores: dict[str, list[ScoreValue | None]] = {
         (by_cell.metrics[0] if len(by_cell.metrics) == 1 else FOUND): [score for _, score in results],
         "scope/abstention": [None if in_scope else is_silent for in_scope, is_silent in silent],

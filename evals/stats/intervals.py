@@ -74,17 +74,19 @@ def wilson(successes: float, n: float) -> Interval:
     return Interval(low=low if share > 0 else 0.0, high=high if share < 1 else 1.0)
 
 
-def mean_interval(values: Sequence[float], *, shares: bool) -> Interval:
+def mean_interval(values: Sequence[float], *, shares: bool, floor: float = 0.0, ceiling: float = 1.0) -> Interval:
     """Return the interval of a mean.
 
     Args:
         values: One finite number per query.
-        shares: True if values lie within [0, 1] by their nature, unlike milliseconds, tokens or differences.
+        shares: True if values lie within bounds by their nature, unlike milliseconds, tokens or differences.
+        floor: The lower bound.
+        ceiling: The upper bound.
     """
     array = np.asarray(values, dtype=float)
     if array.size == 0:
         return Interval(note="not computable: nothing was scored")
-    low, high = mean_intervals(array[:, None], shares=shares)
+    low, high = mean_intervals(array[:, None], shares=shares, floor=floor, ceiling=ceiling)
     if np.isfinite(low[0]):
         return Interval(low=float(low[0]), high=float(high[0]))
     if np.ptp(array) <= SAME:

@@ -142,6 +142,8 @@ def test_counts_add_up_bounds_hold_the_mean_and_nothing_is_nan(scores: list[Scor
         filled = [score if isinstance(score, float) else end for score in scores if score != UNSCORED]
         assert bound is None or bound == pytest.approx(sum(filled) / len(filled), abs=1e-12)
     assert found.ci_low is not None or found.note
+    if found.ci_low is not None and found.ci_high is not None and isfinite(high - low):
+        assert low <= found.ci_low <= found.ci_high <= high
 
 
 FIVE, FOUR = (RetrieverConfig(top_k=top_k, candidates=50) for top_k in (5, 4))

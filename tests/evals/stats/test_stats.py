@@ -25,6 +25,8 @@ def test_of_a_proportion_it_is_scipys_and_ends_at_exactly_0_and_1_where_none_or_
         expected = binomtest(successes, n).proportion_ci(0.95, method="wilson")
         found = stats.wilson(successes, n)
         assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+        of_a_range = stats.mean_interval([5.0] * successes + [-1.0] * (n - successes), shares=True, floor=-1, ceiling=5)
+        assert (of_a_range.low, of_a_range.high) == pytest.approx((6 * expected.low - 1, 6 * expected.high - 1))
     assert (stats.wilson(0, n).low, stats.wilson(n, n).high) == (0.0, 1.0)
 
 
