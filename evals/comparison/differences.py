@@ -164,7 +164,7 @@ def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Differenc
         worst = _of_samples(metric, at_worst[in_means], rows, seed)[0].difference if failed.any() else None
     else:
         before, after = scores[in_both].T.tolist()
-        result, note = paired.compare(before, after, seed), ""
+        result, note = paired.compare(before, after, seed, high - low), ""
         worst = float(np.nanmean(np.diff(at_worst))) if failed.any() else None
     better, worse = (result.falls, result.rises) if direction == "lower" else (result.rises, result.falls)
     entry = partial(entry, **{name: getattr(result, name) for name in OF_A_PAIR}, wins=better, losses=worse)

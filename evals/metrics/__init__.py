@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
-from math import isinf
+from math import inf, isinf
 from typing import Any, cast
 
 import yaml
@@ -73,9 +73,9 @@ NEED_A_JUDGE = frozenset(name for name, metric in METRICS.items() if metric.is_j
 
 
 def declared(name: str) -> Declaration:
-    """Return a metric's declaration; for an unknown name (of an older report), a declaration with default values."""
+    """Return a metric's declaration; for an unknown name (of an older report), one of values without limits."""
     metric = metric_named(name) or timing.metric_named(name) or _READ.get(name)
-    return metric or Declaration(name=name, about="", headline="never")
+    return metric or Declaration(name=name, about="", headline="never", range=(-inf, inf))
 
 
 def metric_named(name: str) -> Metric | None:

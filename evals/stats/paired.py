@@ -17,6 +17,7 @@ at least 0.05.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf, isfinite
 
 import numpy as np
 
@@ -67,18 +68,20 @@ class Paired:
     falls: int
 
 
-def compare(baseline: Sequence[float], other: Sequence[float], seed: int) -> Paired:
+def compare(baseline: Sequence[float], other: Sequence[float], seed: int, span: float = inf) -> Paired:
     """Compare two runs' scores of the same queries, in the same order.
 
     Args:
         baseline: One finite number a query, at least one.
         other: One finite number a query, in the same order.
         seed: Seed of the drawn signs.
+        span: The largest possible difference; if it is infinite, that of 0, 1 and the numbers given.
     """
     first, second = np.asarray(baseline, dtype=float), np.asarray(other, dtype=float)
     differences = np.where(np.abs(second - first) <= SAME, 0.0, second - first)
     rises, falls = int((differences > 0).sum()), int((differences < 0).sum())
-    span = max(1.0, first.max(), second.max()) - min(0.0, first.min(), second.min())
+    if not isfinite(span):
+        span = max(1.0, first.max(), second.max()) - min(0.0, first.min(), second.min())
     interval, p = Interval(note=_why_none(differences, span)), sign_flip(differences, seed)
     if not interval.note:
         interval, p = agreed(*difference_intervals(differences[:, None], span), p)
