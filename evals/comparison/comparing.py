@@ -17,8 +17,9 @@ from evals.comparison.mismatches import changes, line, mismatches
 from evals.comparison.records import Difference, Moved, Pairing, Regression, Run
 from evals.comparison.sections import Comparison
 from evals.errors import ExperimentError, ReportError
-from evals.metrics import METRICS, declared
+from evals.metrics import METRICS
 from evals.metrics.criteria import TOLERANCE as ROUNDING
+from evals.metrics.declaration import Direction
 from evals.report.head import deepest, headline, ranked
 from evals.report.model import QueryRow, Report
 from evals.report.parsing import FOUND
@@ -57,7 +58,7 @@ def compare(
     reports = deepened([run.report for run in (baseline, *others)])
     first, *rest = (replace(run, report=report) for run, report in zip((baseline, *others), reports, strict=True))
     tolerances = tolerances or {}
-    _check(tolerances, [*METRICS, *(name for report in reports for name in report.metrics)])
+    _check(tolerances, reports)
     shown = metrics or headline(*(report.metrics for report in reports))
     names = list(dict.fromkeys([*metrics_named(reports, shown), *tolerances]))
     comparisons = [_comparison(first, run, common=common) for run in rest]
@@ -91,29 +92,30 @@ def pair(baseline: Report, other: Report) -> Pairing:
     )
 
 
-def moved(pairing: Pairing, metrics: Sequence[str]) -> list[Moved]:
+def moved(pairing: Pairing, metrics: Mapping[str, Direction]) -> list[Moved]:
     """Return the lost queries, the gained ones, then those whose score changed; of each kind the largest change first.
 
     Args:
         pairing: The queries of both runs.
-        metrics: Names of metrics that score queries. Each query is shown with the metric that changed most.
+        metrics: Metrics that score queries, with their better direction. Each query is shown with the one that changed
+            most.
     """
     moves = []
     for row, other in pairing.rows:
-        flip = _change(VERDICT_METRIC, row, other)
-        scored = filter(None, [_change(metric, row, other) for metric in metrics])
+        flip = _change(VERDICT_METRIC, "higher", row, other)
+        scored = filter(None, [_change(metric, better, row, other) for metric, better in metrics.items()])
         if most := max(scored, key=lambda move: abs(move.gain), default=flip):
             moves.append(most._replace(kind="lost" if flip.gain < 0 else "gained") if flip else most)
     places = {"lost": 0, "gained": 1}
     return sorted(moves, key=lambda move: (places.get(move.kind, 2), -abs(move.gain), move.gain, move.baseline.id))
 
 
-def _change(metric: str, row: QueryRow, other: QueryRow) -> Moved | None:
+def _change(metric: str, better: Direction, row: QueryRow, other: QueryRow) -> Moved | None:
     """Return the change of a query's score; None if it is not scored in both runs, or has not changed."""
     before, after = score_of(row, metric), score_of(other, metric)
     if not isinstance(before, float | int) or not isinstance(after, float | int) or abs(after - before) <= SAME:
         return None
-    gain = after - before if declared(metric).direction != "lower" else before - after
+    gain = after - before if better != "lower" else before - after
     return Moved("worse" if gain < 0 else "better", metric, gain, before, after, row, other)
 
 
@@ -136,14 +138,15 @@ def parse(texts: Sequence[str]) -> dict[str, float]:
     return drops
 
 
-def _check(tolerances: Mapping[str, float], names: Sequence[str]) -> None:
+def _check(tolerances: Mapping[str, float], reports: Sequence[Report]) -> None:
     """Make sure that every tolerance is a number of 0 or more, of a metric that exists and has a direction."""
+    names = [*METRICS, *(name for report in reports for name in report.metrics)]
     for metric, drop in tolerances.items():
         if not (isfinite(drop) and drop >= 0):
             raise ExperimentError(f"{FLAG}: {metric}: expected a number of 0 or more, got {drop!r}")
         if metric not in names:
             raise ExperimentError(f"{FLAG}: no metric {metric!r}{nearest(metric, names)}")
-        if declared(metric).direction == "neither":
+        if reports[0].declared(metric).direction == "neither":
             raise ExperimentError(f"{FLAG}: no direction of {metric} is better than the other")
 
 
@@ -165,11 +168,11 @@ def _comparison(baseline: Run, other: Run, *, common: bool) -> Comparison:
     return Comparison(baseline=baseline, other=other, pairing=pairing, mismatches=faults, changes=settings)
 
 
-def _movers(tolerated: Sequence[str], differences: Sequence[Difference]) -> list[str]:
+def _movers(tolerated: Sequence[str], differences: Sequence[Difference]) -> dict[str, Direction]:
     """Return the metrics that say how far a query moved: those with a tolerance, and the usual ones."""
-    paired = [entry.metric for entry in differences if entry.n]
+    paired = {entry.metric: entry.better for entry in differences if entry.n}
     usual = [*tolerated, *(deepest(pattern, paired) for pattern in MOVED_BY)]
-    return [name for name in usual if name in paired] or ranked(paired)[:1]
+    return {name: paired[name] for name in [name for name in usual if name in paired] or ranked(paired)[:1]}
 
 
 def _regression(entry: Difference, tolerance: float) -> Regression:

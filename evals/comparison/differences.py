@@ -9,12 +9,12 @@ from math import isfinite
 import numpy as np
 
 from evals.collect.observations import VERDICT_METRIC, Failure, Unscored
-from evals.comparison.mismatches import other_judges
+from evals.comparison.mismatches import REDECLARED, other_judges, redeclared
 from evals.comparison.records import Difference, Pairing
 from evals.errors import ReportError
 from evals.judge.trust import CORRECTED
 from evals.metrics import DEPTH, METRICS, declared
-from evals.metrics.declaration import summarise
+from evals.metrics.declaration import Declaration, summarise
 from evals.metrics.ranking import OF_GRADES, GradedLists
 from evals.report.head import deepest
 from evals.report.model import QueryRow, Report, ScoreValue
@@ -103,16 +103,18 @@ def difference(metric: str, baseline: Report, other: Report, pairing: Pairing) -
         pairing: The queries of both.
     """
     runs = {"baseline": baseline, "other run": other}
-    entry = partial(Difference, metric=metric, better=declared(metric).direction)
-    if "judge" in declared(metric).needs and other_judges(baseline.facts, other.facts):
-        return entry(note="given by different judges, so not compared")
+    declaration = baseline.declared(metric)
+    entry = partial(Difference, metric=metric, better=declaration.direction)
+    is_redeclared = metric in {change.what for change in redeclared(baseline, other)}
+    if is_redeclared or ("judge" in declaration.needs and other_judges(baseline.facts, other.facts)):
+        return entry(note=REDECLARED if is_redeclared else "given by different judges, so not compared")
     if metric == CORRECTED and baseline.facts.dataset_fingerprint != other.facts.dataset_fingerprint:
         return entry(note="people's verdicts may differ, so not compared")
     if absent := [name for name, report in runs.items() if metric not in report.metrics]:
         return entry(note=f"not measured in the {' nor in the '.join(absent)}")
     pairs = [(score_of(a, metric), score_of(b, metric)) for a, b in pairing.rows]
     if any(score is not None for pair in pairs for score in pair):
-        return _paired(metric, pairs, pairing, baseline.config.get("seed", 0))
+        return _paired(declaration, pairs, pairing, baseline.config.get("seed", 0))
     if pairing.left:
         return entry(note=f"{WHOLE_RUN}, which cannot be restricted to the common queries")
     means = {name: report.metrics[metric] for name, report in runs.items()}
@@ -134,7 +136,7 @@ def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
     return row.scores.get(metric)
 
 
-def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Difference:
+def _paired(declaration: Declaration, pairs: Pairs, pairing: Pairing, seed: int) -> Difference:
     """Compare the scores of the queries that are scored in both runs."""
 
     def ids(is_chosen: Bools) -> tuple[str, ...]:
@@ -146,7 +148,7 @@ def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Differenc
     not_drawn = np.array([[isinstance(s, Unscored) and s.reason == NOT_DRAWN.reason for s in pair] for pair in pairs])
     scored = np.isfinite(scores)
     alone = scored & ~(scored | not_drawn)[:, ::-1]
-    direction = declared(metric).direction
+    metric, direction = declaration.name, declaration.direction
     entry = partial(Difference, metric=metric, better=direction, failed=ids(failed[:, 0] | failed[:, 1]))
     entry = partial(entry, only_baseline=ids(alone[:, 0]), only_other=ids(alone[:, 1]))
     in_both = scored.all(axis=1)
@@ -154,7 +156,7 @@ def _paired(metric: str, pairs: Pairs, pairing: Pairing, seed: int) -> Differenc
         reasons = (getattr(pair[run], "reason", getattr(pair[run], "failed", "")) for run in (0, 1) for pair in pairs)
         return entry(note=f"no query is scored in both: {next(filter(None, reasons), 'they are over other queries')}")
     # Each failed score becomes the end of the metric's range that is worst for the other run.
-    low, high = declared(metric).range
+    low, high = declaration.range
     at_worst = np.where(failed, (low, high) if direction == "lower" else (high, low), scores)
     if not_drawn.any():
         # The queries that the means stand for are scored, failed, or not drawn.

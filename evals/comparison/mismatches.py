@@ -5,6 +5,7 @@ from itertools import accumulate
 from typing import Any
 
 from evals.comparison.records import Change, Pairing
+from evals.metrics import values_of
 from evals.report.model import Facts, Report
 from retrievers.config.layers import flatten
 
@@ -14,6 +15,7 @@ SHOWN, DIGITS = 5, 12
 NOT_SCORED = "name tracking baseline criteria metrics judge.cache_path judge.prices retriever.trust_embedding".split()
 # Settings that choose the cell of a grid that a report is of.
 OF_A_GRID = {"sweep", "objective"}
+REDECLARED = "declared differently in the two runs, so not compared"
 # What a difference in a fact means.
 MEANINGS = {
     "collection": "differences may come from what was indexed, and the same evidence may lie in other chunks",
@@ -32,7 +34,7 @@ def mismatches(baseline: Report, other: Report, pairing: Pairing) -> list[Change
         for name in {**first, **second}
         if first.get(name) != second.get(name)
     ]
-    return [*_golden(baseline, other, pairing), *recorded]
+    return [*_golden(baseline, other, pairing), *recorded, *redeclared(baseline, other)]
 
 
 def changes(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> list[Change]:
@@ -55,6 +57,15 @@ def other_judges(baseline: Facts, other: Facts) -> bool:
     """Return True if both runs have a judge, and the judges differ."""
     first, second = baseline.judge, other.judge
     return first is not None and second is not None and first.fingerprint != second.fingerprint
+
+
+def redeclared(baseline: Report, other: Report) -> list[Change]:
+    """Return the metrics of the user's own whose unit, range or direction differs between the runs."""
+    first, second = (
+        {own.name: f"{values_of(own.declaration)}, {own.direction}" for own in run.own_metrics}
+        for run in (baseline, other)
+    )
+    return [Change(name, a, b, REDECLARED) for name, a in first.items() if (b := second.get(name, a)) != a]
 
 
 def line(mismatch: Change) -> str:

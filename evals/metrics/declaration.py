@@ -283,7 +283,8 @@ def metric(
             at most 200; no part begins with a dot.
         unit: Unit of the values, such as `share`, `ms` or `tokens`; any text.
         direction: Which values are better: `higher`, `lower`, `neither`.
-        range: Lowest and highest possible value. If both are finite, the interval of the mean takes account of them.
+        range: Lowest and highest possible value; infinite where there is no limit, since intervals allow for what the
+            values could have been.
         scope: The queries that the metric is over: `all`, `in_scope`, `out_of_scope`.
         about: One line about the metric; the first line of the function's docstring when left out.
 

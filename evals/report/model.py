@@ -28,6 +28,7 @@ from evals.grid.decision import Decision
 from evals.judge.budget import Usage
 from evals.judge.trust import Differing
 from evals.judge.verdicts import ChunkVerdict, Claim
+from evals.metrics import declared
 from evals.metrics.declaration import Declaration, Direction
 from evals.stats.abstention import Signal
 from retrievers.config.settings import Settings
@@ -627,6 +628,10 @@ class Report(Part):
     def in_scope(self) -> int:
         """Number of golden queries that the documents answer."""
         return sum(row.in_scope for row in self.queries)
+
+    def declared(self, metric: str) -> Declaration:
+        """Return the declaration of a metric: of the user's own that of this report, since this process may differ."""
+        return next((own.declaration for own in self.own_metrics if own.name == metric), declared(metric))
 
     @property
     def validation(self) -> Validation:

@@ -343,6 +343,18 @@ def test_verdicts_of_two_judges_are_not_compared_and_fail_a_tolerance() -> None:
     assert compared(first, report({PRECISION: [0.0, 0.0]})).mismatches == []  # one has none: nothing to compare
 
 
+def test_a_metric_of_the_users_own_is_compared_as_the_reports_declare_it() -> None:
+    own = {"name": "team/x", "about": "", "unit": "score", "direction": "lower", "range": (0, 5)}
+    made = report({"team/x": [1.0] * 20})
+    first, second = (changed(made, own_metrics=[own | more]) for more in ({}, {"direction": "higher"}))
+    same = difference(first, first, "team/x")
+    assert same.better == "lower" and same.high == pytest.approx(5 * 3.84 / 23.84, abs=1e-3)
+    other = compared(first, second, tolerances={"team/x": 9})
+    told = "declared differently in the two runs, so not compared"
+    assert other.mismatches == [("team/x", "score, 0 to 5, lower", "score, 0 to 5, higher", told)]
+    assert [(one.passed, one.reason) for one in other.regressions] == [(False, told)]
+
+
 def test_settings_that_differ_are_named_by_their_place_without_those_on_which_no_score_depends() -> None:
     judge, retriever = {"model": None, "cache_path": 1}, {"top_k": 5, "keyword": {"k1": 1.2}}
     first = {"retriever": retriever, "name": "a", "baseline": "a.json", "judge": judge}
