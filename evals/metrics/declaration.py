@@ -33,6 +33,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.config.settings import load_factory
 from retrievers.records import Chunk
 from retrievers.retriever.protocol import Retriever
+from retrievers.text.shown import quoted
 
 Direction = Literal["higher", "lower", "neither"]
 # `labels`: what golden data call relevant; `latency`: timed single calls; `determinism`: repeated queries;
@@ -339,9 +340,11 @@ def _score(function: Own, observation: Observation, limits: tuple[float, float])
             value = awaited(value)
         if value is None:
             return Unscored(reason="the metric gives no score")
+        if isinstance(value, str | bytes):
+            raise TypeError(f"expected a number, got the text {quoted(value)}")
         score = float(value)
     except (Exception, SystemExit) as error:  # whatever a user's function raises is that score's cause
-        return Failure(failed=f"{type(error).__name__}: {error}")
+        return Failure(failed=" ".join(f"{type(error).__name__}: {error}".split()))
     within = min(max(score, limits[0]), limits[1])
     if isfinite(score) and abs(score - within) <= ROUNDING:
         return within

@@ -123,7 +123,8 @@ async def leave(case: Case, chunks: list[Chunk]) -> float:
     ("function", "expected"),
     [
         (lambda case, chunks: 1 / (chunks[0].chunk_id == "a"), [1.0, ZERO]),
-        (lambda case, chunks: sys.exit("no key"), [Failure(failed="SystemExit: no key")] * 2),
+        (lambda case, chunks: sys.exit("no\n key"), [Failure(failed="SystemExit: no key")] * 2),
+        (lambda case, chunks: "0.5", [Failure(failed="TypeError: expected a number, got the text '0.5'")] * 2),
         (leave, [Failure(failed="SystemExit: no key")] * 2),
         (lambda case, chunks: None, [Unscored(reason="the metric gives no score")] * 2),
         (lambda case, chunks: 2 * len(chunks), [out_of_range(2.0)] * 2),
