@@ -306,7 +306,6 @@ def test_cells_are_those_of_the_command(made: OnDisk, capsys: pytest.CaptureFixt
 
 
 def test_a_sweep_of_a_function_is_ranked_by_what_its_results_alone_can_score() -> None:
-    """By evidence, and without a list of all chunks, it is not known how many are relevant: nDCG scores no query."""
     asked: list[str] = []
 
     def find(query: str) -> list[str]:

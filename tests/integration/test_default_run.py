@@ -149,9 +149,7 @@ def test_ranking_figures_are_those_of_pytrec_eval(report: Report) -> None:
         assert report["metrics"][ours]["value"] == pytest.approx(fmean(values), abs=1e-12), ours
 
 
-def test_nothing_but_this_machine_is_connected_to_and_no_secret_is_written(
-    finished: Finished,
-) -> None:
+def test_nothing_but_this_machine_is_connected_to_and_no_secret_is_written(finished: Finished) -> None:
     events = json.loads(finished.folder.with_suffix(".events").read_text())
     assert {kind for kind, _ in events} <= {"process"}
     assert {started for _, started in events} <= {"git", "uname"}, "they ask for the commit and the machine"

@@ -28,7 +28,6 @@ from ragas.metrics.collections.context_precision.util import ContextPrecisionOut
 from ragas.metrics.collections.context_recall.util import ContextRecallOutput
 from ragas.metrics.collections.context_relevance.util import ContextRelevanceOutput
 
-from evals.golden.command import main as golden
 from evals.judge.chat import make_chat
 from evals.run import load_config, main, parser
 from evals.tracking.__main__ import main as complete
@@ -38,7 +37,6 @@ from tests.support.experiment import CASES, Experiment, load_report, make_experi
 from tests.support.judged_experiment import PRECISION, calls_of, judge_flags, known_of, make_judged, precision_of
 from tests.support.loopback import free_port
 from tests.support.tracking import traces_of
-from tests.support.writing_model import WritingModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 KILLS, AT_ONCE = 50, 4
@@ -181,32 +179,6 @@ def test_fifty_kills_lose_and_rebuy_no_verdict(made: Experiment, server: CohereC
         assert wasted <= AT_ONCE, "what was in flight is asked again"
         lap.wasted += wasted
     assert len(laps) > 2
-
-
-def test_a_synthesis_killed_three_times_ends_as_if_it_had_never_been(
-    handbook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
-) -> None:
-    def flags(model: WritingModel, name: str) -> list[str]:
-        return [
-            "synthesize", *model.flags, "--docs", str(handbook / "docs"),
-            "--per-type", "factual=12,comparison=4,near_domain=4", "--judge.max-concurrency", "2",
-            "--judge.cache-path", str(tmp_path / f"{name}.sqlite"), "--out", str(tmp_path / f"{name}.jsonl"),
-        ]  # fmt: skip
-
-    with WritingModel() as model:
-        monkeypatch.setenv("OPENAI_API_KEY", model.key)
-        assert call(golden, flags(model, "undisturbed"), capsys).code == 0
-        calls = len(model.chats)
-    with WritingModel(latency=0.02) as model:
-        again, env = flags(model, "killed"), {"OPENAI_API_KEY": model.key}
-        for wanted in (6, 15, 30):
-            when = lambda wanted=wanted: len(model.chats) >= wanted  # noqa: E731
-            assert killed(again, tmp_path, env, when, command="evals.golden.command")
-            assert not (tmp_path / "killed.jsonl").exists()
-        done = call(golden, again, capsys)
-        assert (done.code, done.err) == (0, ""), done.out
-        assert calls <= len(model.chats) <= calls + 3 * 2
-    assert (tmp_path / "killed.jsonl").read_bytes() == (tmp_path / "undisturbed.jsonl").read_bytes()
 
 
 def test_two_processes_on_one_store_both_end_well(made: Experiment, server: CohereChatServer, tmp_path: Path) -> None:

@@ -89,7 +89,6 @@ def test_an_interval_of_a_sum_over_both_kinds_stays_within_its_range(inside: int
 
 
 def test_where_every_sign_does_as_well_as_the_observed_ones_p_is_1() -> None:
-    """Forty differences of sum 0: more than can be tried exactly, and all 9,999 draws count."""
     assert sign_flip(np.tile([0.5, -0.5], 20), 0) == 1.0
 
 

@@ -51,7 +51,6 @@ ARRAY = [
     for turn in range(4)
     for row in AllPairs([[*values[turn % len(values) :], *values[: turn % len(values)]] for values in OPTIONS.values()])
 ][:64]
-ended = {"report": 0, "refused": 0}
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +69,9 @@ def test_a_run_ends_with_a_valid_report_or_a_refusal(chosen: dict[str, Any], mad
         run = sweep if config.sweep.axes else evaluate
         evaluation = run(experiment=config, outputs=Outputs(report=file))
     except RetrievalError as error:
-        ended["refused"] += 1
         assert 20 < len(str(error)) < 2_000 and "Traceback" not in str(error)
         assert not file.exists()
         return
-    ended["report"] += 1
     text = file.read_text(encoding="utf-8")
     report = parse(text, "report")
     assert json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in the report"))
@@ -86,12 +83,6 @@ def test_a_run_ends_with_a_valid_report_or_a_refusal(chosen: dict[str, Any], mad
         assert len(scores) == len(row.retrieved) <= top_k
         assert settings["rerank"] == "mmr" or scores == sorted(scores, reverse=True)
     assert evaluation.passed is (report.passed and not report.incomplete)
-
-
-def test_most_pairs_can_be() -> None:
-    if sum(ended.values()) < len(ARRAY):
-        pytest.skip("not all of them ran in this process")
-    assert len(ARRAY) >= 60 and ended["report"] > 0.5 * len(ARRAY)
 
 
 # Flag over file over environment over .env over default, for any settings in any of them

@@ -49,9 +49,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def python(
-    arguments: Sequence[str | object],
-    folder: Path,
-    extra: Mapping[str, str] | None = None,
+    arguments: Sequence[str | object], folder: Path, extra: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *map(str, arguments)]
     return subprocess.run(

@@ -145,6 +145,10 @@ FACTORIES: Mapping[str, Callable[[], Any]] = {
     "elsewhere": lambda: Calling(
         call=lambda query: [Document(page_content="an orbit is a closed path", metadata={"n": 1})]
     ),
+    # Extracts of its chunks, by their ids.
+    "extracting": lambda: Overlap(
+        docs=[Document(page_content=one.page_content[:20], metadata=one.metadata) for one in documents("chunk_id", "n")]
+    ),
     "one_string": lambda: Calling(call=lambda query: "a string"),
     "none": lambda: Calling(call=lambda query: None),
     "textless": lambda: Calling(call=lambda query: [*documents(), Document(page_content=" \n", metadata={"page": 3})]),

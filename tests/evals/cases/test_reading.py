@@ -299,7 +299,6 @@ def test_the_fingerprint_does_not_depend_on_order_of_cases_or_keys(order: list[i
 
 
 def test_what_changes_the_fingerprints_and_what_does_not(handbook: Path) -> None:
-    """Cases without human verdicts keep the fingerprint that they had before the field was."""
     plain = row("a", reference_answer="yes")
     changes: list[dict[str, Any]] = [
         {"query": "another"}, {"reference_answer": "no"}, {"min_results": 2}, {"evidence": [{**PASSAGE, "grade": 2}]},

@@ -78,7 +78,6 @@ def measure(retriever: QdrantRetriever, cases: list[Case] = ASKED, **settings: A
 
 
 def test_a_failure_keeps_its_type_and_names_the_cases_or_the_query_that_was_timed(retriever: QdrantRetriever) -> None:
-    """A retriever of the user's own is asked query by query, so that a fault names its case."""
     with pytest.raises(EmbeddingError, match=r"^cases 'q0' to 'bad': .*model failed to embed: TimeoutError"):
         collect(retriever, [*ASKED, BAD], silent)
     told, cases = list[Any](), [make_case(name, query=query) for name, query in (("fine", "arm"), ("bad", "a channel"))]

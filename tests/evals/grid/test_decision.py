@@ -149,7 +149,6 @@ def test_data_of_one_kind_have_no_decision_but_a_note(world: Experiment, ids: tu
 
 
 def test_without_out_of_scope_queries_tokens_alone_recommend_no_threshold(tmp_path: Path) -> None:
-    """Every cell is within a margin of 1, so that the cheapest is taken of those no stricter than the best."""
     world, ids = make_world(tmp_path, queries=12), tuple(f"in{number}" for number in range(12))
     for lacks_a_kind in (True, False):
         made = measured(swept(world, objective__margin=1, **({"dataset__ids": ids} if lacks_a_kind else {})))

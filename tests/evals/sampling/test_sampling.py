@@ -94,7 +94,6 @@ def test_pseudo_values_have_the_mean_and_its_variance() -> None:
 @pytest.mark.parametrize("agreeing", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("weight", [None, 1.0])
 def test_the_distances_of_what_is_open_and_of_the_scores_add_in_squares(agreeing: float, weight: float | None) -> None:
-    """No distance is longer than the longer one of judging alone."""
     judged, proxy = scores(60, 2, seed=1)
     labels = np.where(np.arange(60)[:, None] < 60 * agreeing, 0.1 + 0.8 * judged, proxy)
     judged = np.where(np.arange(60)[:, None] < 60 * agreeing, labels, judged)

@@ -363,7 +363,6 @@ def test_on_differences_of_one_size_it_is_mcnemars_exact_test(rises: int, falls:
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0.001, 0.999))
 def test_holm_rejects_what_its_steps_reject(p_values: list[float], level: float) -> None:
-    """Step down from the smallest, against level / (those left), and stop at the first that stays."""
     rejected = set()
     for place, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
         if p_values[index] * (len(p_values) - place) > level:
@@ -413,7 +412,6 @@ def test_of_two_cells_the_quantile_is_students(strata: None, judged: int | None,
 
 
 def test_the_quantile_is_that_of_samples_without_replacement() -> None:
-    """Of six cells at four looks, by drawing the order of a hundred queries."""
     rng, looks = np.random.default_rng(3), np.array([20, 60, 90, 97])
     queries = rng.normal(size=(100, 6))
     order = rng.permuted(np.tile(np.arange(100), (4_000, 1)), axis=1)

@@ -128,7 +128,6 @@ def test_of_a_way_whose_cells_all_miss_the_criteria_the_best_is_logged(swept: Re
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("name", ["by hand", "unlisted", "grid"])
 def test_what_mlflow_has_of_a_report(name: str, snapshot: SnapshotAssertion) -> None:
-    """Wording stands in the snapshot; what must hold whatever the wording is below."""
     made = named(name) if name == "by hand" else stored(name)
     run = run_of(written(made))
     known = everything(run)

@@ -302,7 +302,6 @@ def test_ids_tell_equal_texts_apart_and_depend_on_nothing_else() -> None:
 
 @given(page=pages(), budget=BUDGETS, lines=st.integers(1, 5))
 def test_chunks_are_the_text_of_the_page_in_order_at_their_lines(page: GeneratedPage, budget: int, lines: int) -> None:
-    """Nothing is lost, doubled or reordered; lines hold the chunk and not one too many; budgets hold."""
     found, source = chunks_of(page.source, budget), page.source.split("\n")
     read, kept = (solid("".join(texts)) for texts in ([c.text for c in found], [part.source for part in page.kept]))
     assert not any(re.fullmatch(r"[`~:]{3,}", chunk.text) for chunk in found)

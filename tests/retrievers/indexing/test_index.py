@@ -281,10 +281,7 @@ def test_what_was_embedded_before_an_interruption_is_not_embedded_again(
     write_pages(index.docs, {f"{n:03}.md": f"Text {n}." for n in range(200)})
     own, other = ({"embedding": {"model": f"python:tests.support.indexing:{name}"}} for name in ("a", "b"))
     failing = CheckedEmbeddings(HashEmbeddings(poison="Text 199."), "model")
-    with (
-        net.patient(0),
-        pytest.raises(EmbeddingError, match=r"; [1-9]\d+ embedded texts are kept: the same"),
-    ):
+    with net.patient(0), pytest.raises(EmbeddingError, match=r"; [1-9]\d+ embedded texts are kept: the same"):
         index(changes=own, embeddings=failing)
     [before] = [file for file in kept.iterdir() if file.suffix == ".sqlite"]
     assert before.stat().st_mode & 0o077 == 0 and not index.client.collection_exists("pages")

@@ -252,7 +252,6 @@ def test_what_does_not_fit_its_collection_is_refused() -> None:
 
 @pytest.mark.parametrize("mode", RetrievalMode)
 def test_what_langchains_tutorials_for_qdrant_end_with_is_taken_as_it_is(mode: RetrievalMode, tmp_path: Path) -> None:
-    """A store on disk with named vectors, and the retrievers that it gives."""
     own: dict[str, Any] = {} if mode == RetrievalMode.SPARSE else {"embedding": Counting(), "vector_name": "dense"}
     own |= {} if mode == RetrievalMode.DENSE else {"sparse_embedding": Terms(), "sparse_vector_name": "sparse"}
     with closing(QdrantClient(path=str(tmp_path / "db"))) as client:

@@ -74,7 +74,6 @@ def found(chunks: Sequence[RetrievedChunk]) -> list[tuple[str, float | None, int
 
 
 def test_a_session_is_one_of_its_own_and_timed_by_stage(retriever: QdrantRetriever) -> None:
-    """All else of it is on the screens of `tests/retrievers/test_main.py`."""
     session, other = retriever.search(QUERY), variant(retriever, rerank="mmr").search(QUERY)
     embed, search, rerank = (getattr(session.timings, f"{stage}_ms") for stage in ("embed", "search", "rerank"))
     assert rerank is None and embed + search == pytest.approx(session.timings.total_ms)

@@ -169,7 +169,6 @@ SENTENCES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=10).map(" ".jo
 @example(["robot robots run", "run the joint", "sensor"], "robot robot run robots")
 @given(st.lists(SENTENCES, min_size=1, max_size=12).filter(lambda texts: any(map(terms, texts))), SENTENCES)
 def test_random_texts_rank_as_bm25s_has_them(texts: Sequence[str], query: str) -> None:
-    """The same scores at every place, each of them its text's: the same list but for the order of ties."""
     rows = [([1.0, 0.0], text, {"chunk_id": str(number)}) for number, text in enumerate(texts)]
     with closing(QdrantClient(":memory:")) as client:
         fill_sparse(client, "c", rows, Bm25Encoder("english", mean(len(terms(text)) for text in texts)))
@@ -239,7 +238,6 @@ def found_by(retriever: QdrantRetriever, query: str) -> Sequence[RetrievedChunk]
 
 
 def test_a_search_is_a_selection_of_its_candidates_in_the_total_order(retriever: QdrantRetriever) -> None:
-    """The selection is that of an oracle, whose threshold reads the cosine."""
     scale = retriever.settings.score_scale
     for query in (*QUERIES, *ODD):
         candidates = found_by(retriever, query)
@@ -378,7 +376,6 @@ def test_the_threshold_reads_no_scores_without_bounds(opened: QdrantRetriever) -
 
 @pytest.mark.parametrize("way", PLAIN, ids=name_of)
 def test_a_filter_comes_before_the_cut(opened: QdrantRetriever, brute_force: BruteForce, way: dict[str, Any]) -> None:
-    """Only chunks are let through that the search does not find without the filter."""
     without = ids(found_by(variant(opened, **way), QUERIES[0]))
     allowed = [name for name in brute_force.payloads if name not in without]
     filtered = {**way, "filters": {"chunk_id": allowed}}

@@ -95,7 +95,6 @@ def test_a_reader_sees_a_new_build_at_its_next_call_and_nobody_else_builds_meanw
 
 @pytest.mark.parametrize("stage", ["between the renames", "after them", "before them"])
 def test_what_a_killed_build_left_is_read_and_cleared_away(client: EmbeddedClient, stage: str) -> None:
-    """At every moment between the renames there is one whole collection."""
     folder = client.path / "collections" / NAME
     new, old = (folder.with_name(f".{NAME}.{part}") for part in ("new", "old"))
     shutil.copytree(folder, new if stage != "after them" else old)
