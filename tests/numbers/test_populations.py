@@ -88,6 +88,13 @@ def lopsided(*, loss: float, share: float) -> World:
     return _cells(np.stack([np.ones(QUERIES), np.where(lost, 1.0 - loss, 1.0)], axis=1), np.array([1_000.0, 500.0]))
 
 
+def rivals(cells: int, *, share: float) -> World:
+    """Return a cell that never loses, a little below 1, and rivals that each lose all on queries of their own."""
+    lost = np.random.default_rng(0).random((QUERIES, cells)) < share
+    steady = 1 - 0.98 * lost.mean(axis=0).min()
+    return _cells(np.column_stack([np.full(QUERIES, steady), 1.0 - lost]), np.linspace(6_000, 100, cells + 1))
+
+
 def rare_scores(share: float, *, usual: float, gain: float) -> World:
     """Return two cells, of which the best scores 1 on rare queries and the other 0; on all others it gains a little."""
     rare = np.arange(QUERIES) < share * QUERIES
@@ -127,6 +134,7 @@ POPULATIONS: dict[str, Callable[[], World]] = {
     "a twentieth of queries that score far more": lambda: rare_scores(0.05, usual=0.03, gain=0.012),
     "3% of queries that score far more": lambda: rare_scores(0.03, usual=0.1, gain=0.03),
     "few strangers near the domain": lambda: near_domain(0.12, near=0.065),
+    "20 rivals with rare losses": lambda: rivals(20, share=0.02),
     "a tenth of strangers": lambda: near_domain(0.1, near=0.1),
 }
 

@@ -140,7 +140,6 @@ def test_rounds(setting: str, total: int, agreement: float, margin: float) -> No
 @pytest.mark.parametrize("total", [1_000, 2_000])
 @pytest.mark.parametrize("shape", ["hits", "mostly zeros"])
 def test_all_looks_together_err_in_5_percent(shape: str, total: int) -> None:
-    """Three cells whose means over these queries are the same but for a hair, by which the first is the best."""
     values = np.arange(total) / total
     values = np.where(values < 0.5, 0.0, 1.0) if shape == "hits" else np.maximum(0, values - 0.8) * 5
     wrong, number, counts = 0, draws(20_000), Counts(f"{shape}, N {total}")

@@ -306,7 +306,6 @@ def test_what_was_printed_before_an_interruption_reaches_a_pipe(tmp_path: Path) 
 
 
 def test_a_reader_that_went_away_changes_no_exit_code_and_ends_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failed criterion is one for CI, too, whatever becomes of the output."""
     reading, writing = os.pipe()
     os.close(reading)
     done = list[str]()

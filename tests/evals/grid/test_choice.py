@@ -231,7 +231,6 @@ def test_the_interval_of_a_sum_over_strata_adds_theirs_in_squares() -> None:
 
 @pytest.mark.parametrize(("behind", "members"), [(0.45, 2), (0.6, 1)])
 def test_a_loss_not_seen_is_all_of_the_kind_of_queries_that_counts_most(behind: float, members: int) -> None:
-    """In scope that is 1.6; on the 30 other queries a cell is behind, by 0.4 × so."""
     found = np.where(np.arange(60) < 30, np.arange(60) % 2 / 2, NAN)[:, None] * np.ones(2)
     silent = np.where(np.isnan(found), [1.0, 1 - behind], NAN)
     made = combine({"found": 0.8, "silent": 0.2}, {"found": found, "silent": silent}, [SHARE, SHARE])

@@ -157,7 +157,6 @@ def test_sixteen_at_once_spend_it_up_to_less_than_one_call_and_never_more(server
 
 
 def test_after_an_answer_over_its_limit_no_call_starts_before_the_reserve_is_what_was_seen(server: ChatServer) -> None:
-    """24,000 tokens where 100 are allowed: first the very first answer, then those from the thirtieth on."""
     server.latency, long = 0.05, writes(96_000, 96_000)
     limits: dict[str, Any] = {"max_output_tokens": 100, **priced(server)}
     run = asked(server, TEXTS[:60], fault=long, budget={"usd": 0.04}, **limits)

@@ -284,7 +284,6 @@ def test_figures_of_a_stage_have_their_intervals(statistic: str, value: float, i
 
 
 def test_calling_the_same_queries_more_often_does_not_narrow_the_interval_of_the_mean() -> None:
-    """Twelve queries, each always as slow as it is: a hundred calls of each tell no more of other queries than one."""
     own = tuple(np.random.default_rng(0).exponential(10, 12).tolist())
     once, often = (of_run("latency/total_mean_ms", timed(*own * count, queries=12)) for count in (1, 100))
     assert often.n == 1_200

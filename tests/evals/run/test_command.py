@@ -353,7 +353,6 @@ def test_the_exit_code_is_that_of_the_command(arguments: list[str], code: int, s
 
 
 def test_the_default_experiment_has_no_part_in_a_run_on_other_data() -> None:
-    """Else half of the queries were left out, and each failed for want of the handbook's fields."""
     own = loaded("--dataset.path", "my.jsonl", "--retriever.collection", "mine", "--retriever.threshold", "0.2")
     settings = {"dataset.path": "my.jsonl", "retriever.collection": "mine", "retriever.threshold": 0.2}
     assert own == ExperimentConfig.load(settings=settings, env={})
@@ -373,7 +372,6 @@ def test_a_packaged_experiment_has_a_name(here: Path) -> None:
 
 
 def test_no_variable_but_the_five_changes_an_experiment_and_none_the_default_one(tmp_path: Path) -> None:
-    """Whatever a library might read of a variable that has the name of a setting."""
     assert loaded(env=FIVE) == loaded()
     file = tmp_path / "open.yaml"
     file.write_text("dataset: {path: golden.jsonl}\n")

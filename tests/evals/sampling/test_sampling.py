@@ -273,12 +273,12 @@ def test_the_cell_of_the_least_bound_is_chosen_before_the_one_of_the_best_mean()
 
 
 @pytest.mark.parametrize(
-    ("others", "behind", "users"), [(40, 0.8, [0]), (40, 1.8, [1]), (10, 1.8, [0]), (9, 1.8, [0, 1])]
+    ("others", "behind", "users"), [(40, 0.8, [0]), (40, 1.8, [1]), (10, 2.2, [0]), (9, 2.2, [0, 1])]
 )
 def test_how_kinds_of_queries_differ_is_no_chance_for_users(others: int, behind: float, users: list[int]) -> None:
     """The first is ahead by 0.5 on each in scope, and in all but once; the others may be too few to be a kind."""
-    scores = np.tile([0.8, 0.3], (40, 1))
-    alone = np.vstack([np.zeros((40, 2)), np.tile([0.0, behind], (others, 1))])
+    scores = np.tile([0.8, 0.3], (60, 1))
+    alone = np.vstack([np.zeros((60, 2)), np.tile([0.0, behind], (others, 1))])
     found = Judge(scores).rounds(np.zeros_like(scores), alone=alone)
     assert np.flatnonzero(found.users).tolist() == users and found.chosen == users[0]
 

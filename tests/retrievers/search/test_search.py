@@ -104,7 +104,6 @@ def test_no_more_is_fetched_than_the_answer_and_its_ties_need(server: QdrantServ
 @pytest.mark.parametrize(("mode", "searches"), [("semantic", 1), ("keyword", 2), ("hybrid", 2)])
 @pytest.mark.parametrize("batch", [1, 3])
 def test_a_search_is_a_bounded_number_of_requests(server: QdrantServer, mode: str, searches: int, batch: int) -> None:
-    """At depth 1 each side finds another chunk, so that each has to be asked for the other's score."""
     fill_sparse(server.client, "c", TWINS)
     server.requests.clear()
     assert on(server, encoded("red sea", 1.0, 0.0), 1, batch=batch, mode=mode).lengths.tolist() == [1] * batch
