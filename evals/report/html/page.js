@@ -32,7 +32,8 @@
     }
     document.querySelector("[data-count]").textContent = `${Array.from(rows).filter((row) => !row.hidden).length} of ${rows.length}`;
   };
+  cause.addEventListener("input", filter);
   let waiting;
-  for (const control of [words, cause]) control.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 150); });
+  words.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 150); }); // each key would cost a pass over every row
   filter();
 })();

@@ -117,8 +117,8 @@ def test_queries_are_sorted_and_filtered(wide: Chromium) -> None:
         assert {*look(wide, "column", 1)} == {kind}
     look(wide, "type", "select[data-filter]", "")
     look(wide, "type", "input[data-filter]", "ONION")
+    wide.wait_for("document.querySelector('[data-count]').textContent === '1 of 11'")
     assert look(wide, "column", 0) == ["soup"]
-    assert wide.evaluate("document.querySelector('[data-count]').textContent") == "1 of 11"
 
 
 def test_the_first_picture_is_on_the_first_screen(browser: Chromium, page: Path, tmp_path: Path) -> None:
