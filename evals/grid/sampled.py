@@ -72,7 +72,7 @@ def _corrected_scores(
         dropped = max(dropped, int((~sample.judged & has_score.any(axis=1)).sum()))
         low[cells], high[cells] = sample.interval()
         if sample.n > 1:  # a single query compares nothing
-            means[cells] = np.clip(sample.means, 0.0, 1.0)  # rounding must not lead out of the range of shares
+            means[cells] = sample.values
             comparable[places] = sample.pseudo
     looks = proof.looks if proof else 1
     return replace(
@@ -141,8 +141,8 @@ def sampled_summary(
 ) -> Summary:
     """Average the scores of a sample of the queries, and correct the mean by the proxy's scores of all queries.
 
-    `bound_low` and `bound_high` are the 95% bounds of the mean that judging all queries would give. Scores that failed
-    or are missing count 0 in the lower bound and 1 in the upper one.
+    `bound_low` and `bound_high` are the 95% bounds of the mean that judging all queries would give: the outer ones of
+    two samples, in which scores that failed or are missing count as 0, and as 1.
 
     Args:
         metric: Metric of the scores.
@@ -164,12 +164,12 @@ def sampled_summary(
     judged, proxy = (Values.joined(column).values[:, None] for column in zip(*pairs, strict=True))
     sample = corrected(judged, proxy, weight)
     is_lost = np.array([[score != NOT_DRAWN and not isinstance(score, float | int)] for score, _ in pairs])
-    worst, best = (corrected(np.where(is_lost, end, judged), proxy, weight).of_these(looks) for end in (0.0, 1.0))
-    ends = np.concatenate([*sample.interval(), worst[0], best[1]])
+    lost, won = (corrected(np.where(is_lost, end, judged), proxy, weight).of_these(looks) for end in (0.0, 1.0))
+    ends = np.concatenate([*sample.interval(), np.minimum(lost[0], won[0]), np.maximum(lost[1], won[1])])
     low, high, lowest, highest = (end if isfinite(end) else None for end in ends.tolist())
     return replace(
         of_sample,
-        value=float(np.clip(sample.means[0], 0.0, 1.0)),
+        value=float(sample.values[0]),
         ci_low=low,
         ci_high=high,
         bound_low=lowest,

@@ -175,7 +175,7 @@ def by_people(judging: Judging, observations: Sequence[Observation], people: Ver
     scores[n:] = np.nan
     sample = corrected(scores, _by_judge(judging, ordered))
     low, high, lowest, highest = (float(end[0]) for end in (*sample.interval(), *sample.of_these(1)))
-    mean = replace(mean, value=float(np.clip(sample.means[0], 0.0, 1.0)), ci_low=low, ci_high=high)
+    mean = replace(mean, value=float(sample.values[0]), ci_low=low, ci_high=high)
     by = SampledMean(queries=len(ordered), proxy="the judge", weight=sample.weight)
     return replace(mean, bound_low=lowest, bound_high=highest, sampled=by)
 

@@ -72,8 +72,19 @@ class Sample:
 
     @property
     def means(self) -> Floats:
-        """[columns], the corrected means; for few queries they may lie outside of 0 to 1."""
+        """[columns], the corrected means; for few queries they may lie outside of what is possible."""
         return np.asarray(self.residuals.mean(axis=0) + self.foretold.mean(axis=0))
+
+    @property
+    def possible(self) -> Pair:
+        """The least and largest means of these queries, [columns] each: all that were not judged score 0, or 1."""
+        told = np.clip(self.scores, 0.0, 1.0).sum(axis=0) / self.total
+        return told, told + 1 - self.n / self.total
+
+    @property
+    def values(self) -> Floats:
+        """[columns], the corrected means, within what is possible: what a report shows."""
+        return np.clip(self.means, *self.possible)
 
     @property
     def pseudo(self) -> Floats:
@@ -97,8 +108,11 @@ class Sample:
         Args:
             looks: Number of planned looks at a growing sample. Judging may have ended at any of them (Bonferroni).
         """
-        reach = self._open((1 - LEVEL) / looks)
-        return self._around(*(self._cap(reach) if looks == 1 else reach))
+        below, above = reach = self._open((1 - LEVEL) / looks)
+        if looks == 1:
+            below, above = self._cap(reach)
+        low, high = np.clip([self.values - below, self.values + above], *self.possible)
+        return low, high
 
     def interval(self) -> Pair:
         """Return the 95% intervals of the means of all that users may ask, [columns] each; NaN for none.
@@ -107,7 +121,9 @@ class Sample:
         of `of_these`. No distance is longer than the longer one of judging alone: residuals that are nearly all 0 allow
         for others that were not seen, which must not make the interval worse than without a proxy.
         """
-        return self._around(*self._cap(_add(self.n / self.total, self._alone(), self._open(1 - LEVEL))))
+        below, above = self._cap(_add(self.n / self.total, self._alone(), self._open(1 - LEVEL)))
+        low, high = np.clip([self.values - below, self.values + above], 0.0, 1.0)
+        return low, high
 
     def _cap(self, reach: Pair) -> Pair:
         """Return distances, each at most the longer one of judging alone."""
@@ -132,11 +148,6 @@ class Sample:
         share = 1 - self.n / self.total
         below, above = _left_open(self.residuals, mean - floor, ceiling - mean, self.agreement**2, share, alpha)
         return below + known, above + known
-
-    def _around(self, below: Floats, above: Floats) -> Pair:
-        """Return the ends at these distances from the corrected means, within 0 to 1."""
-        low, high = np.clip([self.means - below, self.means + above], 0.0, 1.0)
-        return low, high
 
 
 def corrected(judged: Floats, proxy: Floats, weight: float | None = None) -> Sample:
@@ -238,9 +249,10 @@ def difference(judged: Pair, proxies: Pair, seed: int) -> tuple[Paired, float]:
 def _left_open(residuals: Floats, below: Floats, above: Floats, weight: Floats, share: float, alpha: float) -> Pair:
     """Return how far the mean of all residuals may be below and above the mean of the judged queries' residuals.
 
-    It is Student's interval with an unseen query (`evals.stats.best`). The residual of that query is as far off as the
-    others usually are. With a weight, the square of the share of queries on which proxy and judge agree, it is as far
-    off as possible: if labels are wrong on few queries, none of these may be among the judged.
+    It is Student's interval with an unseen query (`evals.stats.best`), whose residual is as far off as the farthest of
+    the others. λ and its mean are estimated: n − 2 degrees of freedom, and variance · (n − 1)/(n − 2) · (1 + 1/n). With
+    a weight, the square of the share of queries on which proxy and judge agree, the unseen residual is as far off as
+    possible: if labels are wrong on few queries, none of these may be among the judged.
 
     Args:
         residuals: [n, columns].
@@ -253,12 +265,14 @@ def _left_open(residuals: Floats, below: Floats, above: Floats, weight: Floats, 
     n = len(residuals)
     centred = residuals - residuals.mean(axis=0)
     zeros = np.zeros(residuals.shape[1])
-    variance, sizes = centred.var(axis=0), np.abs(centred)
-    usual = sizes.sum(axis=0) / np.maximum(1, (sizes > SAME).sum(axis=0))
+    variance, free = centred.var(axis=0), max(1, n - 2)
+    fitted = variance * (n - 1) / free * (1 + 1 / n)
+    by_farthest = (
+        student_quantile(free, alpha / 2) * with_unseen(zeros, fitted, n, np.abs(centred).max(axis=0), share)[1]
+    )
     quantile = student_quantile(n - 1, alpha / 2)
-    by_usual = quantile * with_unseen(zeros, variance, n, usual, share)[1]
     by_largest = (with_unseen(zeros, variance, n, distance, share) for distance in (below, above))
-    low, high = ((1 - weight) * by_usual + weight * (quantile * error - mean) for mean, error in by_largest)
+    low, high = ((1 - weight) * by_farthest + weight * (quantile * error - mean) for mean, error in by_largest)
     return low, high
 
 

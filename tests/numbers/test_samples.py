@@ -16,7 +16,7 @@ from tests.numbers.worlds import WORLDS, Counts, agreements, begun, draws, ends,
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("setting", ["average precision", "hits", "rare losses"])
+@pytest.mark.parametrize("setting", ["average precision", "hits", "rare losses", "never equal"])
 @agreements
 @pytest.mark.parametrize(("n", "total"), [(20, 66), (20, 132), (40, 132), (40, 225)])
 def test_means_of_a_sample(setting: str, agreement: float, n: int, total: int) -> None:
@@ -37,7 +37,7 @@ def test_means_of_a_sample(setting: str, agreement: float, n: int, total: int) -
     assert counts.wrong == []
 
 
-@pytest.mark.parametrize("setting", ["average precision", "hits", "rare losses"])
+@pytest.mark.parametrize("setting", ["average precision", "hits", "rare losses", "never equal"])
 @agreements
 @pytest.mark.parametrize(("n", "total"), [(20, 132), (40, 132), (40, 225), (60, 60)])
 def test_differences_of_a_sample(setting: str, agreement: float, n: int, total: int) -> None:
@@ -93,7 +93,7 @@ def test_every_query_is_equally_likely_to_be_judged() -> None:
 
 # Judging in rounds: of these queries a bound holds at every look, for all users the best cell is kept
 
-MADE = "average precision", "hits", "rare losses", "rare wins", "60 cells, rarer losses", "two scopes"
+MADE = "average precision", "hits", "rare losses", "rare wins", "60 cells, rarer losses", "two scopes", "never equal"
 
 
 @pytest.mark.parametrize(

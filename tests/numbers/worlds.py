@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import beta
+from scipy.stats import beta, norm
 
 from evals.grid.cells import Grid
 from evals.stats.intervals import Interval
@@ -76,9 +76,6 @@ class World:
 
     def draw(self, n: int, seed: int) -> NDArray[np.intp]:
         return np.random.default_rng([n, seed]).integers(0, len(self.judged), n)
-
-
-# How often a statement holds.
 
 
 class Counts:
@@ -152,9 +149,6 @@ def _world(
     )
 
 
-# The populations.
-
-
 @cache
 def chunks(scorer: Scorer, agreement: float) -> World:
     """48 cells: two retrievers that rank the same 14 chunks of a query alike, six values of top_k, four thresholds.
@@ -200,6 +194,16 @@ def rare_wins(agreement: float) -> World:
     proxy = np.where(rng.random((QUERIES, 1)) < agreement, usual, 0.0)
     judged = np.where(rng.random((QUERIES, 1)) < 0.07, [1.0, 0.0], usual)
     return World(judged=judged, proxy=proxy, cost=np.array([2.0, 1.0]), threshold=np.zeros(2))
+
+
+@cache
+def never_equal(agreement: float) -> World:
+    """Four cells of skewed scores; the proxy's come close and never equal them, as those of a cheap judge may."""
+    rng = np.random.default_rng(8)
+    told = 0.8 * rng.standard_normal((QUERIES, 1)) + 0.6 * rng.standard_normal((QUERIES, 4))
+    guess = agreement * told + np.sqrt(1 - agreement**2) * rng.standard_normal(told.shape)
+    judged, proxy = (norm.cdf(scores) ** [0.3, 0.5, 1.0, 2.0] for scores in (told, guess))
+    return World(judged=judged, proxy=proxy, cost=np.arange(4.0), threshold=np.zeros(4))
 
 
 @cache
@@ -306,6 +310,7 @@ WORLDS: dict[str, Callable[[float], World]] = {
     "rare losses": rare_losses,
     "60 cells, rarer losses": partial(rare_losses, cells=60, loss=0.015, gain=0.02),
     "rare wins": rare_wins,
+    "never equal": never_equal,
     "two scopes": scoped,
     "utility, handbook": handbook,
     "Cranfield": partial(cranfield, average_precision),
@@ -313,9 +318,6 @@ WORLDS: dict[str, Callable[[float], World]] = {
     "utility, Cranfield": cranfield_with_strangers,
 }
 """By the agreement of judge and labels."""
-
-
-# What the project says.
 
 
 class Look(NamedTuple):

@@ -35,18 +35,17 @@ def first(judged: Floats, n: int) -> Floats:
 def left_open(residuals: Floats, floor: float, ceiling: float, agree: float, share: float, alpha: float) -> list[float]:
     """Return how far a mean of residuals may be below and above: Student's with a query that was not seen, by hand.
 
-    As far off as the others usually are, and by the square of the share that agrees as far as can be.
+    As far off as the farthest, n - 2 degrees; and by the square of the share that agrees as far as can be.
     """
     n, mean = len(residuals), float(residuals.mean())
-    quantile, moved = t.isf(alpha / 2, n - 1), np.abs(residuals - mean)
-    usual = float(moved[moved > 1e-9].mean()) if (moved > 1e-9).any() else 0.0
 
-    def error(distance: float) -> float:
-        more = np.append(residuals - mean, -distance)
-        return float(quantile * sqrt(share * more.var() / n))
+    def error(distance: float, free: int, times: float = 1) -> float:
+        squares = times * residuals.var() * n + distance**2 * n / (n + 1)
+        return float(t.isf(alpha / 2, free) * sqrt(share * squares / n / (n + 1)))
 
+    by_farthest = error(float(np.abs(residuals - mean).max()), n - 2, (n - 1) / (n - 2) * (1 + 1 / n))
     return [
-        (1 - agree**2) * error(usual) + agree**2 * (error(distance) + share * distance / (n + share))
+        (1 - agree**2) * by_farthest + agree**2 * (error(distance, n - 1) + share * distance / (n + share))
         for distance in (mean - floor, ceiling - mean)
     ]
 
