@@ -100,7 +100,7 @@ def curves(report: Report) -> Iterator[Figure]:
     }
     columns = {name: grid.metrics[metric].mean for name, metric in CURVES.items() if metric in grid.metrics}
     columns |= {"found": grid.results.gain} if grid.results else {}
-    columns |= {"utility" if grid.decision else "objective": grid.ranking.values}
+    columns["objective"] = grid.ranking.values
     for axis, along in steps.items():
         for name, means in columns.items() if len(along) > 1 else ():
             points = ((step, means[n]) for n, step in along.items())

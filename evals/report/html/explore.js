@@ -16,7 +16,7 @@
   const wrong = mean("scope/false_answer"), tokens = mean(grid.cost), found = ends("found"), answered = ends("scope/false_answer");
   // Another weight moves a cell by what silence is worth more than what is found.
   const worth = (cell) => hasWeight ? own[cell] + (state.weight - explored.weight) * (1 - wrong(cell) - explored.gain[cell]) : own[cell];
-  // Ends of the band of utility are the weighted ends of its parts.
+  // Ends of the objective's band are the weighted ends of its parts.
   const worthEnds = (cell) => hasWeight && explored.has_band && found(cell)
     ? [0, 1].map((side) => (1 - state.weight) * found(cell)[side] + state.weight * (1 - answered(cell)[1 - side])) : undefined;
   const score = (value) => value.toFixed(3), percent = (value) => `${(100 * value).toFixed(0)}%`;
@@ -25,7 +25,7 @@
     { name: "found", title: "found", color: "blue", value: (cell) => explored.gain[cell], ends: found, written: score },
     { name: "scope/false_answer", title: "wrongly answered", color: "orange", value: wrong, ends: answered, written: percent },
     { name: "scope/false_abstention", title: "wrongly silent", color: "purple", value: mean("scope/false_abstention"), ends: ends("scope/false_abstention"), written: percent },
-    ...(hasWeight ? [{ name: "utility", title: "utility", color: "ink", value: worth, ends: worthEnds, written: score }] : []),
+    ...(hasWeight ? [{ name: "objective", title: "objective", color: "ink", value: worth, ends: worthEnds, written: score }] : []),
     { name: "tokens", title: "tokens", value: tokens, written: whole },
     { name: "passes", title: "pass", value: mean("queries/pass_rate"), written: percent },
   ].filter((column) => column.value(grid.recommended) !== null);

@@ -213,7 +213,7 @@ def cells(grid: GridSection) -> Columns | None:
     means = {grid.ranking.objective: grid.ranking.values} | {name: grid.metrics[name].mean for name in names}
     metrics = [_metric(name) | {"values": list(values)} for name, values in means.items()]
     if _is_utility(grid):
-        metrics[0]["name"] = "utility"
+        metrics[0]["name"] = "objective"
     return {
         **{name: getattr(grid.cells, name) for name in ("configuration", "top_k", "threshold")},
         "configurations": [configuration.name for configuration in grid.configurations],

@@ -269,17 +269,17 @@ def test_every_figure_is_the_report_s(wide: Chromium, section: Any) -> None:
             "found": gain,
             "scope/false_answer": means["scope/false_answer"][number],
             "scope/false_abstention": means["scope/false_abstention"][number],
-            "utility": (1 - weight) * gain + weight * (1 - means["scope/false_answer"][number]),
+            "objective": (1 - weight) * gain + weight * (1 - means["scope/false_answer"][number]),
             "tokens": means["cost/context_tokens"][number],
             "passes": means["queries/pass_rate"][number],
         }
         assert {name: value for name, ([value], _) in this.items()} == pytest.approx(expected, abs=1e-12)
-        assert this["utility"][0][0] == pytest.approx(section.ranking.values[number], abs=1e-12)
+        assert this["objective"][0][0] == pytest.approx(section.ranking.values[number], abs=1e-12)
         for name, (low, high) in found.bands.items():
             assert this[name][1] == pytest.approx([low[number], high[number]], abs=1e-12)
         gains, wrong = found.bands["found"], found.bands["scope/false_answer"]
         ends = [(1 - weight) * gains[side][number] + weight * (1 - wrong[1 - side][number]) for side in (0, 1)]
-        assert this["utility"][1] == pytest.approx(ends, abs=1e-12)
+        assert this["objective"][1] == pytest.approx(ends, abs=1e-12)
     assert wide.problems == []
 
 
@@ -297,7 +297,7 @@ def test_a_reader_moves_pins_filters_and_comes_back_by_a_link(wide: Chromium, se
     look(wide, "type", "#explore [data-weight]", 0.75)
     wide.evaluate("document.querySelector('[data-best]').click()")
     gain, wrong = np.array(section.results.gain), np.array(section.metrics["scope/false_answer"].mean)
-    best = look(wide, "figures")[0]["utility"][0][0]
+    best = look(wide, "figures")[0]["objective"][0][0]
     assert best == pytest.approx((0.25 * gain + 0.75 * (1 - wrong)).max(), abs=1e-12)
     address, before = wide.evaluate("document.querySelector('[data-link]').href"), look(wide, "figures")
     assert "#" in address and "~w0.75" in address
@@ -312,10 +312,10 @@ def test_a_reader_moves_pins_filters_and_comes_back_by_a_link(wide: Chromium, se
 def test_a_drag_of_the_weight_moves_the_figures_at_once_and_the_map_where_it_pauses(
     wide: Chromium, section: Any
 ) -> None:
-    before, first = look(wide, "figures")[0]["utility"], "document.querySelector('#figure-cells td[data-cell]')"
+    before, first = look(wide, "figures")[0]["objective"], "document.querySelector('#figure-cells td[data-cell]')"
     label = wide.evaluate(f"(window.was = {first}).ariaLabel")
     typed = f"(() => {{ {PROBES} probes.type('#explore [data-weight]', 0.9); return {first}.ariaLabel; }})()"
-    assert wide.evaluate(typed) == label and look(wide, "figures")[0]["utility"] != before
+    assert wide.evaluate(typed) == label and look(wide, "figures")[0]["objective"] != before
     wide.wait_for("!was.isConnected")
     assert wide.evaluate(f"{first}.ariaLabel") != label
     told = "['.told', 'table'].map(part => document.querySelector(`#figure-cells ${part}`).innerText).join()"
@@ -374,4 +374,3 @@ def test_own_weights_leave_no_weight_to_move(browser: Chromium, grid: Any, secti
     assert browser.evaluate("document.querySelector('[data-link]').hash") == f"#{address}"
     assert re.match(r"main-find\d-k", address)
     assert browser.evaluate("document.querySelector('[data-weight]')") is None
-    assert "utility" not in browser.evaluate("document.body.innerText")
