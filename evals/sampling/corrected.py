@@ -267,9 +267,8 @@ def _left_open(residuals: Floats, below: Floats, above: Floats, weight: Floats, 
     zeros = np.zeros(residuals.shape[1])
     variance, free = centred.var(axis=0), max(1, n - 2)
     fitted = variance * (n - 1) / free * (1 + 1 / n)
-    by_farthest = (
-        student_quantile(free, alpha / 2) * with_unseen(zeros, fitted, n, np.abs(centred).max(axis=0), share)[1]
-    )
+    farthest = np.abs(centred).max(axis=0)
+    by_farthest = student_quantile(free, alpha / 2) * with_unseen(zeros, fitted, n, farthest, share)[1]
     quantile = student_quantile(n - 1, alpha / 2)
     by_largest = (with_unseen(zeros, variance, n, distance, share) for distance in (below, above))
     low, high = ((1 - weight) * by_farthest + weight * (quantile * error - mean) for mean, error in by_largest)
