@@ -2,7 +2,6 @@
 
 import ast
 import csv
-import hashlib
 import io
 import json
 import os
@@ -23,6 +22,7 @@ from retrievers.config.files import load_json, read_text
 from retrievers.errors import IndexingError, nearest
 from retrievers.indexing.rows import json_rows
 from retrievers.indexing.rows import rows_of as table_rows
+from retrievers.text import digest
 from retrievers.text.shown import clipped, quoted
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def case_fingerprint(case: Case) -> str:
     """
     sorting = dict.fromkeys(("query_type", "tags", "split", "human_verdicts"), True)
     row = case.model_dump(mode="json", exclude={**ORIGIN, **sorting})
-    return hashlib.sha256(json.dumps(row, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    return digest(json.dumps(row, sort_keys=True, ensure_ascii=False))
 
 
 def fingerprint(cases: Sequence[Case]) -> str:
@@ -216,8 +216,7 @@ def fingerprint(cases: Sequence[Case]) -> str:
         case.model_dump(mode="json", exclude={**ORIGIN, **({} if case.human_verdicts else {"human_verdicts": True})})
         for case in sorted(cases, key=lambda case: case.id)
     ]
-    text = json.dumps(rows, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest(json.dumps(rows, sort_keys=True, ensure_ascii=False, separators=(",", ":")))
 
 
 def _select(cases: Sequence[Case], places: Mapping[str, str], name: str, config: DatasetConfig) -> GoldenSet:

@@ -5,7 +5,6 @@ The labels are then written into the golden file.
 
 import argparse
 import csv
-import hashlib
 import io
 import json
 import re
@@ -39,6 +38,7 @@ from evals.tracking.store import read_report
 from retrievers.config.files import make_private, read_text
 from retrievers.records import Chunk
 from retrievers.retriever.opened import open_retriever
+from retrievers.text import digest
 from retrievers.text.shown import quoted
 
 # The best grade.
@@ -214,7 +214,7 @@ def _row(case: Case, chunk: Chunk) -> dict[str, Any]:
 
 def asked_hash(case: Case) -> str:
     """Return the hash of the texts of a case that annotators read."""
-    return hashlib.sha256(f"{case.query}\0{case.reference_answer or ''}".encode()).hexdigest()[:16]
+    return digest(f"{case.query}\0{case.reference_answer or ''}")[:16]
 
 
 def _as_csv(rows: Sequence[dict[str, Any]], annotator: str | None) -> str:
@@ -231,11 +231,11 @@ def _as_page(rows: Sequence[dict[str, Any]], namespace: argparse.Namespace) -> s
     file, annotator = f"{namespace.file.stem}.labels.jsonl", namespace.annotator or ""
     # By this id the browser keeps the labels of each pool and person apart.
     pairs = [annotator, *((row["case"], row["asked"], row["chunk"]) for row in rows)]
-    digest = hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
+    page_id = digest(json.dumps(pairs))[:16]
     # Each text is written once: a chunk may be in the pool of many queries.
     texts = {text: number for number, text in enumerate(dict.fromkeys(row["chunk_text"] for row in rows))}
     numbered = [row | {"chunk_text": texts[row["chunk_text"]]} for row in rows]
-    data = {"id": digest[:16], "file": file, "annotator": annotator, "texts": [*texts], "rows": numbered}
+    data = {"id": page_id, "file": file, "annotator": annotator, "texts": [*texts], "rows": numbered}
     # A `<` could end the script that holds the data.
     text = json.dumps(data).replace("<", "\\u003c")
     return files("evals.golden").joinpath("page.html").read_text(encoding="utf-8").replace("DATA", text, 1)

@@ -1,6 +1,5 @@
 """The verdict store: one SQLite file of JSON texts, so that no verdict is bought twice. Reading it runs no code."""
 
-import hashlib
 import sqlite3
 import time
 from contextlib import suppress
@@ -14,6 +13,7 @@ from evals.errors import JudgeError
 from evals.judge.answers import checked
 from evals.judge.budget import Tokens
 from retrievers.config.files import file_lock, make_private, open_sqlite
+from retrievers.text import digest
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS verdicts (
@@ -66,7 +66,7 @@ class VerdictStore:
         However the process ends, the system releases the lock.
         """
         # A hash, since names of models have characters that names of files may not have.
-        name = hashlib.sha256(model.encode()).hexdigest()[:16]
+        name = digest(model)[:16]
         file = self._file.with_name(f"{self._file.name}.{name}.lock")
         try:
             make_private(file)

@@ -1,6 +1,5 @@
 """From a saved report to a run in MLflow, at the end of the run itself or later by a command."""
 
-import hashlib
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,6 +31,7 @@ from evals.tracking.values import (
     queries_table,
     tags,
 )
+from retrievers.text import digest
 from retrievers.text.shown import redacted
 
 if TYPE_CHECKING:
@@ -74,17 +74,17 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
         TrackingError: MLflow failed.
     """
     check_store(config)
-    digest, uri = hashlib.sha256(text.encode()).hexdigest(), tracking_uri(config.uri)
+    sha256, uri = digest(text), tracking_uri(config.uri)
     with mlflow_at(uri, writing=True) as client:
         experiment = _experiment(client, config)
-        runs = client.search_runs([experiment], f"tags.`{REPORT_TAG}` = '{digest}'", max_results=AT_ONCE)
+        runs = client.search_runs([experiment], f"tags.`{REPORT_TAG}` = '{sha256}'", max_results=AT_ONCE)
         run_id = next((run.info.run_id for run in runs if run.info.status == "FINISHED"), "")
         is_new = not run_id
         if is_new:
             for run in runs:
                 _delete(client, run)
             started = int(datetime.fromisoformat(report.facts.started_at).timestamp() * 1000)
-            run_id = _begin(client, experiment, report.run or report.name, started, tags(report) | {REPORT_TAG: digest})
+            run_id = _begin(client, experiment, report.run or report.name, started, tags(report) | {REPORT_TAG: sha256})
             # Whatever kills this process, the run is then failed and not running.
             client.set_terminated(run_id, "FAILED", end_time=started)
             client.log_inputs(run_id, [_dataset(report)])

@@ -1,6 +1,5 @@
 """Cut the sections of a page into chunks: whole blocks, packed up to a token budget. Nothing is reworded. Pure."""
 
-import hashlib
 import re
 import uuid
 from bisect import bisect_left
@@ -13,6 +12,7 @@ from itertools import chain, islice, pairwise
 from retrievers.config.indexing import Context, Splitter
 from retrievers.indexing.markdown import Block, Page, PageSection
 from retrievers.records import SECTION_SEPARATOR, Chunk, with_context
+from retrievers.text import digest
 
 WHITE_SPACE = re.compile(r"\s+")
 # The last line of a fence or an admonition. A cut may separate it from the rest.
@@ -97,7 +97,7 @@ def chunk_page(
         headings = tuple(dict.fromkeys(chain.from_iterable(under)))
         identity = "\x1f".join((page.source_url, section_path, text))
         # The occurrence tells equal chunks of a section apart; their order on the page is stable.
-        chunk_id = page.source_url if splitter == "whole" else _digest(f"{identity}\x1f{counts[identity]}")[:32]
+        chunk_id = page.source_url if splitter == "whole" else digest(f"{identity}\x1f{counts[identity]}")[:32]
         counts[identity] += 1
         chunk = Chunk(
             chunk_id=chunk_id,
@@ -107,7 +107,7 @@ def chunk_page(
             heading=headings[0] or None,
             chunk_index=index,
             total_chunks=len(passages),
-            content_hash=_digest(text),
+            content_hash=digest(text),
             chunk_token_count=count_tokens(text),
             chunk_context=context_under(passage.path) or None,
             chunk_headings=headings if len(headings) > 1 else None,
@@ -147,10 +147,6 @@ def join_blocks(blocks: Sequence[Block]) -> str:
         gap = after.start_line - before.end_line
         text += ("" if after.continues_word else "\n" * min(gap, 2) or " ") + after.text
     return text
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _passages(page: Page, fits_under: FitsUnder, max_tokens: int, *, merge_small: bool) -> list[Passage]:

@@ -8,7 +8,6 @@ chunks are deleted. Meanwhile the manifest says `indexing`, and readers refuse t
 `complete` after the last write.
 """
 
-import hashlib
 import json
 import logging
 import os
@@ -39,6 +38,7 @@ from retrievers.store.chunks import filter_path, payload_keys, records, to_chunk
 from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, by_name, describe
 from retrievers.store.embedded import is_embedded
 from retrievers.store.opening import location, store_errors
+from retrievers.text import digest
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
@@ -208,7 +208,7 @@ def _stored(
 def _unwritten(config: RetrieverConfig) -> Path:
     """Return the file of vectors that were embedded for a collection and that it does not have yet."""
     whose = json.dumps([config.embedding.identity, location(config.store), config.collection], default=str)
-    return user_cache(os.environ) / f"vectors-{hashlib.sha256(whose.encode()).hexdigest()[:16]}.sqlite"
+    return user_cache(os.environ) / f"vectors-{digest(whose)[:16]}.sqlite"
 
 
 def _kept(file: Path | None) -> sqlite3.Connection:

@@ -5,7 +5,6 @@ What it cannot give (scores, stages, a list of all chunks) is left out with the 
 """
 
 import asyncio
-import hashlib
 import inspect
 import os
 import time
@@ -30,6 +29,7 @@ from retrievers.search.candidates import Candidates, ChunkList, SearchFacts, lai
 from retrievers.search.query import check_query
 from retrievers.search.selection import answered
 from retrievers.store.chunks import to_chunk
+from retrievers.text import digest
 
 UNSCORED = "the retriever gives no scores"
 UNPAIRED = "documents or texts (pairs with a similarity need retriever.threshold; 0 keeps all)"
@@ -194,7 +194,7 @@ class ForeignRetriever(Retriever):
                 raise ForeignRetrieverError(f"returned {got} at place {rank}; expected a list of {items}")
             chunk = chunk_of(document, self.settings.metadata)
             if self.by_text and self._texts.setdefault(chunk.chunk_id, chunk.text) != chunk.text:
-                chunk = replace(chunk, chunk_id=f"{chunk.chunk_id}#{_digest(chunk.text)[:8]}")
+                chunk = replace(chunk, chunk_id=f"{chunk.chunk_id}#{digest(chunk.text)[:8]}")
             pairs.append((self._identified(chunk) if self.settings.names_collection else chunk, score))
         return pairs
 
@@ -234,12 +234,8 @@ def chunk_of(document: Document, config: MetadataConfig) -> Chunk:
     point_id = next((value for value in ids if isinstance(value, str | int) and value != ""), "")
     fields = {config.nested_under: metadata} if config.nested_under else metadata
     chunk = to_chunk(point_id, {**fields, config.text_key: document.page_content}, config)
-    chunk_id = chunk.chunk_id or _digest(f"{chunk.source_url or ''}\0{chunk.text}")
+    chunk_id = chunk.chunk_id or digest(f"{chunk.source_url or ''}\0{chunk.text}")
     return replace(chunk, chunk_id=chunk_id, point_id=chunk.point_id or chunk_id)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def _content(chunk: Chunk) -> tuple[str | None, str]:

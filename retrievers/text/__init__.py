@@ -1,5 +1,6 @@
-"""Texts: their words and language, and how they are shown."""
+"""Texts: their words, language and digest, and how they are shown."""
 
+import hashlib
 import re
 
 
@@ -11,3 +12,8 @@ def words(text: str) -> list[str]:
 def well_formed(text: str) -> str:
     """Replace halves of surrogate pairs by U+FFFD: a text that has them cannot be embedded, hashed, sent or stored."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def digest(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
