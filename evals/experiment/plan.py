@@ -92,7 +92,7 @@ def _searches(inputs: Inputs, metrics: Mapping[str, Metric], bench: Collaborator
             continue
         local = " (local, free)" if settings.embedding.provider in LOCAL else ""
         calls[f"query embeddings by {settings.embedding.model}{local}"] += searches
-        if settings.reranks_by_model:
+        if settings.rerank == "cross-encoder":
             kind = f"rerank calls by {settings.cross_encoder.model}, each of up to {settings.candidates} chunks"
             calls[kind] += searches
     yield from (f"{count:,} {kind}" for kind, count in calls.items())

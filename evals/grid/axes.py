@@ -103,7 +103,7 @@ def effective(settings: RetrieverConfig) -> dict[str, Any]:
     values = {
         "mode": settings.mode,
         "fusion": settings.fusion if is_hybrid else None,
-        "rerank": settings.rerank if reranks else "none",
+        "rerank": settings.rerank,
         "candidates": settings.candidates if is_deep else None,
         "threshold_on": None if settings.threshold is None else settings.threshold_on,
     }

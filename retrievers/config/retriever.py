@@ -236,14 +236,9 @@ class RetrieverConfig(Settings):
         return self.keyword.scale if self.threshold_signal == "bm25" else self.threshold_signal
 
     @property
-    def reranks_by_model(self) -> bool:
-        """True if a model scores the candidates again after the search."""
-        return self.rerank == "cross-encoder"
-
-    @property
     def score_scale(self) -> ScoreScale:
         """The scale of the final scores."""
-        return "rerank" if self.reranks_by_model else self.search_scale
+        return "rerank" if self.rerank == "cross-encoder" else self.search_scale
 
     @property
     def search_scale(self) -> ScoreScale:
@@ -298,7 +293,7 @@ class RetrieverConfig(Settings):
         signal = self.threshold_signal
         if signal != "cosine" and self.threshold_on == "final":
             yield f"threshold_on 'final' reads the final score, not threshold_signal {signal!r}; leave out one of them"
-        if signal == "rerank" and not self.reranks_by_model:
+        if signal == "rerank" and self.rerank != "cross-encoder":
             yield "threshold_signal 'rerank' needs a reranker that gives scores; use rerank: cross-encoder"
         # A store of the user's own has a mode of its own, which is known when it is opened.
         is_known = self.python is None or "mode" in self.model_fields_set

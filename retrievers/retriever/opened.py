@@ -57,7 +57,7 @@ def search_settings(settings: RetrieverConfig) -> dict[str, Any]:
 
     A reranker that calls a model is left out: the record of a collection must not make anybody send texts.
     """
-    include = {*RECORDED} - ({"rerank"} if settings.reranks_by_model else set())
+    include = {*RECORDED} - ({"rerank"} if settings.rerank == "cross-encoder" else set())
     return settings.model_dump(mode="json", include=include, exclude_defaults=True)
 
 

@@ -99,7 +99,7 @@ def make_reranker(settings: RetrieverConfig, client: "QdrantClient", env: Mappin
     """
     if settings.rerank == "none":
         return None
-    return Reranker(settings, client, cross_encoder(settings, env) if settings.reranks_by_model else None)
+    return Reranker(settings, client, cross_encoder(settings, env) if settings.rerank == "cross-encoder" else None)
 
 
 def mmr_order(relevance: Floats, vectors: NDArray[Any], lambda_: float) -> list[int]:
