@@ -103,14 +103,12 @@ def check_apart(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -
             raise ConfigError(f"{file}: {fault}; expected a file for each")
 
 
-def check_writable(file: Path | None) -> None:
+def check_writable(file: Path) -> None:
     """Check before any work that a file can be written, without leaving a file behind.
 
     Raises:
         ConfigError: The file cannot be written.
     """
-    if file is None:
-        return
     try:
         # `exists` would say False of a name that is too long, where `stat` fails.
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):

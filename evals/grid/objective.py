@@ -109,7 +109,7 @@ def with_criteria(
     conditions |= objective.constraints
     if meeting(grid, conditions).any():
         return objective.model_copy(update={"constraints": conditions}), ()
-    return objective, (f"no cell has {_written(conditions)}, so that the criteria had no part in the choice",)
+    return objective, (f"no cell has {written(conditions)}, so that the criteria had no part in the choice",)
 
 
 def meeting(grid: Grid, constraints: Mapping[str, str]) -> Bools:
@@ -161,11 +161,12 @@ def _none_left(grid: Grid, constraints: Mapping[str, str]) -> str:
             nearest.append(f"{metric} {values[index]:.3f} in {range_of(grid, [index])}")
         elif metric in grid.metrics and (failed := int(grid.metrics[metric].n_failed.max())):
             nearest.append(f"{metric} is open, as up to {failed} scores failed")
-    none = f"objective.constraints: none of {len(grid)} cells has {_written(constraints)}"
+    none = f"objective.constraints: none of {len(grid)} cells has {written(constraints)}"
     return f"{none}; the nearest: {', '.join(nearest) or 'none has a value'}; relax a constraint, or widen the sweep"
 
 
-def _written(conditions: Mapping[str, str]) -> str:
+def written(conditions: Mapping[str, str]) -> str:
+    """Return conditions by metric as text."""
     return " and ".join(f"{metric} {condition}" for metric, condition in conditions.items())
 
 

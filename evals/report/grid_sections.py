@@ -6,7 +6,7 @@ from math import isfinite
 from evals.collect.observations import Summary
 from evals.grid.choice import Choice
 from evals.grid.decision import ANY, NO_OUT_OF_SCOPE, Decision, Level
-from evals.grid.objective import TOKENS
+from evals.grid.objective import TOKENS, written
 from evals.grid.thresholds import beyond
 from evals.metrics import declared
 from evals.report.grid import cut
@@ -267,4 +267,5 @@ def _by(report: Report, grid: GridSection) -> str:
     on = " and ".join(dict.fromkeys(f"{ranking.n[name]} {judged.get(name, '')}queries" for name in ranking.metrics))
     dropped = max(ranking.dropped.values(), default=0)
     text = f"by {ranking.objective}, on {on}" + (f" ({dropped} dropped)" if dropped else "")
-    return text + (f", where {ranking.where} (cells left out: {ranking.excluded:,})" if ranking.constraints else "")
+    left_out = f" (cells left out: {ranking.excluded:,})"
+    return text + (f", where {written(ranking.constraints)}{left_out}" if ranking.constraints else "")

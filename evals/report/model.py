@@ -420,11 +420,6 @@ class RankingSection(Part):
         """The objective that orders the cells, such as `ranking/mrr_at_5 + 0.5 × ranking/recall_at_5`."""
         return " + ".join(name if weight == 1 else f"{weight:g} × {name}" for name, weight in self.metrics.items())
 
-    @property
-    def where(self) -> str:
-        """The constraints as text; empty without any."""
-        return " and ".join(f"{metric} {condition}" for metric, condition in self.constraints.items())
-
 
 class ConfigurationEntry(Part):
     """A way to retrieve, for which the search ran once.

@@ -54,7 +54,8 @@ def metrics(report: Report, names: Sequence[str], *, remarks: bool = False) -> S
 
 def value_texts(name: str, metric: Summary) -> tuple[str, str]:
     """Return the value of a metric and its interval as texts."""
-    return figure(name, metric.value), ends(name, metric.ci_low, metric.ci_high)
+    interval = "–" if metric.ci_low is None else f"{figure(name, metric.ci_low)} … {figure(name, metric.ci_high)}"
+    return figure(name, metric.value), interval
 
 
 def shown_metrics(report: Report, *, everything: bool) -> list[str]:
@@ -192,11 +193,6 @@ def signed(metric: str, value: float | None) -> str:
     """Return a difference with its sign, rounded as the unit of its metric asks for; a dash for None."""
     text = figure(metric, value)
     return text if text.startswith(("-", "–")) else f"+{text}"
-
-
-def ends(metric: str, low: float | None, high: float | None) -> str:
-    """Return the ends of an interval, rounded as the unit asks for; a dash for None."""
-    return "–" if low is None else f"{figure(metric, low)} … {figure(metric, high)}"
 
 
 def signed_ends(metric: str, low: float | None, high: float | None) -> str:
