@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from evals.comparison.sections import Comparison
 
 FILES = {"output": "JSON", "html": "one HTML page", "markdown": "Markdown, for a pull request's comment"}
-EXIT_FAILED = 1
 QUERIES = 5
 
 
@@ -27,7 +26,8 @@ def main(arguments: Sequence[str] | None = None, prog: str = "python -m evals.co
 
 def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     """Return the command's flags."""
-    from retrievers.terminal.command import Parser, add_logging_flags, path_argument, whole_number
+    from retrievers.config.files import user_path
+    from retrievers.terminal.command import Parser, add_logging_flags, whole_number
 
     command = Parser(
         prog=prog,
@@ -55,7 +55,7 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
     )
     command.add_argument("--json", action="store_true", help="print the comparison as JSON")
     for file, form in FILES.items():
-        command.add_argument(f"--{file}", type=path_argument, metavar="FILE", help=f"write the comparison as {form}")
+        command.add_argument(f"--{file}", type=user_path, metavar="FILE", help=f"write the comparison as {form}")
     command.add_argument("--track", action="store_true", help="write it to the runs in MLflow (compare/BASELINE/…)")
     command.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
     command.add_argument(
@@ -68,7 +68,7 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
 
 def _main(namespace: argparse.Namespace) -> int:
     from evals.config.files import check_apart
-    from retrievers.terminal.command import set_up_logging
+    from retrievers.terminal.command import EXIT_FAILED, set_up_logging
 
     set_up_logging(verbose=namespace.verbose)
     read = [*namespace.runs, *(run.partition("#")[0] for run in namespace.runs)]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from evals.config.experiment import ExperimentConfig
     from evals.experiment.evaluation import Evaluation
 
-EXIT_FAILED = 1
 DEFAULT = Path("default")
 # Settings that name golden data other than those of the default experiment.
 OTHER_DATA = {"dataset.path", "dataset.hub"}
@@ -116,7 +115,7 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -
     from evals.config.files import check_apart, experiment_file
     from evals.experiment.outputs import Outputs, fit_changes, read_fit
     from evals.tracking.runs import late_command
-    from retrievers.terminal.command import EXIT_INCOMPLETE, print_error, print_out
+    from retrievers.terminal.command import EXIT_FAILED, EXIT_INCOMPLETE, print_error, print_out
 
     outputs = Outputs(
         report=namespace.output,
@@ -209,8 +208,9 @@ def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
     """Return the parser of the command's flags: a few short ones, then one for every setting."""
     from evals.config.experiment import DatasetConfig, ExperimentConfig
     from evals.config.files import packaged
+    from retrievers.config.files import user_path
     from retrievers.config.layers import add_flags
-    from retrievers.terminal.command import Parser, add_logging_flags, path_argument
+    from retrievers.terminal.command import Parser, add_logging_flags
 
     command = Parser(
         prog=prog,
@@ -224,7 +224,7 @@ def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
     command.add_argument("--help-all", action="help", help="show every flag, one for each setting, and stop")
     command.add_argument(
         "--config",
-        type=path_argument,
+        type=user_path,
         default=DEFAULT,
         metavar="FILE",
         help=f"experiment file, or a packaged one by its name: {', '.join(packaged())} (default: default, "
@@ -234,7 +234,7 @@ def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
         about = DatasetConfig.model_fields[name].description
         command.add_argument(f"--{name}", dest=f"dataset.{name}", default=argparse.SUPPRESS, metavar=value, help=about)
     for flag, about in FILES.items():
-        command.add_argument(flag, type=path_argument, metavar="FILE", help=about)
+        command.add_argument(flag, type=user_path, metavar="FILE", help=about)
     for flag, about in SWITCHES.items():
         command.add_argument(flag, action="store_true", help=about)
     add_logging_flags(command)

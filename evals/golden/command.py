@@ -7,8 +7,9 @@ from typing import Any
 
 from evals.config.judge import ModelSettings
 from retrievers.config import RetrieverConfig
+from retrievers.config.files import user_path
 from retrievers.config.layers import add_flags
-from retrievers.terminal.command import Parser, add_logging_flags, path_argument, run, set_up_logging, whole_number
+from retrievers.terminal.command import Parser, add_logging_flags, run, set_up_logging, whole_number
 
 GOLDEN = Path("golden.jsonl")
 # Queries of each type that `synthesize` writes.
@@ -47,15 +48,15 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         """Add a subcommand with the flags that all share: pages or a collection, and logging."""
         subparser: Parser = commands.add_parser(name, help=about, description=description)
         add = subparser.add_argument
-        add("--docs", type=path_argument, metavar="DIR", help="pages, in place of a collection")
+        add("--docs", type=user_path, metavar="DIR", help="pages, in place of a collection")
         add("--base-url", default="/docs", help="what addresses of --docs begin with (default: /docs)")
         described = "experiment, also a packaged one, or retriever settings"
-        add("--config", type=path_argument, metavar="FILE", help=described)
+        add("--config", type=user_path, metavar="FILE", help=described)
         add_flags(subparser, RetrieverConfig)
         add_logging_flags(subparser)
         if makes_file:
             described = f"file to write (default: {GOLDEN})"
-            add("-o", "--out", type=path_argument, default=GOLDEN, metavar="FILE", help=described)
+            add("-o", "--out", type=user_path, default=GOLDEN, metavar="FILE", help=described)
         if makes_file or name == "label":
             add("--force", action="store_true", help="replace the file if it exists")
         if name in ("init", "label", "synthesize"):
@@ -67,8 +68,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "Where pages are named, or a collection, every piece of evidence must be found there."
     )
     add = command("check", "check golden data", about)
-    add("file", type=path_argument, metavar="FILE", help="golden data: a file or a folder")
-    add("--report", type=path_argument, action="append", default=[], metavar="FILE", help="report of a run; repeatable")
+    add("file", type=user_path, metavar="FILE", help="golden data: a file or a folder")
+    add("--report", type=user_path, action="append", default=[], metavar="FILE", help="report of a run; repeatable")
 
     add = command("init", "begin golden data", "Sample chunks into cases to fill in.", makes_file=True)
     add("--count", type=whole_number(1), default=40, metavar="N", help="in-scope cases (default: 40)")
@@ -89,15 +90,15 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "--labels reads what they saved, and --write takes it into the golden file."
     )
     add = command("label", "let people judge chunks", about)
-    add("file", type=path_argument, metavar="FILE", help="golden .jsonl file; its cases may lack evidence")
+    add("file", type=user_path, metavar="FILE", help="golden .jsonl file; its cases may lack evidence")
     described = "page (.html) or spreadsheet (.csv); default: FILE.label.html"
-    add("--out", type=path_argument, metavar="FILE", help=described)
-    add("--pool", type=path_argument, nargs="+", default=[], metavar="FILE", help="retrievals (--save-retrieval)")
+    add("--out", type=user_path, metavar="FILE", help=described)
+    add("--pool", type=user_path, nargs="+", default=[], metavar="FILE", help="retrievals (--save-retrieval)")
     described = "ask for what this run returned and nobody judged; with --labels: compare its judge with people"
-    add("--report", type=path_argument, metavar="REPORT", help=described)
+    add("--report", type=user_path, metavar="REPORT", help=described)
     add("--depth", type=whole_number(1), default=10, metavar="K", help="best chunks of each system (default: 10)")
     add("--split", help="only the cases of this split")
-    add("--labels", type=path_argument, nargs="+", default=[], metavar="FILE", help="saved labels, .jsonl or .csv")
+    add("--labels", type=user_path, nargs="+", default=[], metavar="FILE", help="saved labels, .jsonl or .csv")
     add("--annotator", metavar="NAME", help="name beside each label, where a file has none (default: the file's)")
     add("--write", action="store_true", help="write the labels into the golden file")
 

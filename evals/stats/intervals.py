@@ -115,21 +115,20 @@ def mean_intervals(values: Floats, *, shares: bool, floor: float = 0.0, ceiling:
             limits = bounded_intervals(block, floor, ceiling)
         else:
             known = (np.ptp(block, axis=0) > SAME) & (len(block) >= FEWEST)
-            limits = student_intervals(block, slope=_slope(block))
+            limits = student_intervals(block, _slope(block))
         ends[:, columns] = np.where(known, limits, np.nan)
     return ends[0], ends[1]
 
 
-def student_intervals(values: Floats, alpha: float = 1 - LEVEL, slope: Floats | float = 0.0) -> Pair:
+def student_intervals(values: Floats, slope: Floats | float = 0.0) -> Pair:
     """Return Student's intervals of the means of columns, |m − δ| ≤ t √(V(δ)/n) with V(δ) = s² + slope · (δ − m).
 
     Args:
         values: [n, columns], n at least 1.
-        alpha: Probability that an interval misses the mean, between 0 and 1.
         slope: [columns], by how much the variance changes with the mean; 0 if this is not known.
     """
     n, mean = len(values), values.mean(axis=0)
-    square = student_quantile(n - 1, alpha / 2) ** 2
+    square = student_quantile(n - 1, (1 - LEVEL) / 2) ** 2
     variance = ((values - mean) ** 2).sum(axis=0) / max(1, n - 1)
     tilt = square * slope
     root = np.sqrt(tilt**2 + 4 * n * square * variance)

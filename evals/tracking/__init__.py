@@ -1,5 +1,4 @@
 """Runs to and from MLflow, which only this package imports."""
 
-from evals.tracking.store import FOLDER, check_store
-
-__all__ = ["FOLDER", "check_store"]
+from evals.tracking.store import FOLDER as FOLDER
+from evals.tracking.store import check_store as check_store

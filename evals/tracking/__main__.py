@@ -9,12 +9,12 @@ from subprocess import DEVNULL
 
 from evals.errors import TrackingError
 from evals.tracking.store import QUIET, existing_uri, read_report, ui_command
+from retrievers.config.files import user_path
 from retrievers.config.layers import environment
 from retrievers.terminal.command import (
     EXIT_INCOMPLETE,
     Parser,
     add_logging_flags,
-    path_argument,
     print_error,
     print_out,
     progress_bar,
@@ -40,7 +40,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
         "it is; one that it has in part is written anew.",
         epilog="Exit codes: 0 MLflow has the run, 2 user error, 3 MLflow failed, 130 interrupted.",
     )
-    command.add_argument("report", type=path_argument, metavar="REPORT", help="the report's file")
+    command.add_argument("report", type=user_path, metavar="REPORT", help="the report's file")
     command.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
     command.add_argument("--tracking.experiment", metavar="NAME", help="experiment (default: that of the report)")
     add_logging_flags(command)

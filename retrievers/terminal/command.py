@@ -16,11 +16,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from retrievers.config.files import user_path
 from retrievers.config.layers import removed
 from retrievers.errors import RetrievalError, nearest
 from retrievers.text.shown import printable, quoted, redacted, shortened
 
+EXIT_FAILED = 1
 EXIT_USER_ERROR = 2
 EXIT_INCOMPLETE = 3
 EXIT_INTERRUPTED = 130
@@ -83,10 +83,6 @@ def argument(read: Callable[[str], Value]) -> Callable[[str], Value]:
     return parsed
 
 
-path_argument = user_path
-"""Parse the path of a file or folder."""
-
-
 def whole_number(least: int) -> Callable[[str], int]:
     """Return a parser of an argument that is a whole number of `least` or more."""
 
@@ -132,7 +128,7 @@ def _ending(error: BaseException, *, terminated: bool) -> tuple[int, str]:
         case OSError(errno=errno.ENAMETOOLONG | errno.ENOSPC):
             name = quoted(str(error.filename)) if error.filename else "the output"
             return EXIT_USER_ERROR, f"error: {name}: {error.strerror}; name another file"
-    # The exit code must not be 1, which says that a criterion failed.
+    # The exit code must not be EXIT_FAILED, which says that a criterion failed.
     return EXIT_INCOMPLETE, f"internal error, please report it with the lines above: {type(error).__name__}: {error}"
 
 

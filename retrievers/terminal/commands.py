@@ -11,6 +11,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from retrievers.config import IndexSettings, RetrieverConfig, page_base
+from retrievers.config.files import user_path
 from retrievers.config.layers import Layer, add_flags, build, environment, environment_layer, file_layer, flag_layer
 from retrievers.errors import ConfigError
 from retrievers.terminal.command import (
@@ -18,7 +19,6 @@ from retrievers.terminal.command import (
     Parser,
     add_logging_flags,
     argument,
-    path_argument,
     print_error,
     print_out,
     print_rendered,
@@ -159,16 +159,16 @@ def parser(prog: str) -> argparse.ArgumentParser:
     search.add_argument("query", metavar="QUERY", help="what to look for")
     search.add_argument("--json", action="store_true", help="print the whole session as JSON")
     about = "folder of .md, .mdx, .html, .txt and .pdf files; or a dataset: .jsonl, .parquet, a folder of BEIR"
-    index.add_argument("folder", type=path_argument, metavar="SOURCE", help=about)
+    index.add_argument("folder", type=user_path, metavar="SOURCE", help=about)
     start = "what page addresses begin with (default: /docs)"
     index.add_argument("--base-url", type=argument(page_base), default="/docs", help=start)
     index.add_argument("--skip-broken", action="store_true", help="index the other pages when some are broken")
     index.add_argument("--replace", action="store_true", help="allow more than half of the stored chunks to be removed")
     for command in (index, inspect):
-        command.add_argument("--write", type=path_argument, metavar="FILE", help="write an experiment for evals.run")
+        command.add_argument("--write", type=user_path, metavar="FILE", help="write an experiment for evals.run")
     add_flags(index, IndexSettings)
     for command in (search, index, inspect):
-        command.add_argument("--config", type=path_argument, metavar="FILE", help="retriever settings as YAML")
+        command.add_argument("--config", type=user_path, metavar="FILE", help="retriever settings as YAML")
         add_logging_flags(command, quiet="print the result and errors alone: no progress, no warnings of the log")
         add_flags(command, RetrieverConfig)
     return arguments
