@@ -131,9 +131,7 @@ def adjust(families: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
 
 def score_of(row: QueryRow, metric: str) -> ScoreValue | None:
     """Return a query's score; None if the metric does not score the query."""
-    if metric == VERDICT_METRIC:
-        return row.passed
-    return row.scores.get(metric)
+    return row.passed if metric == VERDICT_METRIC else row.scores.get(metric)
 
 
 def _paired(declaration: Declaration, pairs: Pairs, pairing: Pairing, seed: int) -> Difference:

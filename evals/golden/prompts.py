@@ -3,13 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BaseModel, Field
 
 from evals.errors import DatasetError
+from retrievers.config.files import packaged_yaml
 from retrievers.errors import nearest
 from retrievers.records import Chunk
 
@@ -59,11 +58,9 @@ class QueryType(BaseModel):
     in_scope: bool = True
 
 
-@cache
 def prompts() -> Mapping[str, Any]:
     """Return the texts of `prompts.yaml`."""
-    texts: Mapping[str, Any] = yaml.safe_load(files("evals.golden").joinpath("prompts.yaml").read_text("utf-8"))
-    return texts
+    return packaged_yaml("evals.golden", "prompts.yaml")
 
 
 @cache

@@ -4,11 +4,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 from math import inf, isinf
 from typing import Any, cast
-
-import yaml
 
 from evals.collect.observations import VERDICT_METRIC, Observed, Summary
 from evals.errors import ExperimentError
@@ -25,6 +22,7 @@ from evals.metrics.declaration import (
     own_metric,
 )
 from retrievers.config import RetrieverConfig
+from retrievers.config.files import packaged_yaml
 from retrievers.config.layers import removed
 from retrievers.errors import nearest
 
@@ -33,10 +31,7 @@ SCORES: Mapping[str, Scorer] = {
     **ranking.SCORES, **texts.SCORES, **llm.SCORES, **metadata.SCORES, **scope.SCORES, **outcomes.SCORES,
 }  # fmt: skip
 FIGURES: Mapping[str, Callable[[Observed, Context], Summary]] = {**llm.FIGURES, **scope.FIGURES, **timing.FIGURES}
-_ROWS: Mapping[str, dict[str, Any]] = yaml.load(
-    files("evals.metrics").joinpath("table.yaml").read_text(encoding="utf-8"),
-    getattr(yaml, "CSafeLoader", yaml.SafeLoader),
-)
+_ROWS: Mapping[str, dict[str, Any]] = packaged_yaml("evals.metrics", "table.yaml")
 
 
 def _table() -> Iterator[Metric]:

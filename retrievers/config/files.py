@@ -1,4 +1,4 @@
-"""Files that users name, our own SQLite files, locks, and paths."""
+"""Files that users name, packaged YAML, our own SQLite files, locks, and paths."""
 
 import contextlib
 import json
@@ -6,10 +6,13 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import portalocker
+import yaml
 
 from retrievers.errors import ConfigError, RetrievalError
 from retrievers.text.shown import quoted
@@ -45,6 +48,13 @@ def encoding_fault(error: UnicodeDecodeError) -> str:
     """Return which byte does not belong to the expected encoding, and how to convert the file."""
     place = f"byte {error.start}: {error.reason}"
     return f"not {error.encoding.upper()} ({place}); convert it, for example: iconv -f CP1252 -t UTF-8 (or -f UTF-16)"
+
+
+@cache
+def packaged_yaml(package: str, name: str) -> dict[str, Any]:
+    """Return the values of a YAML file in a package. They are read once, and nobody may change them."""
+    text = files(package).joinpath(name).read_text(encoding="utf-8")
+    return dict(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
 
 # JSON

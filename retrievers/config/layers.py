@@ -9,8 +9,7 @@ import os
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
-from importlib.resources import files
+from functools import reduce
 from pathlib import Path
 from types import MappingProxyType, NoneType
 from typing import Any, TypeVar, get_args, get_origin
@@ -21,7 +20,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from retrievers.config import TABLE, Settings
-from retrievers.config.files import read_text
+from retrievers.config.files import packaged_yaml, read_text
 from retrievers.config.settings import UnshownError
 from retrievers.errors import ConfigError, MissingKeyError, nearest
 from retrievers.text.shown import quoted, redacted, remember, remember_environment
@@ -356,9 +355,5 @@ def removed(name: str, value: object = None) -> str:
         [value] = value if isinstance(value, list) and len(value) == 1 else [value]
         # Other values are not formatted: by aliases, few bytes of YAML can make a list that no text can hold.
         names = [f"{name}={value}" for name in names] if isinstance(value, str) else []
-    return next((_successors()[name] for name in names if name in _successors()), "")
-
-
-@cache
-def _successors() -> dict[str, str]:
-    return dict(yaml.safe_load(files("retrievers.config").joinpath("removed.yaml").read_text(encoding="utf-8")))
+    successors = packaged_yaml("retrievers.config", "removed.yaml")
+    return next((str(successors[name]) for name in names if name in successors), "")

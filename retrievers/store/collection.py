@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from retrievers.config import RetrieverConfig
+from retrievers.config.files import packaged_yaml
 from retrievers.config.indexing import recorded_settings
 from retrievers.config.layers import flatten
 from retrievers.errors import CollectionNotFoundError, StoreError, nearest
@@ -142,7 +140,7 @@ def values_by_key(payloads: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]
 
 def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
     """Propose the `metadata` setting: by equal names, then by aliases, then by the names in `payload_names.yaml`."""
-    usual = yaml.safe_load(files(__package__).joinpath("payload_names.yaml").read_text(encoding="utf-8"))
+    usual = packaged_yaml(__package__, "payload_names.yaml")
     nested = next((key for key in usual["nesting"] if any(isinstance(p.get(key), Mapping) for p in payloads)), "")
     inner = [p[nested] for p in payloads if isinstance(p.get(nested), Mapping)] if nested else payloads
     text = next((key for key in usual["text"] if any(isinstance(p.get(key), str) for p in payloads)), None)
