@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from evals.collect.observations import VERDICT_METRIC
 from evals.comparison.differences import difference
-from evals.comparison.records import Difference, Moved, Pairing
+from evals.comparison.records import Difference, Moved, Pairing, written_p
 from evals.comparison.sections import Comparison, change, conclusion, head, hits, overview, regressions
 from evals.metrics import declared
 from evals.metrics.declaration import DIGITS
@@ -42,8 +42,8 @@ def render_page(comparisons: Sequence[Comparison]) -> str:
         for comparison in comparisons
     ]
     template = environment().get_template("compare.html.j2")
-    everything = {"parts": parts, "overview": overview(comparisons)}
-    return template.render(everything, style=Markup(asset("page.css")), tones=TONES, change=change)
+    everything = {"parts": parts, "overview": overview(comparisons), "tones": TONES}
+    return template.render(everything, style=Markup(asset("page.css")), change=change, written_p=written_p)
 
 
 def render_markdown(comparisons: Sequence[Comparison]) -> str:

@@ -103,11 +103,12 @@ def test_where_labels_agree_with_all_verdicts_one_that_was_not_seen_is_as_far_of
 
 
 @pytest.mark.parametrize("ones", [1, 9])
-def test_bounds_of_few_verdicts_stay_within_those_of_a_score(ones: int) -> None:
+def test_bounds_of_few_verdicts_stay_within_what_they_leave_possible(ones: int) -> None:
     judged = np.full((60, 1), np.nan)
     judged[:10] = np.arange(10)[:, None] < ones
     low, high = corrected(judged, np.zeros((60, 1))).of_these(looks=1)
-    assert (low[0] == 0.0, high[0] == 1.0) == (ones == 1, ones == 9)
+    ends = low[0] == pytest.approx(1 / 60), high[0] == pytest.approx(59 / 60)  # all others score 0, or 1
+    assert ends == (ones == 1, ones == 9)
 
 
 def test_two_samples_compared_the_other_way_round_have_the_mirrored_interval() -> None:
