@@ -43,13 +43,10 @@ def code_proper(text: str) -> int:
     """Return the number of lines of a module that are neither docstring, import, comment nor blank."""
     tree, skipped = ast.parse(text), set[int]()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            skipped.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
-            ast.get_docstring(node, clean=False) is not None
-        ):
-            said = node.body[0]
-            skipped.update(range(said.lineno, (said.end_lineno or said.lineno) + 1))
+        match node:
+            # A text that stands alone documents what it is in, or the constant above it.
+            case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant(value=str())):
+                skipped.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return sum(
         number not in skipped and bool(line.strip()) and not line.strip().startswith("#")
         for number, line in enumerate(text.splitlines(), 1)
