@@ -21,7 +21,7 @@ from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.outputs import Outputs
 from evals.metrics import adopt
 from evals.metrics.declaration import metric
-from retrievers.config.layers import environment, given_settings
+from retrievers.config.layers import Layer, build, environment, given_settings
 from retrievers.retriever.protocol import Retriever
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def evaluate(  # noqa: PLR0913 the public entry: all but the first two have name
         top_k: Number of results that count. If left out, that of the retriever or the experiment.
         experiment: All other settings, such as criteria, judge, source pages and a baseline, also nested as in YAML;
             or the YAML file of an experiment. If other golden data are given than the experiment's own, its baseline is
-            left out.
+            left out, which is noted.
         from_retrieval: File of a saved retrieval (`Outputs.retrieval`) to start from, in place of a retriever. No store
             is then opened, nothing is embedded, and latency and determinism are not measured. If the experiment names
             no retriever, the saved settings are taken.
@@ -209,10 +209,9 @@ def _run(
     file = Path(golden) if isinstance(golden, str | Path) else None
     cases = None if file or golden is None else golden_set(golden)
     if golden is not None:
-        dataset = config.dataset.model_copy(update={"path": file, "hub": None})
-        # The baseline of an experiment with a dataset of its own is of those golden data.
-        baseline = None if config.dataset.path or config.dataset.hub else config.baseline
-        config = config.model_copy(update={"dataset": dataset, "baseline": baseline})
+        own = Layer(label="the experiment", values=config.model_dump(exclude_unset=True))
+        given = Layer(label="the arguments", values={"dataset": {"path": file, "hub": None}})
+        config = build(Experiment, [own, given])
     os.environ.update(SILENCED | os.environ)
     from evals.experiment.flow import run_experiment
 

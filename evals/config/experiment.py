@@ -192,11 +192,9 @@ class ObjectiveConfig(Settings):
 class ExperimentConfig(Settings):
     """A whole experiment."""
 
-    # A baseline holds for its golden data only. A setting with one value is not swept.
-    idle_beside: ClassVar = {
-        "baseline": ("dataset.path", "dataset.hub", "dataset.split", "dataset.ids"),
-        **{f"sweep.{axis}": (f"retriever.{axis}",) for axis in SweepConfig.model_fields},
-    }
+    # A setting with one value is not swept.
+    idle_beside: ClassVar = {f"sweep.{axis}": (f"retriever.{axis}",) for axis in SweepConfig.model_fields}
+    holds_for: ClassVar = {"baseline": ("dataset.path", "dataset.hub", "dataset.split")}
     name: str = field("experiment", min_length=1, description="name of the experiment")
     dataset: DatasetConfig = section(DatasetConfig, "golden data")
     retriever: RetrieverConfig = section(RetrieverConfig, "the retriever to evaluate")

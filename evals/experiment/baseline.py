@@ -11,6 +11,7 @@ from evals.comparison.differences import deepened
 from evals.comparison.mismatches import line, some
 from evals.comparison.records import Run, written_p
 from evals.comparison.sections import Comparison
+from evals.config.experiment import ExperimentConfig
 from evals.errors import ReportError
 from evals.report.head import decided, deepest
 from evals.report.model import NO_WORSE, ComparedSection, DifferenceEntry, Report
@@ -43,21 +44,21 @@ def open_baseline(file: Path, golden: GoldenSet) -> Report:
     return report.model_copy(update={"queries": kept, "facts": facts, "notes": notes})
 
 
-def against_baseline(report: Report, baseline: Report | None, file: Path | None) -> Report:
+def against_baseline(report: Report, baseline: Report | None, config: ExperimentConfig) -> Report:
     """Compare a report with its baseline, and add a criterion for each headline metric of either run.
 
     A headline metric `_at_K` is compared at the depths of both runs.
 
     Args:
         report: The run.
-        baseline: Report of the baseline; None leaves the report as it is.
-        file: File of the baseline. The report shows its name.
+        baseline: Report of the baseline. If there is none, the report notes whether one was left out.
+        config: The experiment. It names the file of the baseline.
 
     Raises:
         ReportError: The runs must not be compared.
     """
-    if baseline is None or file is None:
-        return report
+    if baseline is None or config.baseline is None:
+        return report.model_copy(update={"notes": [*report.notes, *config.left_out.values()]})
     runs = [run.metrics for run in deepened([baseline, report])]
     deep = (deepest(re.sub(r"(?<=_at_)\d+$", "K", name), runs[0] | runs[1]) for name in report.headline)
     headline = dict.fromkeys((*report.headline, *baseline.headline, *deep))
@@ -65,7 +66,7 @@ def against_baseline(report: Report, baseline: Report | None, file: Path | None)
     [comparison] = compare(Run.of(baseline), [Run.of(report)], metrics=names)
     facts = baseline.facts
     section = ComparedSection(
-        about=f"{file.name}: {baseline.settings}, measured on {facts.started_at}, commit {facts.commit}.",
+        about=f"{config.baseline.name}: {baseline.settings}, measured on {facts.started_at}, commit {facts.commit}.",
         differences=tuple(DifferenceEntry.of(d) for d in comparison.differences if d.difference is not None),
     )
     gates = _gates(comparison, undecided=bool(report.facts.collection_changed))

@@ -78,7 +78,7 @@ def run_experiment(
             result, facts = _measure(inputs, bench, wanted.retrieval)
         run, stem = run_names(result.config, inputs.sweep, datetime.fromisoformat(facts.started_at))
         report = build_report(result, facts, run=run, ragas_check=ragas_check.pending(result))
-        report = against_baseline(report, inputs.baseline, config.baseline)
+        report = against_baseline(report, inputs.baseline, config)
         outputs = with_report(wanted, config.tracking, stem)
         saved = (Sweep if result.swept else Evaluation)(report=report, result=result, outputs=outputs)
         evaluation = replace(saved, outputs=Outputs())

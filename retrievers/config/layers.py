@@ -181,12 +181,21 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
         ConfigError: Settings have faults. The message has a line for each: setting, expectation, value and layer.
     """
     merged: dict[str, Any] = {}
-    idle_beside = _idle_beside(model)
+    idle_beside, left_out = _idle_beside(model), dict[str, str]()
     for layer in layers:
         values = dict(flatten(layer.values, unopened=tables(model)))
+        left_out = {name: text for name, text in left_out.items() if name not in values}
+        for name, others in model.holds_for.items():
+            moved = [other for other in others if other in values and not _same(values[other], merged.get(other))]
+            if moved and merged.get(name) and name not in values:
+                was = merged.get(moved[0])
+                of = f"{moved[0]} {'unset' if was is None else was}"
+                left_out[name] = f"{name} {Path(merged.pop(name)).name} left out: it is of {of}"
         merged = {n: value for n, value in merged.items() if not _is_dropped(n, merged, values, idle_beside)} | values
     try:
-        return model.model_validate(nest(merged))
+        settings = model.model_validate(nest(merged))
+        settings.left_out.update(left_out)
+        return settings
     except ValidationError as error:
         faults = [_explain(model, dict(item), layers) for item in error.errors(include_url=False)]
         raise ConfigError("\n".join(faults)) from None
@@ -224,6 +233,13 @@ def _is_dropped(
         return last != "base_url" or provider != str(model).partition(":")[0]
     named = {other for other, value in values.items() if value is not None}
     return any(_overlaps(name, idle) and not named.isdisjoint(others) for idle, others in idle_beside.items())
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Return True if two values are equal, or the same path."""
+    if isinstance(value, str | Path) and isinstance(other, str | Path):
+        return os.path.abspath(value) == os.path.abspath(other)  # noqa: PTH100 - as in `file_layer`
+    return bool(value == other)
 
 
 def _overlaps(name: str, other: str) -> bool:

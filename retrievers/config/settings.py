@@ -13,6 +13,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     ValidationError,
     ValidatorFunctionWrapHandler,
     field_validator,
@@ -36,10 +37,19 @@ class Settings(BaseModel):
     Attributes:
         idle_beside: For a setting or section, the settings beside which it has no meaning. If a higher layer sets one
             of those, it is dropped.
+        holds_for: For a setting, those whose values it is made for. If a higher layer changes one of these, it is
+            dropped, and `left_out` says so.
     """
 
     idle_beside: ClassVar[Mapping[str, Sequence[str]]] = {}
+    holds_for: ClassVar[Mapping[str, Sequence[str]]] = {}
+    _left_out: dict[str, str] = PrivateAttr(default_factory=dict)
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """A sentence by the name of each setting that was dropped because one that it holds for was changed."""
+        return self._left_out
 
     @field_validator("*", mode="wrap")
     @classmethod

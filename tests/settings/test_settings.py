@@ -135,6 +135,8 @@ def test_the_packaged_experiments_are_in_order_and_need_nothing_of_the_environme
     assert load_golden(config.dataset).cases and config.sources.dir and config.sources.dir.is_dir()
     assert (config.retriever.store.path, config.tracking.uri) == (ROOT / ".qdrant", None)
     assert load_config(parser().parse_args(["--config", preset.stem]), {}) == config
+    changes = {"dataset.split": config.dataset.split, "dataset.ids": ["a"]}, {"dataset.split": "dev"}
+    assert [ExperimentConfig.load(preset, change).baseline for change in changes] == [config.baseline, None]
     demands = [metric for metric in config.criteria if metric.startswith("latency/")]
     assert bool(demands) == (preset.stem == "spec"), "a busy machine would fail it, whatever the retriever does"
 
