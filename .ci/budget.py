@@ -62,7 +62,8 @@ def settings(root: Path) -> int:
                 fields = {
                     ast.unparse(part.target): ast.unparse(part.annotation)
                     for part in node.body
-                    if isinstance(part, ast.AnnAssign) and "ClassVar" not in ast.unparse(part.annotation)
+                    if isinstance(part, ast.AnnAssign)
+                    and not (ast.unparse(part.target).startswith("_") or "ClassVar" in ast.unparse(part.annotation))
                 }
                 classes[node.name] = [ast.unparse(base) for base in node.bases], fields
 
