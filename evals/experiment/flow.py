@@ -28,6 +28,7 @@ from evals.metrics.declaration import Collaborators
 from evals.report.build import build_report
 from evals.report.head import decided
 from evals.report.model import Facts
+from evals.tracking.runs import late_command, write_run
 from retrievers.errors import CollectionChangedError, ConfigError
 from retrievers.retriever.protocol import Retriever
 from retrievers.terminal.command import progress_bar
@@ -95,7 +96,14 @@ def run_experiment(
         if outputs.retrieval and (changed := facts.collection_changed):
             fault = f"--save-retrieval {outputs.retrieval}: not saved, for the collection changed during the run"
             raise CollectionChangedError(f"{fault}: {changed}; run again while nobody writes to it")
-        return _publish(evaluation, bench, shown=shown)
+        try:
+            return _publish(evaluation, bench, shown=shown)
+        except KeyboardInterrupt:
+            file, tracking = evaluation.outputs.report, config.tracking
+            if file is None:
+                raise
+            late = f"; {late_command(file, tracking)} writes its run" if tracking.enabled else ""
+            raise KeyboardInterrupt(f"{file} is saved{late}") from None
 
 
 def plan_experiment(
@@ -170,17 +178,14 @@ def _publish(evaluation: Evaluation, bench: Collaborators, *, shown: bool) -> Ev
         except ConfigError as error:  # raised at the end, so that the run gets into MLflow
             fault = str(error)
         if result.config.tracking.enabled and outputs.report:
-            evaluation = _track(evaluation, text, outputs.report, progress)
+            evaluation = _track(evaluation, text, progress)
     if fault:
         raise ConfigError("; ".join(filter(None, (fault, evaluation.untracked))))
     return evaluation
 
 
-def _track(evaluation: Evaluation, text: str, file: Path, progress: Progress) -> Evaluation:
+def _track(evaluation: Evaluation, text: str, progress: Progress) -> Evaluation:
     """Write the run to MLflow. If that fails, the evaluation says why."""
-    # The import of MLflow takes seconds.
-    from evals.tracking.runs import late_command, write_run
-
     config = evaluation.result.config.tracking
     progress("MLflow", 0, 1)
     try:
@@ -188,5 +193,3 @@ def _track(evaluation: Evaluation, text: str, file: Path, progress: Progress) ->
     except (TrackingError, ConfigError) as error:
         log.info("MLflow failed", exc_info=True)
         return replace(evaluation, untracked=str(error))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"{file} is saved; {late_command(file, config)} writes its run") from None

@@ -184,7 +184,8 @@ def _why_none(pattern: str, matches: Sequence[str], reach: RetrieverConfig | Non
         )
     if successor := removed(re.sub(r"_at_\d+_of_\d+$|_at_\d+$", "_at_K", pattern)):
         return f"{pattern!r} is no metric any more: {successor}"
-    return f"no metric {pattern!r}{nearest(pattern, known)} (--list-metrics shows all)"
+    like = nearest(pattern, known) or "; one of your own is named python:module:function"
+    return f"no metric {pattern!r}{like} (--list-metrics shows all)"
 
 
 def listing() -> str:

@@ -3,8 +3,9 @@
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
+from getpass import getuser
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -84,9 +85,10 @@ def write_run(report: Report, text: str, config: TrackingConfig, progress: Progr
             for run in runs:
                 _delete(client, run)
             started = int(datetime.fromisoformat(report.facts.started_at).timestamp() * 1000)
-            run_id = _begin(client, experiment, report.run or report.name, started, tags(report) | {REPORT_TAG: sha256})
-            # Whatever kills this process, the run is then failed and not running.
-            client.set_terminated(run_id, "FAILED", end_time=started)
+            about = tags(report) | {REPORT_TAG: sha256}
+            with _one_transaction(client):  # whatever kills this process, the run is failed and not running
+                run_id = _begin(client, experiment, report.run or report.name, started, about)
+                client.set_terminated(run_id, "FAILED", end_time=started)
             client.log_inputs(run_id, [_dataset(report)])
             _write_values(client, experiment, run_id, report, text, started)
             _write_traces(client, experiment, run_id, report, progress)
@@ -173,12 +175,14 @@ def _write_values(
     client: "MlflowClient", experiment: str, run_id: str, report: Report, text: str, started: int
 ) -> None:
     """Write the cells of a grid as runs, then metrics, parameters and files of the run."""
+    dataset = tags(report)["dataset"]
     with _one_transaction(client):
         # Each cell starts a millisecond before the last one, so that a list by time has the grid first, then its cells.
         for number, cell in enumerate(cell_runs(report), 1):
-            about = {PARENT: run_id, "cell": str(cell.cell), "role": "cell"}
+            about = {PARENT: run_id, "cell": str(cell.cell), "role": "cell", "dataset": dataset}
             cell_id = _begin(client, experiment, cell.name, started - number, about)
             client.set_terminated(cell_id, "FINISHED", end_time=started - number)
+            client.log_inputs(cell_id, [_dataset(report)])
             _log(client, cell_id, started - number, cell.figures, cell.parameters)
     figures = [(name, 0, value) for name, value in metric_values(report).items()]
     _log(client, run_id, started, [*figures, *curves(report)], parameters(report))
@@ -225,6 +229,8 @@ def _one_transaction(client: "MlflowClient") -> Iterator[None]:
 
 def _begin(client: "MlflowClient", experiment: str, name: str, started_ms: int, tags: Mapping[str, str]) -> str:
     known = {"mlflow.source.name": "evals.run", **tags}
+    with suppress(OSError, KeyError):  # in a container the user may have no name
+        known["mlflow.user"] = getuser()
     run = client.create_run(experiment, start_time=started_ms, run_name=name[:MAX_NAME], tags=known)
     return str(run.info.run_id)
 

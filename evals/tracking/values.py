@@ -104,7 +104,7 @@ def curves(report: Report) -> Iterator[Figure]:
     for axis, along in steps.items():
         for name, means in columns.items() if len(along) > 1 else ():
             points = ((step, means[n]) for n, step in along.items())
-            yield from ((f"by_{axis}/{name}", step, mean) for step, mean in points if mean is not None)
+            yield from ((f"curve_by_{axis}/{name}", step, mean) for step, mean in points if mean is not None)
 
 
 def tags(report: Report) -> dict[str, str]:

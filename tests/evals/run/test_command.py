@@ -153,8 +153,9 @@ def test_a_run_of_any_name_is_kept(run: Run, here: Path, mlflow_database: Path) 
         assert opened.execute("SELECT name, status FROM runs").fetchall() == [(name[:250], "FINISHED")]
 
 
-def test_who_interrupts_mlflow_is_told_what_is_kept_and_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evals.tracking.runs.write_run", Mock(side_effect=KeyboardInterrupt))
+@pytest.mark.parametrize("work", ["evals.experiment.flow.write_run", "evals.experiment.flow.save_views"])
+def test_who_interrupts_what_follows_is_told_what_is_kept(run: Run, work: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, Mock(side_effect=KeyboardInterrupt))
     done = run("--tracking.enabled", "true", "--output", "r.json", "--quiet")
     said = "interrupted: r.json is saved; python -m evals.tracking r.json writes its run\n"
     assert (done.code, done.err, load_report(Path("r.json"))["name"]) == (130, said, "small")

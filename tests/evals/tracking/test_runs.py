@@ -136,7 +136,7 @@ def test_what_mlflow_has_of_a_report(name: str, snapshot: SnapshotAssertion) -> 
     tables = {name: rows_of(run, name)[:2] for name in ("metrics", "queries", *(["grid"] if made.grid else []))}
     first = {"cells": known["cells"][:2], "tables": tables, "traces": known["traces"][:3]}
     first["names of cells"] = [name for name, *_ in known["cells"]]
-    curves = [name for name in metrics if name.startswith("by_")]
+    curves = [name for name in metrics if name.startswith("curve_by_")]
     histories = {name: client().get_metric_history(run.info.run_id, name) for name in curves}
     first["curves"] = {name: {point.step: point.value for point in points} for name, points in histories.items()}
     assert {**known, **first, "values": (metrics, parameters, own), "files": sorted(known["files"])} == snapshot
