@@ -195,7 +195,8 @@ def _stored(
     client: "QdrantClient", config: RetrieverConfig, info: CollectionInfo
 ) -> tuple[dict[str, Chunk], dict[str, Vector], list[Any]]:
     """Return the stored chunks by point id, the stored vectors by the text that was embedded, and the first points."""
-    chunks, vectors, points = dict[str, Chunk](), dict[str, Vector](), records(client, config, with_vectors=True)
+    chunks, vectors = dict[str, Chunk](), dict[str, Vector]()
+    points = records(client, config, with_vectors=True, info=info)
     some = list(islice(points, SCROLLED))
     for record in chain(some, points):
         chunk = chunks[str(record.id)] = to_chunk(record.id, record.payload, config.metadata)

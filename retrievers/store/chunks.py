@@ -243,6 +243,7 @@ def records(
     among: "models.Filter | None" = None,
     count: int | None = None,
     with_vectors: Any = False,
+    info: CollectionInfo | None = None,
 ) -> "Iterator[models.Record]":
     """Read points with their payloads, page by page, in the store's order.
 
@@ -252,11 +253,12 @@ def records(
         among: Condition on every point.
         count: Most points to read; all when left out.
         with_vectors: True to read all vectors of the points as well, or the names of some.
+        info: Properties of the collection, to check that all its points came.
 
     Raises:
-        StoreError: The store failed.
+        StoreError: The store failed, or ended its answer before the last point.
     """
-    left, offset = math.inf if count is None else count, None
+    left, offset, came = math.inf if count is None else count, None, 0
     while left > 0:
         size = int(min(SCROLL_PAGE, left))
         with store_errors(config.store, config.collection):
@@ -264,7 +266,13 @@ def records(
                 config.collection, among, limit=size, offset=offset, with_payload=True, with_vectors=with_vectors
             )
         yield from points
+        came += len(points)
         left = 0 if offset is None else left - len(points)
+    if info and among is None and came < info.points and count is None:
+        with store_errors(config.store, config.collection):
+            held = min(info.points, client.count(config.collection).count)  # some may have been added or removed
+        if came < held:
+            raise StoreError(f"collection {config.collection!r} gave {came:,} of its {held:,} points; try again")
 
 
 def scroll(
@@ -284,14 +292,14 @@ def scroll(
         info: Properties of the collection. When left out, it is assumed to take the conditions.
 
     Raises:
-        StoreError: The store failed.
+        StoreError: The store failed, or did not list all points.
     """
     from qdrant_client import models
 
     where, among = where or {}, None
     if where and (info is None or info.takes_filters):
         among = models.Filter(must=[_condition(name, values, config) for name, values in where.items()])
-    chunks = (to_chunk(r.id, r.payload, config.metadata) for r in records(client, config, among=among))
+    chunks = (to_chunk(r.id, r.payload, config.metadata) for r in records(client, config, among=among, info=info))
     return sorted((chunk for chunk in chunks if _matches(chunk, where)), key=lambda chunk: chunk.chunk_id)
 
 

@@ -120,6 +120,16 @@ def test_a_refusal_says_what_to_do(server: QdrantServer, remedy: str) -> None:
         described(settings(store={"url": server.url}))
 
 
+def test_chunks_are_all_listed_or_it_is_an_error(server: QdrantServer) -> None:
+    fill(server.client, "mine", [*TABLE.values()], texts(*TABLE))
+    ended = Fault(reply=Reply.json({"result": {"points": [], "next_page_offset": None}}), on="/scroll")
+    with QdrantRetriever.open(at(server), env={}, embeddings=TableEmbeddings(TABLE)) as retriever:
+        with server.failing(ended), pytest.raises(StoreError, match="'mine' gave 0 of its 4 points; try again"):
+            retriever.chunks()
+        server.client.delete("mine", [0])
+        assert len(retriever.chunks()) == 3, "those that are left"
+
+
 # TLS
 
 
