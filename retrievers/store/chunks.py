@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import numpy as np
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from retrievers.config import MetadataConfig, RetrieverConfig
 from retrievers.config.retriever import REQUIRED_METADATA
 from retrievers.errors import CollectionChangedError, StoreError
-from retrievers.records import ALIASES, METADATA_FIELDS, SECTION_SEPARATOR, Chunk
-from retrievers.store.collection import CollectionInfo, by_name
+from retrievers.records import ALIASES, METADATA_FIELDS, Chunk
+from retrievers.store.collection import KINDS, CollectionInfo, by_name
 from retrievers.store.opening import store_errors
 from retrievers.text import well_formed
 
@@ -24,37 +24,6 @@ if TYPE_CHECKING:
 Codes = NDArray[np.int32]
 # Points of a page. Servers in strict mode give as many.
 SCROLL_PAGE = 256
-
-
-class Kind(NamedTuple):
-    """A kind of payload values.
-
-    Attributes:
-        expected: Its name in messages.
-        read: Converts a value for a chunk. None for a value of another kind.
-    """
-
-    expected: str
-    read: Callable[[Any], Any]
-
-
-TEXT = Kind("text", lambda raw: well_formed(raw) if isinstance(raw, str) and raw.strip() else None)
-IDENTIFIER = Kind("text or a whole number", lambda raw: str(raw) if type(raw) is int else TEXT.read(raw))
-TEXTS = Kind("a list of texts", lambda raw: tuple(map(well_formed, raw)) if _are_texts(raw) else None)
-PATH = Kind("text or a list of texts", lambda raw: TEXT.read(SECTION_SEPARATOR.join(raw) if _are_texts(raw) else raw))
-# In Python a bool is an int. In JSON it is no number.
-COUNT = Kind("a whole number from 0", lambda raw: raw if type(raw) is int and raw >= 0 else None)
-NUMBER = Kind("a number", lambda raw: raw if type(raw) in (int, float) else None)
-COUNTS = ("chunk_index", "total_chunks", "chunk_token_count", "start_line", "end_line", "page_number")
-KINDS: Mapping[str, Kind] = {
-    **dict.fromkeys(METADATA_FIELDS, TEXT),
-    **dict.fromkeys(("chunk_id", "source_document_id"), IDENTIFIER),
-    **dict.fromkeys(COUNTS, COUNT),
-    **dict.fromkeys(("tags", "chunk_headings"), TEXTS),
-    "sidebar_position": NUMBER,
-    "section_path": PATH,
-}
-"""The kind of each field of a chunk."""
 # The preview is written for readers of the payload. It is never read back.
 _WRITTEN = dict.fromkeys((*METADATA_FIELDS, "chunk_text_preview"))
 
@@ -133,10 +102,6 @@ def possible_keys(field: str, config: MetadataConfig) -> tuple[str, ...]:
 def filter_path(key: str) -> str:
     """Write a payload key for Qdrant's filters. A part between dots that is no plain word is quoted."""
     return ".".join(part if re.fullmatch(r"[\w-]+", part) else f'"{part}"' for part in key.split("."))
-
-
-def _are_texts(raw: Any) -> bool:
-    return isinstance(raw, list | tuple) and all(isinstance(item, str) for item in raw)
 
 
 # Points

@@ -1,16 +1,18 @@
 """The properties of a collection, and a proposal of the payload keys that hold the fields of chunks."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrievers.config import RetrieverConfig
 from retrievers.config.files import packaged_yaml
 from retrievers.config.indexing import recorded_settings
 from retrievers.config.layers import flatten
 from retrievers.errors import CollectionNotFoundError, StoreError, nearest
-from retrievers.records import ALIASES, METADATA_FIELDS
+from retrievers.records import ALIASES, METADATA_FIELDS, SECTION_SEPARATOR
 from retrievers.store.opening import location, store_errors
+from retrievers.text import well_formed
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -129,6 +131,37 @@ class Proposal:
     missing: tuple[str, ...]
 
 
+class Kind(NamedTuple):
+    """A kind of payload values.
+
+    Attributes:
+        expected: Its name in messages.
+        read: Converts a value for a chunk. None for a value of another kind.
+    """
+
+    expected: str
+    read: Callable[[Any], Any]
+
+
+TEXT = Kind("text", lambda raw: well_formed(raw) if isinstance(raw, str) and raw.strip() else None)
+IDENTIFIER = Kind("text or a whole number", lambda raw: str(raw) if type(raw) is int else TEXT.read(raw))
+TEXTS = Kind("a list of texts", lambda raw: tuple(map(well_formed, raw)) if _are_texts(raw) else None)
+PATH = Kind("text or a list of texts", lambda raw: TEXT.read(SECTION_SEPARATOR.join(raw) if _are_texts(raw) else raw))
+# In Python a bool is an int. In JSON it is no number.
+COUNT = Kind("a whole number from 0", lambda raw: raw if type(raw) is int and raw >= 0 else None)
+NUMBER = Kind("a number", lambda raw: raw if type(raw) in (int, float) else None)
+COUNTS = ("chunk_index", "total_chunks", "chunk_token_count", "start_line", "end_line", "page_number")
+KINDS: Mapping[str, Kind] = {
+    **dict.fromkeys(METADATA_FIELDS, TEXT),
+    **dict.fromkeys(("chunk_id", "source_document_id"), IDENTIFIER),
+    **dict.fromkeys(COUNTS, COUNT),
+    **dict.fromkeys(("tags", "chunk_headings"), TEXTS),
+    "sidebar_position": NUMBER,
+    "section_path": PATH,
+}
+"""The kind of each field of a chunk."""
+
+
 def values_by_key(payloads: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return all values of each payload key, in the alphabetical order of the keys. Nested keys are joined by dots."""
     values: dict[str, list[Any]] = {}
@@ -139,11 +172,18 @@ def values_by_key(payloads: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]
 
 
 def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
-    """Propose the `metadata` setting: by equal names, then by aliases, then by the names in `payload_names.yaml`."""
+    """Propose the `metadata` setting: by equal names, then by aliases, then by the names in `payload_names.yaml`.
+
+    Of several keys for the text, or for the other fields, the one counts that most payloads have.
+    """
     usual = packaged_yaml(__package__, "payload_names.yaml")
-    nested = next((key for key in usual["nesting"] if any(isinstance(p.get(key), Mapping) for p in payloads)), "")
+    texts = Counter(key for key in usual["text"] for p in payloads if isinstance(p.get(key), str))
+    text = max(texts, key=texts.__getitem__, default=None)
+    nests = Counter(key for key in usual["nesting"] for p in payloads if isinstance(p.get(key), Mapping))
+    nested = max(nests, key=nests.__getitem__, default="")
+    if nests[nested] < sum(p.keys().isdisjoint(nests) and len(p) > 1 for p in payloads):
+        nested = ""
     inner = [p[nested] for p in payloads if isinstance(p.get(nested), Mapping)] if nested else payloads
-    text = next((key for key in usual["text"] if any(isinstance(p.get(key), str) for p in payloads)), None)
     keys = dict.fromkeys(key for payload in inner for key in payload if key != text)
     same = tuple(name for name in METADATA_FIELDS if name in keys)
     free = {key.lower().replace("-", "_"): key for key in keys if key not in same}
@@ -151,7 +191,19 @@ def propose(payloads: Sequence[Mapping[str, Any]]) -> Proposal:
     mapping: dict[str, str] = {}
     for name in sought:
         aliases = [alias for alias, canonical in ALIASES.items() if canonical == name]
-        if key := next((key for key in (name, *aliases, *usual["fields"].get(name, ())) if key in free), None):
+        known = [key for key in (name, *aliases, *usual["fields"].get(name, ())) if key in free]
+        if key := next((key for key in known if _fits(name, [p.get(free[key]) for p in inner])), None):
             mapping[name] = free.pop(key)
     missing = tuple(name for name in sought if name not in mapping)
     return Proposal(text_key=text, nested_under=nested, map=mapping, same_name=same, missing=missing)
+
+
+def _fits(name: str, values: Sequence[Any]) -> bool:
+    """Return True if a field can take at least half of the values, and no value twice if it is the chunk's id."""
+    given = [raw for raw in values if raw is not None]
+    read = [value for raw in given if (value := KINDS[name].read(raw)) is not None]
+    return 2 * len(read) >= len(given) and (name != "chunk_id" or len({*read}) == len(read))
+
+
+def _are_texts(raw: Any) -> bool:
+    return isinstance(raw, list | tuple) and all(isinstance(item, str) for item in raw)

@@ -1,10 +1,10 @@
 """Inspect a collection: what it holds, which settings a retriever needs for it, and which faults it has.
 
-Each of ten checks returns a fault with its remedy in a line, or nothing.
+Each of 13 checks returns a fault with its remedy in a line, or nothing.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from retrievers.config import RetrieverConfig
 from retrievers.config.filters import conditions, is_qdrants, to_filter
 from retrievers.embedding.bm25 import B, Bm25Encoder, K
 from retrievers.errors import ConfigError, RetrievalError
-from retrievers.records import ALIASES, Chunk
+from retrievers.records import ALIASES, METADATA_FIELDS, Chunk
 from retrievers.retriever.opened import open_retriever
 from retrievers.store.checks import distance_fault, model_fault
 from retrievers.store.chunks import possible_keys, records, to_chunk
@@ -323,10 +323,38 @@ def _tiny(seen: Inspection) -> str:
 
 def _duplicates(seen: Inspection) -> str:
     """Say that texts are stored more than once, and take the places of others in a result."""
-    counts = Counter(text for chunk in seen.chunks if (text := " ".join(chunk.text.split())))
+    texts = (text for chunk in seen.chunks if (text := " ".join(chunk.text.split())))
+    return _repeated(texts, f"of {len(seen.chunks)} texts repeat another", "keep one of each")
+
+
+def _chunk_ids(seen: Inspection) -> str:
+    """Say that chunks share an id, by which all of them are relevant if one is."""
+    remedy = "leave metadata.map.chunk_id out, or name a key there that no point has: then the points' own ids count"
+    ids = (chunk.chunk_id for chunk in seen.chunks)
+    return _repeated(ids, f"of {len(seen.chunks)} repeat another, and count as one", remedy)
+
+
+def _repeated(texts: Iterable[str], told: str, remedy: str) -> str:
+    counts = Counter(texts)
     copies = counts.total() - len(counts)
     often = "".join(f"{text[:50]!r} ({count} times)" for text, count in counts.most_common(1))
-    return f"{copies} of {len(seen.chunks)} texts repeat another, such as {often}; keep one of each" if copies else ""
+    return f"{copies} {told}, such as {often}; {remedy}" if copies else ""
+
+
+def _values(seen: Inspection) -> str:
+    """Say that the payload holds values which their field cannot take."""
+    problems = [problem for chunk in seen.chunks for problem in chunk.problems]
+    most = max(([one for one in problems if one.startswith(f"{name}: ")] for name in METADATA_FIELDS), key=len)
+    told = f"{len(most)} of {len(seen.chunks)} chunks lack {''.join(most[:1])[:150]}"
+    return f"{told}; map another key (metadata.map)" if most else ""
+
+
+def _vectors(seen: Inspection) -> str:
+    """Say that points lack the vector that is searched."""
+    name = seen.config.vector_name
+    bare = sum(by_name(point.vector).get(name) is None for point in seen.points)
+    told = f"{bare} of {len(seen.points)} points have no vector {name!r}, so that no search by it finds them"
+    return f"{told}; embed their texts" if bare else ""
 
 
 def _filter_index(seen: Inspection) -> str:
@@ -347,8 +375,11 @@ CHECKS: Mapping[str, Callable[[Inspection], str]] = {
     "optimiser": _optimiser,
     "vector index": _hnsw,
     "quantisation": _quantisation,
+    "vectors": _vectors,
     "empty texts": _empty,
     "tiny texts": _tiny,
     "duplicate texts": _duplicates,
+    "chunk ids": _chunk_ids,
+    "payload values": _values,
     "index of filtered fields": _filter_index,
 }

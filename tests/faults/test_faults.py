@@ -120,9 +120,6 @@ def quick(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> 
     assert "SECRET" not in caplog.text
 
 
-# The clients of a search
-
-
 class Client(NamedTuple):
     """Where the server of a client is, what asks it, and what its fault is."""
 
@@ -252,9 +249,6 @@ def test_a_store_of_ones_own_is_asked_again_as_ours_is(clients: dict[str, Client
                 said = str(own.search("who sends?").error)
             assert re.search(rf"{TABLE[str(status)].store}.* \(6 attempts in 5\.[08] s\)$", said)
             assert caplog.text.count("WARNING") == 1
-
-
-# The judge
 
 
 def ask(judge: Judge, server: LoopbackServer, chunk: str) -> tuple[object, str, int]:

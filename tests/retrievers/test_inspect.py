@@ -65,7 +65,7 @@ def test_a_fault_of_what_is_stored_is_found(
     parts: Any, check: str | None, server: QdrantServer, capsys: Captured, snapshot: SnapshotAssertion
 ) -> None:
     audited = audit(capsys, *made(server, **parts))
-    assert audited.keys() == CHECKS.keys() and len(CHECKS) == 10
+    assert audited.keys() == CHECKS.keys() and len(CHECKS) == 13
     found = {name: fault for name, fault in audited.items() if fault}
     assert found == snapshot and found.keys() == {"embedding model", check or "embedding model"}
 
@@ -185,6 +185,22 @@ def test_what_another_program_made_is_audited_as_it_is_and_searched_as_it_can_be
     written = yaml.safe_load((tmp_path / "theirs.yaml").read_text())["retriever"]
     assert shown.replace(str(tmp_path), "FOLDER") == snapshot(name="shown")
     assert written.pop("store") == {"url": server.url} and written == snapshot(name="written")
+
+
+def test_points_that_differ_are_read_as_most_of_them_are_and_their_faults_told(
+    server: QdrantServer, capsys: Captured, snapshot: SnapshotAssertion
+) -> None:
+    vectors = [{"a": vector} for vector in StaticEmbeddings().embed_documents(JOINTS)]
+    own = {"id": "a.md", "source": {"url": "/a"}, "href": "/a", "index": "1", "path": "a.md", "tags": "b"}
+    payloads = [{"text": text, **own} for text in JOINTS[1:]]
+    payloads.append({"page_content": JOINTS[0], "metadata": {"title": "A"}})
+    params = {"a": models.VectorParams(size=256, distance=models.Distance.COSINE)}
+    fill(server.client, "theirs", [*vectors[1:], {}], payloads, params=params)
+    where = ["--store.url", server.url, "--collection", "theirs"]
+    shown = seen(capsys, *where).partition("\nProposed")[2]
+    assert shown == snapshot
+    ids = audit(capsys, *where, "--metadata.map", "{chunk_id: id}")["chunk ids"]
+    assert ids.startswith("7 of 9 repeat another, and count as one, such as 'a.md' (8 times); leave metadata.map.chun")
 
 
 def test_a_distance_that_no_search_takes_is_a_fault(server: QdrantServer, capsys: Captured) -> None:

@@ -18,9 +18,6 @@ from retrievers.text.language import Languages, differing, names
 KEY = "planted-key/1+2=3"
 
 
-# Secrets
-
-
 def test_what_addresses_carry_is_hidden() -> None:
     for text, told in (
         ("http://me:pw@host:1/a", "http://***@host:1/a"),
@@ -49,9 +46,6 @@ def test_a_known_secret_is_hidden_however_it_is_written() -> None:
 def test_variables_whose_names_say_so_hold_secrets() -> None:
     environment({"COHERE_API_KEY": "of cohere", "MLFLOW_TRACKING_PASSWORD": "of mlflow", "PARTITION_KEY": "of nobody"})
     assert shown.without_secrets("of cohere, of mlflow, of nobody") == "***, ***, of nobody"
-
-
-# Display
 
 
 def test_what_steers_is_made_visible_and_the_rest_stays() -> None:
@@ -104,9 +98,6 @@ def test_the_nearest_known_names_are_suggested(snapshot: SnapshotAssertion) -> N
     assert [f"{name}{nearest(name, iter(known))}" for name in ("titel", "book", "page", "xyz")] == snapshot
 
 
-# Character sets
-
-
 def test_html_is_read_as_browsers_read_it() -> None:
     for data in (
         '<meta charset="iso-8859-1"><p>Größe'.encode("latin-1"),
@@ -122,8 +113,6 @@ def test_html_is_read_as_browsers_read_it() -> None:
         assert decoded_html("ö".encode("latin-1"), declared) == text
     assert decoded_html("ö".encode(), "latin1") == "ö", "what can be read as UTF-8 is nothing else"
 
-
-# Languages
 
 ENGLISH = [
     "A topic is a named bus over which nodes exchange messages, and a publisher sends without knowing who listens.",

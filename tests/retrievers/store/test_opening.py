@@ -46,9 +46,6 @@ def texts(*names: str) -> list[dict[str, str]]:
     return [{"page_content": name} for name in names]
 
 
-# Places
-
-
 def test_a_store_is_where_it_says_or_in_the_usual_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert location(settings(store={"url": "http://h:1"}).store) == "http://h:1"
     assert location(settings(store={"path": "a/b"}).store) == "a/b"
@@ -72,9 +69,6 @@ def test_reading_makes_no_folder_and_indexing_may(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
     open_client(settings(store={"path": str(tmp_path / "new")}).store, {}, create=True).close()
     assert (tmp_path / "new" / "collections").is_dir()
-
-
-# Refusals
 
 
 @pytest.mark.slow
@@ -130,9 +124,6 @@ def test_chunks_are_all_listed_or_it_is_an_error(server: QdrantServer) -> None:
         assert len(retriever.chunks()) == 3, "those that are left"
 
 
-# TLS
-
-
 def test_a_standard_variable_names_the_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     ca, context = certified(tmp_path)
     untrusted = r"certificate verify failed.* its certificate's authority in SSL_CERT_FILE\?$"
@@ -156,8 +147,6 @@ def test_http_for_https_and_the_other_way_is_told_at_once(clock: Clock) -> None:
         described(settings(store={"url": f"http://{host}"}))
     assert clock.waits == []
 
-
-# Local mode
 
 TEXTS = ("An encoder counts the turns of a joint.", "A gripper holds a cup.", "Maps show where walls are.")
 
@@ -197,9 +186,6 @@ def test_a_path_unpickles_nothing(tutorial: Path, tmp_path: Path) -> None:
         StoreConfig.model_validate({"path": f"local:{folder}"})
 
 
-# Properties
-
-
 def test_the_vector_that_is_searched_is_the_named_or_the_only_one(server: QdrantServer) -> None:
     comparison = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
     several = DENSE.model_copy(update={"multivector_config": comparison})
@@ -231,8 +217,6 @@ def test_a_key_for_one_collection_is_enough(server: QdrantServer, tmp_path: Path
     with pytest.raises(StoreError, match=r"Access to collection pages is required; the API key in \w+ may not do this"):
         read()
 
-
-# Checks
 
 TRUSTED = {"trust_embedding": True}
 BARE: dict[str, Any] = {"payloads": [], "vectors": []}

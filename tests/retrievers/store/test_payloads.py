@@ -23,8 +23,6 @@ from retrievers.store.collection import OUR_OWN, SAMPLE, propose, values_by_key
 from tests.support.collections import embedded, fill, settings
 from tests.support.command import refusal
 
-# As they are written
-
 
 def test_a_filter_is_read_as_one_that_is_typed_in_full() -> None:
     for source, full in (
@@ -123,8 +121,6 @@ def _same(value: Any, wanted: Any) -> bool:
         return bool(value == wanted)
     return type(value) is type(wanted) and bool(value == wanted)
 
-
-# On real collections
 
 METADATA: tuple[dict[str, Any], ...] = (
     {"module": "ros2", "tags": ["a", "b"], "n": 5, "x": 1.5, "draft": True, "mixed": 5},
