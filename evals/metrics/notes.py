@@ -40,8 +40,10 @@ def notes(
         yield f"read deeper than the results ({lists}): {_list(deeper)}; ranks beyond count as empty"
     yield from _on_labels(observations)
     yield from observed.retriever_notes
+    if pool.texts is None or any(o.case.relevant_evidence for o in observations):
+        yield from _on_ids(pool)
     yield from _on_unlisted(observations, pool) if pool.texts is None else ()
-    yield from _on_results(observations)
+    yield from _on_results(observations, settings.metadata.text_key)
     if settings.threshold is not None and settings.group_by is None:
         yield from _on_threshold(observations, settings)
     yield from _on_language(observations[:MOST_ASKED])
@@ -75,6 +77,15 @@ def _on_labels(observations: Sequence[Observation]) -> Iterator[str]:
         )
 
 
+def _on_ids(pool: Pool) -> Iterator[str]:
+    """Note chunk ids that several texts share."""
+    texts = dict[str, str]()
+    shared = [chunk.chunk_id for chunk in pool.found if texts.setdefault(chunk.chunk_id, chunk.text) != chunk.text]
+    if shared:
+        told = f"{len({*shared})} chunk ids, such as {shared[0]!r}, name several texts, which count as one chunk"
+        yield f"{told}: all are relevant if one is; name another key (retriever.metadata.map.chunk_id), or none"
+
+
 def _on_unlisted(observations: Sequence[Observation], pool: Pool) -> Iterator[str]:
     """Note the limits of relevance that is looked for in returned chunks, and names that may be written differently."""
     if any(o.relevance.incomplete for o in observations):
@@ -83,11 +94,6 @@ def _on_unlisted(observations: Sequence[Observation], pool: Pool) -> Iterator[st
             "quote, and what divides by all relevant chunks has no value; name retriever.store and "
             "retriever.collection if it reads from one"
         )
-    texts = dict[str, str]()
-    shared = [chunk.chunk_id for chunk in pool.found if texts.setdefault(chunk.chunk_id, chunk.text) != chunk.text]
-    if shared:
-        fault = f"{len({*shared})} chunk ids, such as {shared[0]!r}, name several texts, which count as one chunk"
-        yield f"{fault}; retriever.metadata.map {{chunk_id: KEY}} names another key, or leave the id out"
     pages = {chunk.source_url for chunk in pool.found if chunk.source_url}
     ids = {chunk.chunk_id for chunk in pool.found}
     evidence = {e.source_url for o in observations for e in o.case.evidence if e.source_url}
@@ -113,8 +119,11 @@ def _on_threshold(observations: Sequence[Observation], settings: RetrieverConfig
         yield f"the threshold cut relevant chunks of {sum(is_cut)} of {len(is_cut)} in-scope queries{remedy}"
 
 
-def _on_results(observations: Sequence[Observation]) -> Iterator[str]:
-    """Note what the collection lacks of the golden data, and returned chunks that were never judged."""
+def _on_results(observations: Sequence[Observation], text_key: str) -> Iterator[str]:
+    """Note what the collection lacks of the golden data, and returned chunks without text or that were never judged."""
+    texts = [chunk.text for o in observations for chunk in o.selection.chunks]
+    if empty := sum(not text.strip() for text in texts):
+        yield f"{empty} of {len(texts)} returned chunks have no text under payload key {text_key!r} (metadata.text_key)"
     yield from lacking({o.case.id: o.relevance for o in observations})
     returned = [(o.relevance, key) for o in observations if o.relevance.irrelevant for key in o.ranked_ids]
     unjudged = sum(key not in relevance.grades and key not in relevance.irrelevant for relevance, key in returned)

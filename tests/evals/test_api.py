@@ -258,6 +258,21 @@ def test_texts_with_one_id_are_chunks_of_their_own_unless_labels_are_ids() -> No
     assert not any("name several texts" in note for note in run(documents).report.notes)
 
 
+def test_chunks_of_a_collection_without_text_or_an_id_of_their_own_are_noted(made: OnDisk) -> None:
+    def noted(golden: Any, **settings: Any) -> list[str]:
+        keys = {f"retriever.{name}": value for name, value in settings.items()}
+        done = evaluate(golden=golden, experiment=Experiment.load(made.config, {"metrics": CHEAP, **keys}))
+        return [note for note in done.report.notes if "chunk ids, such" in note or "no text" in note]
+
+    ids, quotes = [{"query": "arms", "relevant_ids": {"/docs/arms/kinematics": 1}}], [CASES[0]]
+    of_page = {"metadata.map": {"chunk_id": "source_url"}}
+    assert noted(quotes) == noted(ids, **of_page) == [], "ids may name pages"
+    [shared] = noted(quotes, **of_page)
+    assert "name several texts, which count as one chunk: all are relevant if one is; name another key" in shared
+    [empty] = noted(ids, **of_page, **{"metadata.text_key": "body", "trust_embedding": True, "threshold": 0})
+    assert re.fullmatch(r"(\d+) of \1 returned chunks have no text under payload key 'body' \(.*", empty)
+
+
 def test_an_experiment_may_be_a_file(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("{name: mine, retriever: {top_k: 1}}")
     assert figures(run(experiment=tmp_path / "mine.yaml")) == figures(run(top_k=1))
@@ -345,14 +360,10 @@ def test_results_and_files_compare_alike(tmp_path: Path) -> None:
 @pytest.mark.parametrize("own", [False, True])
 def test_a_baseline_is_held_unless_it_is_one_of_other_golden_data(own: bool, tmp_path: Path) -> None:
     rows = [{"query": f"forward kinematics {n}", "evidence": [{"quote": FORWARD}]} for n in range(12)]
-    settings = {"baseline": str(run(golden=rows).save(tmp_path / "last.json"))} | (
-        {"dataset.path": "x.jsonl"} if own else {}
-    )
+    settings = {"baseline": str(run(golden=rows).save(tmp_path / "last.json"))}
+    settings |= {"dataset.path": "x.jsonl"} if own else {}
     result = run(wrong, rows, experiment=Experiment.load(None, settings, {}))
     assert (result.passed, "was 0" not in str(result), "baseline last.json left out: it" in str(result)) == (own,) * 3
-
-
-# What `print` and a notebook show: the head and the table that the command shows
 
 
 def text_of(html: str) -> str:
