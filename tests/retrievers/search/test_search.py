@@ -134,9 +134,6 @@ def test_chunks_that_share_an_id_are_not_merged(memory: QdrantClient, fusion: st
     assert cosines == pytest.approx({"0": 1.0, "1": 0.9 / 0.82**0.5, "2": 0.8, "3": 0.0, "4": 0.6}, abs=1e-6)
 
 
-# What a store may lack
-
-
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 @pytest.mark.parametrize("embedded", [True, False])
 def test_a_point_without_a_cosine_is_an_error(mode: str, embedded: bool, tmp_path: Path) -> None:

@@ -114,14 +114,16 @@ def test_a_refusal_says_what_to_do(server: QdrantServer, remedy: str) -> None:
         described(settings(store={"url": server.url}))
 
 
-def test_chunks_are_all_listed_or_it_is_an_error(server: QdrantServer) -> None:
+def test_chunks_are_all_listed_or_it_is_an_error(server: QdrantServer, tmp_path: Path) -> None:
     fill(server.client, "mine", [*TABLE.values()], texts(*TABLE))
     ended = Fault(reply=Reply.json({"result": {"points": [], "next_page_offset": None}}), on="/scroll")
     with QdrantRetriever.open(at(server), env={}, embeddings=TableEmbeddings(TABLE)) as retriever:
         with server.failing(ended), pytest.raises(StoreError, match="'mine' gave 0 of its 4 points; try again"):
             retriever.chunks()
-        server.client.delete("mine", [0])
-        assert len(retriever.chunks()) == 3, "those that are left"
+        assert server.client.delete("mine", [0]) and len(retriever.chunks()) == 3, "those that are left"
+    indexed(tmp_path, store={"url": server.url})
+    with server.failing(ended), pytest.raises(StoreError, match="'pages' gave 0 of its 9 points"):
+        indexed(tmp_path, store={"url": server.url})
 
 
 def test_a_standard_variable_names_the_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
