@@ -21,7 +21,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 # Characters. No tokenizer has longer tokens in its vocabulary.
 LONGEST_TOKEN = 64
 # Raise it when pages are parsed or cut in another way: collections that were made before then count as out of date.
-CHUNKING_VERSION = 6
+CHUNKING_VERSION = 7
 TokenCounter = Callable[[str], int]
 Fits = Callable[[str], bool]
 Path = tuple[str, ...]

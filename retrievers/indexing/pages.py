@@ -278,6 +278,7 @@ BREAKING = frozenset(
     | {"body", "main", "aside", "blockquote", "figure", "figcaption", "hr", "dl", "form", "header", "footer", "nav"}
     | {"details", "summary", "fieldset", "legend", "address", "center", "option"}
 )
+ENDS = re.compile("</(?:head|body|html)", re.I)
 # A line of text as a browser breaks it in a wide window, with its level: 1 to 6 for a heading, else 0.
 Line = tuple[str, int]
 
@@ -285,19 +286,27 @@ Line = tuple[str, int]
 def html_page(html: str, source_url: str) -> Page:
     """Read the text of an HTML page, a line for each block, with its headings. Navigation and scripts are left out.
 
-    If the page has a `main` with text, nothing outside of it is read: help, menus and notices stand there.
+    If the page has a `main` with text, nothing outside of such is read: help, menus and notices stand there.
     libxml2 reads HTML as browsers do, and any input in linear time.
+
+    Raises:
+        PageError: The page is nested too deeply.
     """
     from lxml import etree
 
     parser = etree.HTMLParser(huge_tree=True, encoding="utf-8", remove_comments=True, remove_pis=True)
-    # A page that is a comment alone would have no root.
-    root = etree.fromstring(b"<html>" + html.encode("utf-8", "replace"), parser)
+    # A page that is a comment alone would have no root. For each further start, libxml2 passes over an end tag:
+    # else it stops at `</html>`, behind which browsers read on.
+    root = etree.fromstring(b"<html>" * (1 + len(ENDS.findall(html))) + html.encode("utf-8", "replace"), parser)
+    if cut := parser.error_log.filter_types(etree.ErrorTypes.ERR_RESOURCE_LIMIT):
+        remedy = "close those that are left open (an HTML tidier does), or convert the page to text"
+        raise PageError(f"line {cut[0].line}: expected elements nested at most 2,048 deep, found more; {remedy}")
     titles = root.xpath("/descendant::title[not(ancestor::svg)]/text()")
     for element in [element for element in root.iter() if _is_skipped(element)]:
         element.clear(keep_tail=True)
-    main = next((element for element in root.iter() if "main" in (element.tag, element.get("role"))), root)
-    lines = [*_shown_lines(main)] or [*_shown_lines(root)]
+    walk = etree.iterwalk(root, events=("start",))
+    mains = [one for _, one in walk if "main" in (one.tag, one.get("role")) and not walk.skip_subtree()]
+    lines = [line for main in mains for line in _shown_lines(main)] or [*_shown_lines(root)]
     titles = [text for text, level in lines if level == 1] or titles
     return Page(
         file_path=page_path(source_url),
@@ -350,6 +359,7 @@ def _shown_lines(root: Any) -> Iterator[Line]:
         texts += [" "] if element.tag in ("td", "th") else []  # the cells of a row are one line
         text = element.text if event == "start" else element.tail
         texts += [text] if text and (event == "start" or element is not root) else []
+    yield from _lines("".join(texts), blocks)
 
 
 def _lines(text: str, blocks: Sequence[str]) -> Iterator[Line]:

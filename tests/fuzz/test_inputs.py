@@ -109,7 +109,7 @@ class Target(NamedTuple):
     inputs: st.SearchStrategy[Any]
     read: float
     refused: float
-    refusals: type[Exception] | tuple[()] = RetrievalError
+    refusals: type[Exception] = RetrievalError
 
 
 FILTERS = mutations(seeds("filters.txt")[0].splitlines(), "( ) [ ] ' \\ != a=1 in<")
@@ -131,7 +131,7 @@ TARGETS = {
     "g.csv": Target(golden_data("g.csv"), TABLES, 1 / 40, 1 / 40),
     "a test collection": Target(collection, st.tuples(BEIR, JUDGEMENTS), 1 / 40, 1 / 40),
     "Markdown": Target(index, MARKDOWN, 1 / 2, 1 / 100, PageError),
-    "a page of a site": Target(read_html, HTML, 1 / 2, 0, ()),  # it is always read
+    "a page of a site": Target(read_html, HTML, 1 / 2, 0, PageError),  # nested too deeply
 }
 
 
@@ -155,4 +155,4 @@ def test_any_input_is_read_or_refused(target: Target, tmp_path: Path) -> None:
 
     each()
     assert _peak_mb() - before < MOST_MB
-    assert read > COUNT * target.read and (refused > COUNT * target.refused or not target.refusals)
+    assert read > COUNT * target.read and refused >= COUNT * target.refused

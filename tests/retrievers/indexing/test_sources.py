@@ -125,10 +125,16 @@ def test_html_is_read_as_a_browser_shows_it() -> None:
         ("a\x00b", "a\ufffdb"),
         ("<title>T</title><p>a<br>b", "a\nb"),
         ("<h1>A</h1><p>text</p><main> <br></main>", "A\ntext"),
-        ("<main><p>Own.</p></main><p>Text.</p>", "Own."),
+        ("<main><p>Own.</p></main><p>Text.</p><main>b<main>c</main></main>", "Own.\nb\nc"),
+        ("<x-page role=main><p>a</p>b</x-page>c", "a\nb"),
+        ("<body><h1>A</h1></body></html>\n<html><head></head><body>b</body ></HTML><p>c", "A\nb\nc"),
+        ("<!--</html>--><script>'</html>'</script><table><tr><td><textarea></body></textarea></body> b", "</body> b"),
+        ("<span>" * 2_046 + "a", "a"),
         ("<h2>Help</h2><div role=main><h1>B</h1>One.<button>Copy</button><p hidden>later</p></div><p>by", "B\nOne."),
     ):
         assert html_page(html, "/x").text == text
+    with pytest.raises(PageError, match="line 2: expected elements nested at most 2,048 deep"):
+        html_page("<p>\n" + "<span>" * 2_100 + "a", "/x")
 
 
 def test_a_page_of_a_site_has_its_headings_and_sections_without_lines(snapshot: SnapshotAssertion) -> None:
@@ -145,7 +151,7 @@ def test_a_page_of_a_site_has_its_headings_and_sections_without_lines(snapshot: 
 @pytest.mark.parametrize(
     "html",
     ["<main>" * 2_000 + "<b></b>" * 80_000]
-    + [piece * (500_000 // len(piece)) for piece in ("<!--", "<a b='", "<b><p>", "<table><tr>")],
+    + [piece * (500_000 // len(piece)) for piece in ("<!--", "<a b='", "<b><p>", "<table></table>", "</html>")],
 )
 def test_any_html_takes_time_in_proportion_to_its_length(html: str) -> None:
     start = time.process_time()
@@ -181,7 +187,7 @@ def locked() -> bytes:
     return target.getvalue()
 
 
-def test_a_pdf_that_cannot_be_read_says_why() -> None:
+def test_a_pdf_that_cannot_be_read_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     for data, reason in (
         (pdf(["", ""]), "no text in it \\(pages: 2\\): a scan.*ocrmypdf"),
         (b"", "cannot be read as a PDF"),
@@ -191,13 +197,9 @@ def test_a_pdf_that_cannot_be_read_says_why() -> None:
     ):
         with pytest.raises(PageError, match=reason):
             pdf_page(data, "a.pdf", "/a.pdf")
-
-
-def test_without_the_reader_of_pdf_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = pdf(TEXTS)
     monkeypatch.setitem(sys.modules, "pypdf", None)
     with pytest.raises(PageError, match=r"pip install 'retrieval-evals\[pdf\]'"):
-        pdf_page(data, "a.pdf", "/a.pdf")
+        pdf_page(b"", "a.pdf", "/a.pdf")
 
 
 # Datasets
@@ -234,9 +236,7 @@ def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
 
 
 def test_a_dataset_is_a_file_or_a_folder_of_beir(tmp_path: Path) -> None:
-    write_pages(
-        tmp_path, {"a/corpus.jsonl": "", "a/a.md": "A.", "b/b.jsonl": "", "b.jsonl": "", "c.csv": "", "d.md": ""}
-    )
+    write_pages(tmp_path, dict.fromkeys(("a/corpus.jsonl", "a/a.md", "b/b.jsonl", "b.jsonl", "c.csv", "d.md"), ""))
     for name, table in (("a", "a/corpus.jsonl"), ("b.jsonl", "b.jsonl"), ("b", ""), ("c.csv", ""), ("d.md", "")):
         assert table_of(tmp_path / name) == (tmp_path / table if table else None)
     os.mkfifo(tmp_path / "pipe.jsonl")
