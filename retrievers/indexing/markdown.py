@@ -183,9 +183,9 @@ def read_front_matter(content: str) -> FrontMatter:
     try:
         # As written: 3.10, yes and 2024-01-02 stay text.
         matter = yaml.load(content, Loader=yaml.BaseLoader) or {}
-        if isinstance(matter, dict):
-            matter = {key: value for key, value in matter.items() if value not in NOTHING}
-        return FrontMatter.model_validate(matter)
+        if not isinstance(matter, dict):
+            raise PageError(f"line 1: expected front matter (name: value), got {quoted(matter)}; write a rule as ***")
+        return FrontMatter.model_validate({key: value for key, value in matter.items() if value not in NOTHING})
     except ValidationError as error:
         fault = error.errors()[0]
         name = ".".join(["front matter", *map(str, fault["loc"])])
