@@ -233,6 +233,7 @@ def pdf_page(data: bytes, file_path: str, source_url: str) -> Page:
     """
     try:
         from pypdf import PdfReader
+        from pypdf.errors import FileNotDecryptedError
     except ImportError:
         raise PageError("a PDF is read by pypdf, which is not installed: pip install 'retrieval-evals[pdf]'") from None
     # pypdf warns of each small fault of a file that it can read.
@@ -242,7 +243,8 @@ def pdf_page(data: bytes, file_path: str, source_url: str) -> Page:
         title = " ".join(_clean(reader.metadata and reader.metadata.title).split())
         texts = [_clean(page.extract_text()) for page in reader.pages]
     except Exception as error:  # pypdf raises many kinds of errors for broken files
-        raise PageError(f"cannot be read as a PDF without a password: {type(error).__name__}: {error}") from error
+        locked = isinstance(error, FileNotDecryptedError) and "needs a password; save a copy that needs none"
+        raise PageError(locked or f"cannot be read as a PDF: {type(error).__name__}: {error}") from error
     if not any(texts):
         raise PageError(f"no text in it (pages: {len(texts)}): a scan? Make it readable: ocrmypdf IN.pdf OUT.pdf")
     lines, sections = list[tuple[int, str]](), list[PageSection]()
@@ -327,7 +329,8 @@ def html_file(html: str, file_path: str, source_url: str) -> Page:
     page = html_page(html, source_url)
     sections = tuple(s for s in page.sections if not s.path or s.runs[0][0].start_line < s.runs[0][0].end_line)
     if not sections:
-        raise PageError("the page shows no text (navigation, site header, footer and scripts are left out)")
+        shown = "the headings have no text below them" if page.sections else "the page shows no text"
+        raise PageError(f"{shown} (navigation, site header, footer and scripts are left out)")
     return replace(page, file_path=file_path, title=page.title or PurePosixPath(file_path).stem, sections=sections)
 
 
