@@ -173,7 +173,8 @@ def compare_runs(
     # In the process of a script or a notebook, what the user has set goes before.
     os.environ.update(SILENCED | os.environ)
     if not others:
-        raise ReportError(f"expected a baseline and at least one run to compare, got {str(baseline)!r} alone")
+        alone = baseline.report.run if isinstance(baseline, Evaluation) else str(baseline)
+        raise ReportError(f"expected a baseline and at least one run to compare, got {alone!r} alone")
     runs = [
         Run.of(run.report) if isinstance(run, Evaluation) else open_run(str(run), tracking_uri, tracking_experiment)
         for run in (baseline, *others)

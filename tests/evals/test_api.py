@@ -289,7 +289,7 @@ def test_what_cannot_be_is_an_error_of_its_kind() -> None:
         (lambda: sweep(Experiment()), ExperimentError, "has no sweep"),
         (lambda: run(top_k=0), ConfigError, "top_k: .*greater than or equal to 1, got 0 .set by the arguments"),
         (lambda: run(outputs=Outputs(export=Path("x"))), ExperimentError, "texts was given as an object.*its factory"),
-        (lambda: compare_runs("a.json"), ReportError, "at least one run to compare"),
+        (lambda: compare_runs(run()), ReportError, "at least one run to compare, got '.{1,40}' alone"),
     ):
         with pytest.raises(error, match=f"(?s){message}"):
             wanted()
