@@ -159,6 +159,7 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -
 
 
 def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str) -> None:
+    from evals.report.head import PAGE
     from evals.report.terminal import render
     from retrievers.terminal.command import look, print_out, print_rendered
 
@@ -172,6 +173,7 @@ def _show(evaluation: "Evaluation", *, namespace: argparse.Namespace, prog: str)
     # What was chosen is exported, or the grid has written a new fit.
     is_fitted = bool(report.config.get("threshold", {}).get("false_answer"))
     is_last = (namespace.export and is_fitted == bool(report.grid)) or (namespace.refit and report.grid)
+    is_last = is_last or (namespace.html and report.next_flags == PAGE)
     command = "" if is_last else _next_command(namespace, prog, report.next_flags, (*CARRIED, *further))
     print_rendered(render(report, **look(), everything=namespace.verbose, command=command).rstrip())
     if file:

@@ -147,14 +147,17 @@ def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection
 
 
 def _grid(result: Measured, sparse_vectors: Collection[str] | None) -> Iterator[str]:
-    """Yield the flags of a grid; none without a query in scope, or for a retriever by `python`."""
+    """Yield the flags of a grid; none without a query in scope, or for a retriever of the user's without scores."""
     retriever, scopes = result.config.retriever, {one.case.in_scope for one in result.observed.observations}
+    has_modes = retriever.python is None or "mode" in retriever.model_fields_set  # that of an own store, once open
+    is_unscored = not has_modes and retriever.threshold is None
     # A grid would take another threshold than the one that has a promise.
-    if retriever.python or True not in scopes or result.config.threshold.false_answer is not None:
+    if is_unscored or True not in scopes or result.config.threshold.false_answer is not None:
         return
     # Thresholds on a score of one mode say nothing of another mode.
     is_of_all_modes = retriever.threshold_on != "final" and retriever.threshold_signal in ("cosine", "rerank")
-    if is_of_all_modes and (sparse_vectors is None or retriever.keyword.vector_name in sparse_vectors):
+    has_words = retriever.mode != "semantic" or retriever.keyword.vector_name in (sparse_vectors or ())
+    if has_modes and is_of_all_modes and (sparse_vectors is None or (sparse_vectors and has_words)):
         yield f"--sweep.mode {'keyword' if retriever.mode == 'keyword' else 'semantic'},hybrid"
     objective = result.config.objective
     deciding = {*objective.metrics, *objective.constraints, *result.config.criteria}
@@ -166,7 +169,7 @@ def _grid(result: Measured, sparse_vectors: Collection[str] | None) -> Iterator[
     yield f"--sweep.top-k {f'3,5,{depth}' if is_judged and depth > 5 else f'1:{depth}'}"
     along = _along_scores(result.results.lists.pool, 0, retriever)
     if along and (False in scopes or retriever.threshold is not None):
-        if retriever.threshold_on == "each":
+        if has_modes and retriever.threshold_on == "each":
             yield "--sweep.threshold-on each,best"
         yield along
     if is_judged:

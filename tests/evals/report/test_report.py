@@ -160,6 +160,7 @@ def test_the_next_run_is_a_grid_and_after_a_grid_its_recommended_cell(grid: Any)
     assert next_flags(halves, "ranked too low").startswith("--dataset.split dev --sweep.mode"), "test is for later"
     own = result(config=config(python="mine:make"))
     assert next_flags(own, "ranked too low") == next_flags(result(), None) == "--html report.html"
+    assert proposed(python="mine:make", threshold=0.1) == "--sweep.top-k 1:20 --sweep.threshold 0:0.9:0.03"
     promised = config(threshold=0.1).model_copy(update={"threshold": ThresholdConfig(false_answer=0.5)})
     assert next_flags(replace(result(), config=promised), "wrongly answered") == "--html report.html", "it is settled"
     assert next_flags(result(WRONG), "wrongly answered") == "--html report.html", "no cell could be ranked"
