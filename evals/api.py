@@ -21,7 +21,7 @@ from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.outputs import Outputs
 from evals.metrics import adopt
 from evals.metrics.declaration import metric
-from retrievers.config.layers import Layer, build, environment, given_settings
+from retrievers.config.layers import Layer, build, environment, given_settings, written
 from retrievers.retriever.protocol import Retriever
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _run(
     file = Path(golden) if isinstance(golden, str | Path) else None
     cases = None if file or golden is None else golden_set(golden)
     if golden is not None:
-        own = Layer(label="the experiment", values=config.model_dump(exclude_unset=True))
+        own = Layer(label="the experiment", values=written(config))
         given = Layer(label="the arguments", values={"dataset": {"path": file, "hub": None}})
         config = build(Experiment, [own, given])
     os.environ.update(SILENCED | os.environ)

@@ -107,16 +107,19 @@ def environment_layer(env: Mapping[str, str], prefix: str = "") -> Layer:
     return Layer(label="the environment", values=nest(values))
 
 
-def file_layer(path: Path, model: type[Settings], folders: Mapping[str, Path] = MappingProxyType({})) -> Layer:
+def file_layer(
+    path: Path, model: type[Settings], folders: Mapping[str, Path] = MappingProxyType({}), *, served: bool = False
+) -> Layer:
     """Read the settings of a YAML file. Relative paths start at the folder of the file; `~` stays as it is.
 
     Args:
         path: The file.
         model: Model of the settings.
         folders: Folders by names that a path may begin with: `name:rest` is the path `rest` in that folder.
+        served: The retriever answers questions. An experiment that leaves settings of it to its run does not do.
 
     Raises:
-        ConfigError: The file cannot be read, is not YAML, is not a mapping, or has a name twice.
+        ConfigError: The file cannot be read, is not YAML, is not a mapping, has a name twice, or does not do.
     """
     values = _load(read_text(path, "a YAML file of settings", MOST_BYTES), str(path))
     if not isinstance(values, dict):
@@ -124,6 +127,9 @@ def file_layer(path: Path, model: type[Settings], folders: Mapping[str, Path] = 
         raise ConfigError(f"{path}: expected a mapping of settings, {actual}")
     # If settings of a retriever are expected, those of an experiment's retriever are read.
     if isinstance(values.get("retriever"), dict) and {"retriever", "judge"}.isdisjoint(model.model_fields):
+        if served and (left := [name for name in ("threshold", "sweep") if values.get(name)]):
+            chosen = f"{path}: its run chooses settings of the retriever ({left[0]})"
+            raise ConfigError(f"{chosen}; expected the file that the run writes (--export retriever.yaml)")
         values = values["retriever"]
     flat = dict(flatten(values, unopened=tables(model)))
     for name, info in leaves(model).items():
@@ -207,8 +213,15 @@ def given_settings(settings: Model, changes: Mapping[str, Any]) -> Model:
     Raises:
         ConfigError: Settings have faults, as in `build`.
     """
-    values = {**settings.model_dump(exclude_unset=True), **changes}
+    values = {**written(settings), **changes}
     return build(type(settings), [Layer(label="the arguments", values=values)])
+
+
+def written(settings: Settings) -> dict[str, Any]:
+    """Return the settings that were set, nested; also unknown ones, which pydantic checks in no copy."""
+    names = [name for name in vars(settings) if name in settings.model_fields_set]
+    values = ((name, getattr(settings, name)) for name in names)
+    return {name: written(value) if isinstance(value, Settings) else value for name, value in values}
 
 
 def _idle_beside(model: type[Settings], prefix: str = "") -> dict[str, list[str]]:
@@ -350,8 +363,9 @@ def _explain(model: type[Settings], item: dict[str, Any], layers: Sequence[Layer
     where += f"; {beside[0]} stands outside {name.partition('.')[0]}" if beside else ""
     # A whole section would bury the message, and may hold secrets.
     secret = isinstance(item.get("ctx", {}).get("error"), UnshownError)
-    got = "" if secret or isinstance(value, Mapping | Settings) else f", got {redacted(quoted(value))}"
-    return f"{name or 'settings'}: {str(item['msg']).removeprefix('Value error, ')}{got}{where}"
+    text, shown = str(item["msg"]).removeprefix("Value error, "), redacted(quoted(value))
+    got = "" if secret or isinstance(value, Mapping | Settings) or f"got {shown}" in text else f", got {shown}"
+    return f"{name or 'settings'}: {text}{got}{where}"
 
 
 def removed(name: str, value: object = None) -> str:

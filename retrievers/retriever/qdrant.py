@@ -16,7 +16,7 @@ from langchain_qdrant import QdrantVectorStore
 from pydantic import ConfigDict, PrivateAttr, SkipValidation
 
 from retrievers.config import IndexSettings, RetrieverConfig
-from retrievers.config.layers import build, environment, file_layer, given_settings
+from retrievers.config.layers import build, environment, environment_layer, file_layer, given_settings
 from retrievers.config.models import KEYS
 from retrievers.config.settings import call_factory
 from retrievers.embedding.bm25 import spell_out
@@ -170,6 +170,12 @@ class QdrantRetriever(Retriever, BaseRetriever):
         own = self.vector_store if settings.python else None
         # Pydantic checks no change that is made in a copy.
         completed = settings_over(own, settings) if own else given_settings(settings, {})
+        shared = (
+            () if own else [n for n in ("embedding", "store") if getattr(completed, n) != getattr(self.settings, n)]
+        )
+        if shared:
+            what = f"{shared[0]}: expected that of this retriever, whose client and model are shared"
+            raise ConfigError(f"{what}; open another retriever (from_config)")
         # The embeddings were checked when this retriever was opened.
         trusted = completed.model_copy(update={"trust_embedding": True})
         other = self.over(self._listing.client, self._embeddings, trusted, self._env, store=own)
@@ -180,17 +186,20 @@ class QdrantRetriever(Retriever, BaseRetriever):
     def from_config(cls, source: str | Path | RetrieverConfig, *, env: Mapping[str, str] | None = None) -> Self:
         """Open a retriever from a YAML file, such as `python -m evals.run --export retriever.yaml` writes.
 
+        The environment sets what the file leaves out.
         If the settings name a factory (`python`), it makes the `QdrantVectorStore`.
 
         Raises:
             RetrievalError: The file is wrong, or the collection cannot be opened.
         """
+        env = environment(os.environ) if env is None else env
         if not isinstance(source, RetrieverConfig):
-            source = build(RetrieverConfig, [file_layer(Path(source), RetrieverConfig)])
+            of_file = file_layer(Path(source), RetrieverConfig, served=True)
+            source = build(RetrieverConfig, [environment_layer(env), of_file])
         if source.python is None:
             return cls.open(source, env=env)
         made = call_factory(source.python, "python")
-        retriever = cls.over_store(made, source, environment(os.environ) if env is None else env, owned=True)
+        retriever = cls.over_store(made, source, env, owned=True)
         if retriever is None:
             store = getattr(made, "vectorstore", made)
             getattr(getattr(store, "client", store), "close", lambda: None)()

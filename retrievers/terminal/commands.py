@@ -52,7 +52,7 @@ def _run(namespace: argparse.Namespace) -> int:
     env = environment(os.environ)
     layers = [environment_layer(env)]
     if namespace.config:
-        layers.append(file_layer(namespace.config, RetrieverConfig))
+        layers.append(file_layer(namespace.config, RetrieverConfig, served=namespace.command == "search"))
     layers.append(flag_layer(namespace, RetrieverConfig))
     if namespace.command == "index" and not any("collection" in layer.values for layer in layers):
         layers.insert(0, Layer(label="the folder's name", values={"collection": default_collection(namespace.folder)}))
@@ -80,7 +80,11 @@ def _search(namespace: argparse.Namespace, layers: Sequence[Layer], env: dict[st
     from retrievers.terminal.present import session_json, session_text
 
     check_query(namespace.query)
-    config = build(RetrieverConfig, layers)
+    # Other settings may need what the record says.
+    place = [{n: layer.values[n] for n in ("python", "store", "collection") if n in layer.values} for layer in layers]
+    config = build(
+        RetrieverConfig, [Layer(label=layer.label, values=v) for layer, v in zip(layers, place, strict=True)]
+    )
     record = Layer(label=f"the record of collection {config.collection!r}", values=recorded_search(config, env))
     config = build(RetrieverConfig, [record, *layers])
     with open_retriever(config, env=env) as retriever:

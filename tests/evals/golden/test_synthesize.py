@@ -179,8 +179,7 @@ def test_bad_input_is_refused_before_any_call_and_no_file_is_replaced_unasked(
         done.append(synthesize(model, *where, "--metadata.text-key", "body"))
         (tmp_path / "golden.jsonl").write_text("mine")
         done.append(synthesize(model))
-        assert model.chats == []
-    assert (tmp_path / "golden.jsonl").read_text() == "mine"
+        assert model.chats == [] and (tmp_path / "golden.jsonl").read_text() == "mine"
     done.append(golden("synthesize", "--docs", tmp_path, "--out", tmp_path / "g.jsonl"))
     assert [each.err.replace(str(tmp_path), "FOLDER") for each in done] == snapshot
     assert {each.code for each in done} == {2}

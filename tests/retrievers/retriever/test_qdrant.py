@@ -20,6 +20,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from retrievers import QdrantRetriever
 from retrievers.config import RetrieverConfig, dump
+from retrievers.config.retriever import StoreConfig
 from retrievers.embedding.bm25 import Bm25Encoder
 from retrievers.errors import ConfigError, EmbeddingError, MissingKeyError, QueryError, StoreError
 from retrievers.records import RetrievedChunk
@@ -96,8 +97,7 @@ def test_candidates_go_to_the_depth_given_and_chunks_need_no_search(retriever: Q
     assert [len(row) for row in retriever.candidates(["robot", "hz"])] == [9, 9]
     assert len(retriever.candidates(["robot"], depth=2)[0]) == 2
     assert len(variant(retriever, candidates=4, top_k=3).candidates(["robot"])[0]) == 4
-    assert list(retriever.candidates([])) == []
-    assert len(retriever.chunks()) == 9
+    assert list(retriever.candidates([])) == [] and len(retriever.chunks()) == 9
     assert {c.heading for c in retriever.chunks({"url": ["/docs/motion/imu"]})} == {"Inertial Sensors", "See also"}
 
 
@@ -137,12 +137,17 @@ def test_an_exported_file_opens_the_same_retriever(retriever: QdrantRetriever, t
         assert again.settings == opened.settings
     file.write_text("top_k: 0\nthreshhold: 1\n")
     assert len(refusal(ConfigError, QdrantRetriever.from_config, file).splitlines()) == 2
+    file.write_text("retriever: {top_k: 2}\nsweep: {top_k: [1, 2]}\n")
+    assert "--export" in refusal(ConfigError, QdrantRetriever.from_config, file)
 
 
-@pytest.mark.parametrize("change", [{"top_k": -2}, {"mode": "no"}, {"group_by": "no"}, {"filters": "(url = a"}])
-def test_a_variant_with_a_fault_is_refused(retriever: QdrantRetriever, change: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=f"^{next(iter(change))}: "):
-        variant(retriever, **change)
+WRONG = {"top_k": -2, "mode": "no", "group_by": "no", "filters": "(a", "filter": "a = b", "store": StoreConfig()}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_variant_with_a_fault_is_refused(retriever: QdrantRetriever, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{name}: "):
+        variant(retriever, **{name: WRONG[name]})
 
 
 def test_what_cannot_be_opened_is_told(folder: RetrieverConfig) -> None:

@@ -346,8 +346,7 @@ def test_a_reranker_orders_the_candidates_by_its_scores(opened: QdrantRetriever,
     for lambda_ in (0.7, 0.3):
         for _, before, after in reranked(opened, way, rerank="mmr", mmr_lambda=lambda_):
             picks = mmr(opened, before, lambda_) if before else []
-            assert ids(after) == picks
-            assert scores(after) == scores(before)
+            assert ids(after) == picks and scores(after) == scores(before)
     for query, before, after in reranked(opened, way, rerank="cross-encoder"):
         expected = top({c.chunk.chunk_id: overlap(query, c.chunk.text) for c in before}, DEPTH)
         assert list(scores(after).items()) == list(expected.items())

@@ -57,8 +57,7 @@ REFUSED: list[Any] = [
 
 def test_what_cannot_be_read_is_told_in_one_short_line(snapshot: SnapshotAssertion) -> None:
     told = [refusal(ValueError, to_filter, source) for source in REFUSED]
-    assert told == snapshot
-    assert all(len(line) < 500 and "\n" not in line for line in told)
+    assert told == snapshot and all(len(line) < 500 and "\n" not in line for line in told)
 
 
 # Random trees, how they are typed, and whether a payload meets them: a tree is `(field, operator, *values)`,
