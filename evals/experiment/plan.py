@@ -63,6 +63,9 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
     for tier in tiers if queries else ():
         prompts = tier.plan([*metrics], observations, [*longest.values()], config.seed)
         sections.append(_of_judge(tier.config, prompts, queries, config.judge.stop.margin))
+    if inputs.sweep and any(tier.config.rejudge for tier in tiers):
+        note = "Judged again is what the recommended cell returns. It is not known yet, so that its calls may differ."
+        sections.append(Section(lines=[line(f"  {note}")]))
     if inputs.held_out and not NEED_A_JUDGE.isdisjoint(config.objective.metrics):
         unseen, calls = sum(case.in_scope for case in inputs.held_out.cases), 0.0
         for tier in tiers:

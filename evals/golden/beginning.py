@@ -1,6 +1,7 @@
 """`golden init` and `golden import`: begin golden data from chunks, or make them of tables from elsewhere."""
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,10 @@ def skeletons(chunks: Sequence[Chunk], count: int, out_of_scope: int, seed: int)
     """
     rows: list[dict[str, Any]] = []
     for number, chunk in enumerate(spread(chunks, seed)[:count], 1):
-        quote = " ".join((prose(chunk.text) or chunk.text).split()[:QUOTE_WORDS])
+        words = (prose(chunk.text) or chunk.text).split()
+        quote = " ".join(words[:QUOTE_WORDS])
+        if len(words) > QUOTE_WORDS and (sentences := re.match(r".*[.!?](?= |$)", quote)):
+            quote = sentences[0]
         empty = {"query": "", "reference_answer": None, "query_type": "factual"}
         rows.append({"id": f"case-{number:03}", **empty, "evidence": [{**evidence_of(chunk, quote), "grade": 3}]})
     outside = {"query": "", "in_scope": False, "query_type": "near_domain"}

@@ -73,8 +73,20 @@ def _incomplete(report: Report) -> list[str]:
 
 def conclusion(result: Measured, causes: Counter[Cause]) -> str:
     """Return the run in a sentence: how many queries pass, the main figures, and the main cause of failure."""
-    main = "".join(f"; main cause of failure: {cause} ({n} of {causes.total()})" for cause, n in causes.most_common(1))
-    return f"{': '.join(_figures(result))}{main}."
+    totals = Validation.of(result.validation.outcome)
+    values = {summary.metric: summary.value for summary in result.summaries}
+    decided, unlabelled = totals.passed + totals.failed, totals.unlabelled
+    without = f"{unlabelled} {'query has' if unlabelled == 1 else 'queries have'} no labels" if unlabelled else ""
+    figures = ", ".join(
+        f"{label} {declared(name).written(value)}"
+        for pattern, label in (NAMED | (JUDGED if unlabelled else {})).items()
+        if (value := values.get(name := deepest(pattern, values))) is not None
+    )
+    begun = f"{totals.passed} of {decided} queries pass ({totals.pass_rate:.0%})" if decided else without
+    # The figures are of the whole run, and so they do not follow the queries without labels.
+    parts = [": ".join(filter(None, (begun, figures))), without if decided else ""]
+    parts += [f"main cause of failure: {cause} ({n} of {causes.total()})" for cause, n in causes.most_common(1)]
+    return f"{'; '.join(filter(None, parts))}."
 
 
 def criteria_line(report: Report) -> str:
@@ -92,29 +104,12 @@ def criteria_line(report: Report) -> str:
         parts.append(f"Not proved worse than the baseline in {len(worse)} metrics.")
     for answer, count in counts.items():
         state = {"FAIL": "not met"}.get(answer, answer)
-        parts.append(f"{count} of {len(others)} criteria {'is' if count == 1 else 'are'} {state}.")
+        criteria_are = f"criteri{'on' if len(others) == 1 else 'a'} {'is' if count == 1 else 'are'}"
+        parts.append(f"{count} of {len(others)} {criteria_are} {state}.")
     if others and not counts and not incomplete and not any(worse):
         named = " and ".join(f"{criterion.metric} {criterion.condition}" for criterion in others)
         parts.append(f"Met: {named}." if len(others) < 3 else f"All {len(others)} criteria are met.")
     return " ".join(parts)
-
-
-def _figures(result: Measured) -> Iterator[str]:
-    """Yield how many queries pass, then the main figures."""
-    totals = Validation.of(result.validation.outcome)
-    values = {summary.metric: summary.value for summary in result.summaries}
-    decided, unlabelled = totals.passed + totals.failed, totals.unlabelled
-    passing = f"{totals.passed} of {decided} queries pass ({totals.pass_rate:.0%})" if decided else ""
-    without = f"{unlabelled} queries have no labels" if unlabelled else ""
-    if counts := "; ".join(filter(None, (passing, without))):
-        yield counts
-    figures = [
-        f"{label} {declared(name).written(value)}"
-        for pattern, label in (NAMED | (JUDGED if unlabelled else {})).items()
-        if (value := values.get(name := deepest(pattern, values))) is not None
-    ]
-    if figures:
-        yield ", ".join(figures)
 
 
 def next_flags(result: Measured, cause: Cause | None, sparse_vectors: Collection[str] | None = None) -> str:
