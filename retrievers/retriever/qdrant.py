@@ -21,7 +21,7 @@ from retrievers.config.models import KEYS
 from retrievers.config.settings import call_factory
 from retrievers.embedding.bm25 import spell_out
 from retrievers.embedding.models import CheckedEmbeddings, checked, make_embeddings
-from retrievers.errors import CollectionChangedError, ConfigError, EmbeddingError
+from retrievers.errors import CollectionChangedError, ConfigError, EmbeddingError, StoreError
 from retrievers.net import working_time
 from retrievers.records import RetrievalSession, RetrievedChunk, StageTimings
 from retrievers.retriever.protocol import Listing, Retriever, closed_on_error, read_listing
@@ -33,7 +33,8 @@ from retrievers.search.rerank import Reranker, make_reranker
 from retrievers.search.selection import BELOW_SHOWN, answered, parameters, select
 from retrievers.store.checks import COSINES, check_collection, check_index
 from retrievers.store.chunks import ChunkTable, all_metadata, unit
-from retrievers.store.collection import describe
+from retrievers.store.collection import CollectionInfo, describe
+from retrievers.store.embedded import is_embedded
 from retrievers.store.opening import Repeating, open_client
 
 # Most query vectors of hosted models that are kept in memory.
@@ -253,13 +254,16 @@ class QdrantRetriever(Retriever, BaseRetriever):
         """
         for query in queries:
             check_query(query)
-        start, settings = working_time(), self.settings
+        client, settings = self._listing.client, self.settings
+        is_free = is_embedded(client)  # to look again costs no request
+        if is_free and _made_by(describe(client, settings)) != _made_by(self.info):
+            raise StoreError(f"collection {self.info.name!r} was made again by another model; open the retriever anew")
+        start = working_time()
         vectors = self._embedded(queries, use_cache)
         if vectors and self.info.distance == "dot":  # the dot product of vectors of length 1 is the cosine
             vectors = unit(vectors).tolist()
         terms = [self._terms.of(query) if self._terms else None for query in queries]
         encoded = [*map(encode, vectors, terms)]
-        client = self._listing.client
         chunks = ChunkTable(client, settings) if chunks is None else chunks
         search = Search(client, settings, depth or settings.candidates, chunks, self._among)
         ready = working_time()
@@ -330,6 +334,11 @@ class QdrantRetriever(Retriever, BaseRetriever):
         settings, config = self.settings, self.settings.embedding
         model = {"provider": config.provider, "model": config.resolved_model} if settings.python is None else {}
         return {"parameters": parameters(settings), "embedding": {**model, "dimension": self.info.dimension}}
+
+
+def _made_by(info: CollectionInfo) -> tuple[Any, Any]:
+    """Return the embedding model and the language of the words that a collection records."""
+    return info.manifest.get("embedding"), info.manifest.get("bm25", {}).get("language")
 
 
 def _document(hit: RetrievedChunk) -> Document:

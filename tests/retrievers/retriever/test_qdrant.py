@@ -133,6 +133,9 @@ def test_an_exported_file_opens_the_same_retriever(retriever: QdrantRetriever, t
     with QdrantRetriever.from_config(file, env={"RAG_DEFAULT_TOP_K": "1", "QDRANT_URL": "http://h"}) as opened:
         assert opened.settings.store.path == tmp_path / "copy"
         assert opened.invoke("robot") == retriever.invoke("robot")
+        shutil.rmtree(tmp_path / "copy")
+        indexed(tmp_path, store={"path": str(tmp_path / "copy")}, keyword={"language": "german"})
+        assert "made again by another model" in (opened.search("robot").error or "")
     with QdrantRetriever.from_config(opened.settings, env={}) as again:
         assert again.settings == opened.settings
     file.write_text("top_k: 0\nthreshhold: 1\n")
