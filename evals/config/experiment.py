@@ -156,7 +156,7 @@ class ObjectiveConfig(Settings):
     metrics: Mapping[str, FiniteFloat] = Field(
         default_factory=lambda: {"ranking/ndcg_at_10": 1.0},
         min_length=1,
-        description="the metric to raise, several (commas), or with their weights; one to lower has a negative weight",
+        description="metric to raise (default ranking/ndcg_at_10), several, or weights by name (negative: to lower)",
         json_schema_extra=TABLE,
     )
     constraints: Conditions = Field(
