@@ -21,7 +21,7 @@ from evals.experiment.evaluation import Evaluation, Sweep
 from evals.experiment.outputs import Outputs
 from evals.metrics import adopt
 from evals.metrics.declaration import metric
-from retrievers.config.layers import Layer, build, environment, given_settings, written
+from retrievers.config.layers import environment, given_settings
 from retrievers.retriever.protocol import Retriever
 
 if TYPE_CHECKING:
@@ -210,9 +210,7 @@ def _run(
     file = Path(golden) if isinstance(golden, str | Path) else None
     cases = None if file or golden is None else golden_set(golden)
     if golden is not None:
-        own = Layer(label="the experiment", values=written(config))
-        given = Layer(label="the arguments", values={"dataset": {"path": file, "hub": None}})
-        config = build(Experiment, [own, given])
+        config = given_settings(config, {"dataset": {"path": file, "hub": None}}, on_top=True)
     os.environ.update(SILENCED | os.environ)
     from evals.experiment.flow import run_experiment
 

@@ -42,8 +42,9 @@ def render_page(comparisons: Sequence[Comparison]) -> str:
         for comparison in comparisons
     ]
     template = environment().get_template("compare.html.j2")
-    everything = {"parts": parts, "overview": overview(comparisons), "tones": TONES}
-    return template.render(everything, style=Markup(asset("page.css")), change=change, written_p=written_p)
+    functions = {"change": change, "written_p": written_p}
+    told = {"parts": parts, "overview": overview(comparisons), "tones": TONES, "style": Markup(asset("page.css"))}
+    return template.render(told, **functions)
 
 
 def render_markdown(comparisons: Sequence[Comparison]) -> str:

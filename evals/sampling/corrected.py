@@ -72,7 +72,7 @@ class Sample:
 
     @property
     def means(self) -> Floats:
-        """[columns], the corrected means; for few queries they may lie outside of what is possible."""
+        """The corrected means, [columns]. For few queries they may lie outside of what is possible."""
         return np.asarray(self.residuals.mean(axis=0) + self.foretold.mean(axis=0))
 
     @property
@@ -83,7 +83,7 @@ class Sample:
 
     @property
     def values(self) -> Floats:
-        """[columns], the corrected means, within what is possible: what a report shows."""
+        """The corrected means that a report shows, [columns]: they lie within what is possible."""
         return np.clip(self.means, *self.possible)
 
     @property

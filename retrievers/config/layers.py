@@ -116,10 +116,10 @@ def file_layer(
         path: The file.
         model: Model of the settings.
         folders: Folders by names that a path may begin with: `name:rest` is the path `rest` in that folder.
-        served: The retriever answers questions. An experiment that leaves settings of it to its run does not do.
+        served: The retriever is to answer questions. An experiment whose run chooses its settings is then refused.
 
     Raises:
-        ConfigError: The file cannot be read, is not YAML, is not a mapping, has a name twice, or does not do.
+        ConfigError: The file cannot be read, is not YAML, is not a mapping, has a name twice, or is refused.
     """
     values = _load(read_text(path, "a YAML file of settings", MOST_BYTES), str(path))
     if not isinstance(values, dict):
@@ -207,21 +207,29 @@ def build(model: type[Model], layers: Sequence[Layer]) -> Model:
         raise ConfigError("\n".join(faults)) from None
 
 
-def given_settings(settings: Model, changes: Mapping[str, Any]) -> Model:
+def given_settings(settings: Model, changes: Mapping[str, Any], *, on_top: bool = False) -> Model:
     """Return settings with the changes that a caller gave as arguments.
+
+    Args:
+        settings: The settings.
+        changes: Nested settings.
+        on_top: The changes are a layer above the settings, of which they drop some, as flags do. Else they are of the
+            same layer, and replace whole sections.
 
     Raises:
         ConfigError: Settings have faults, as in `build`.
     """
-    values = {**written(settings), **changes}
-    return build(type(settings), [Layer(label="the arguments", values=values)])
+    own = _set(settings)
+    values = [own, changes] if on_top else [{**own, **changes}]
+    built = build(type(settings), [Layer(label="the arguments", values=each) for each in values])
+    built.left_out.update(settings.left_out)
+    return built
 
 
-def written(settings: Settings) -> dict[str, Any]:
+def _set(settings: Settings) -> dict[str, Any]:
     """Return the settings that were set, nested; also unknown ones, which pydantic checks in no copy."""
-    names = [name for name in vars(settings) if name in settings.model_fields_set]
-    values = ((name, getattr(settings, name)) for name in names)
-    return {name: written(value) if isinstance(value, Settings) else value for name, value in values}
+    values = ((name, value) for name, value in vars(settings).items() if name in settings.model_fields_set)
+    return {name: _set(value) if isinstance(value, Settings) else value for name, value in values}
 
 
 def _idle_beside(model: type[Settings], prefix: str = "") -> dict[str, list[str]]:
