@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from evals.report.model import Report
 
 FOLDER = Path("mlruns")
+DATABASE = FOLDER / "mlflow.db"
 # Tag of a run below another run: the id of that run.
 PARENT = "mlflow.parentRunId"
 SQLITE = "sqlite:///"
@@ -65,9 +66,12 @@ def check_store(config: TrackingConfig) -> None:
         return
     try:
         probe(FOLDER)
+        if DATABASE.exists():  # MLflow would try to open it for two minutes
+            DATABASE.open("ab").close()
     except OSError as error:
+        place = DATABASE if DATABASE.exists() else FOLDER
         raise ConfigError(
-            f"{FOLDER}: cannot be written ({error.strerror}); runs are logged there: free it, name another store with "
+            f"{place}: cannot be written ({error.strerror}); runs are logged there: free it, name another store with "
             "--tracking.uri, or switch it off with --tracking.enabled false"
         ) from error
     _check_place(config.experiment)
@@ -82,7 +86,12 @@ def tracking_uri(given: str | None = None) -> str:
     if given and "://" not in given and not given.startswith("databricks"):
         expected = "tracking.uri: expected an address such as sqlite:///mlflow.db"
         raise ConfigError(f"{expected}, got {quoted(given)} (evals.run --tracking.enabled false logs nothing)")
-    return given or f"{SQLITE}{(FOLDER / 'mlflow.db').resolve()}"
+    return given or sqlite_uri(DATABASE.resolve())
+
+
+def sqlite_uri(file: Path) -> str:
+    """Return the address of a database, in which `%` begins an escape and `?` the options."""
+    return SQLITE + str(file).replace("%", "%25").replace("?", "%3F")
 
 
 def existing_uri(uri: str | None, what: str) -> str:
@@ -106,7 +115,7 @@ def existing_uri(uri: str | None, what: str) -> str:
 
 def database_file(uri: str) -> Path | None:
     """Return the file of an SQLite address; None for any other address."""
-    return Path(uri.removeprefix(SQLITE).partition("?")[0]) if uri.startswith(SQLITE) else None
+    return Path(unquote(uri.removeprefix(SQLITE).partition("?")[0])) if uri.startswith(SQLITE) else None
 
 
 @contextlib.contextmanager
@@ -150,7 +159,7 @@ def _make_database(file: Path) -> None:
     for unfinished in file.parent.glob(f".{file.name}.new.*"):
         unfinished.unlink()
     new = file.with_name(f".{file.name}.new.{time.time_ns()}")
-    MlflowClient(tracking_uri=f"{SQLITE}{new}").search_experiments(max_results=1)
+    MlflowClient(tracking_uri=sqlite_uri(new)).search_experiments(max_results=1)
     new.replace(file)
 
 
@@ -179,18 +188,17 @@ def _silence() -> Iterator[None]:
 
 def _check_place(experiment: str) -> None:
     """Refuse a store that was copied or moved: MLflow would go on writing artifacts into the folder of the original."""
-    database = FOLDER / "mlflow.db"
     place = expected = (FOLDER / "artifacts").resolve()
     query = "SELECT artifact_location FROM experiments WHERE name = ?"
     with contextlib.suppress(sqlite3.DatabaseError):  # it does not exist yet, is locked, or lacks MLflow's tables
-        with contextlib.closing(sqlite3.connect(f"file:{quote(str(database))}?mode=ro", uri=True)) as connection:
+        with contextlib.closing(sqlite3.connect(f"file:{quote(str(DATABASE))}?mode=ro", uri=True)) as connection:
             for (uri,) in connection.execute(query, [experiment]):
                 place = Path(unquote(urlsplit(uri).path))
     # If the folder of artifacts has another name, the user has chosen its place.
     if place.parts[-2:] != expected.parts[-2:] or place.resolve() == expected:
         return
     raise ConfigError(
-        f"{database}: was copied or moved: it keeps the artifacts of experiment {experiment!r} in {place}, expected "
+        f"{DATABASE}: was copied or moved: it keeps the artifacts of experiment {experiment!r} in {place}, expected "
         f"{expected}; move {FOLDER} away, and the next run begins a new store"
     )
 

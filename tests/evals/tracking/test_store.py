@@ -22,7 +22,7 @@ from evals.compare import main as compare
 from evals.errors import TrackingError
 from evals.run import main as evaluate
 from evals.tracking.__main__ import main, show
-from evals.tracking.store import PATIENCE, mlflow_at, open_run
+from evals.tracking.store import PATIENCE, mlflow_at, open_run, sqlite_uri
 from tests.support.command import Done, environment, refusal
 from tests.support.experiment import make_experiment
 from tests.support.loopback import free_port
@@ -41,15 +41,15 @@ def database(folder: Path, here: Path) -> Path:
 
 def test_a_database_whose_making_was_interrupted_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MLflow makes it table by table, and fails for good where it finds some of them."""
-    database = tmp_path / "mlflow.db"
+    database = tmp_path / "a%20b?c" / "mlflow.db"
     with monkeypatch.context() as patch:
         patch.setattr("alembic.command.upgrade", Mock(side_effect=KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt), mlflow_at(f"sqlite:///{database}", writing=True) as opened:
+        with pytest.raises(KeyboardInterrupt), mlflow_at(sqlite_uri(database), writing=True) as opened:
             opened.search_experiments()
-    assert list(tmp_path.glob(".mlflow.db.new.*")) and not database.exists()
-    with mlflow_at(f"sqlite:///{database}", writing=True) as opened:
+    assert list(database.parent.glob(".mlflow.db.new.*")) and not database.exists()
+    with mlflow_at(sqlite_uri(database), writing=True) as opened:
         assert [each.name for each in opened.search_experiments()] == ["Default"]
-    assert {file.name for file in tmp_path.iterdir()} == {".mlflow.db.lock", "mlflow.db"}
+    assert {file.name for file in database.parent.iterdir()} == {".mlflow.db.lock", "mlflow.db"}
     assert PATIENCE.keys().isdisjoint(os.environ), "the user's own calls of MLflow wait as long as ever"
 
 
