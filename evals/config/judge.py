@@ -123,7 +123,13 @@ class JudgeConfig(Settings):
     def _together(self) -> Self:
         """Check settings that depend on each other."""
         second = self.second.model
-        if self.second != SecondConfig.model_validate({}) and not (second and self.model):
+        if second and not self.model:
+            raise ValueError(
+                f"second: {second} needs a first judge in model; without any, write model: null, sample: all"
+            )
+        if second and second == self.model:
+            raise ValueError(f"second: expected a stronger judge than {second}, which judges everything")
+        if not second and self.second != SecondConfig.model_validate({}):
             raise ValueError("second: expected a stronger judge in second.model above the one in model, or sample: all")
         if second and self.sample != "all":
             raise ValueError(

@@ -92,6 +92,7 @@ def _gates(comparison: Comparison, *, undecided: bool) -> Iterator[Gate]:
         reason = "the collection changed during the run" if undecided else ""
         if is_worse and diff.baseline is not None and diff.p_adjusted is not None:
             reason = f"proved worse than {diff.baseline:.3f} of the baseline, p {written_p(diff.p_adjusted)} by Holm"
+            reason += f"; {diff.note}" if diff.note else ""
         passed = not is_worse and not undecided
         yield Gate(
             metric=diff.metric,

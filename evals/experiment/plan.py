@@ -74,7 +74,7 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
             # A single cell is proved at the first look, whose size is that of `auto`.
             drawn = sample_size("auto" if in_rounds and sample == "all" and tier is judge else sample, unseen)
             calls += len([*chain(*questions.values())]) / max(1, sample_size(sample, queries)) * drawn
-        note = f"Not counted: about {calls:,.0f} calls to judge the recommended cell on {unseen:,} held-out queries."
+        note = f"Not counted: up to {calls:,.0f} calls to judge the recommended cell on {unseen:,} held-out queries."
         sections.append(Section(lines=[line(f"  {note}")]))
     return terminal(sections, width=width, color=False)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from evals.cases.reading import GoldenSet
+from evals.collect.observations import Summary
 from evals.collect.pool import Find, Pool
 from evals.config.experiment import DatasetConfig, ExperimentConfig, ThresholdConfig
 from evals.errors import DatasetError
@@ -98,8 +99,9 @@ def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collab
         context = replace(result.context, judging=judge.charged(result.judging))
         summaries = respent(result.summaries, context.judging or result.judging)
         result = replace(result, context=context, summaries=summaries, gates=gates.judge(config.criteria, summaries))
-    decision = swept.decision and _with_levels(swept.decision, grid, pool, numbers, measured.context)
     missing = (measured.judging and measured.judging.incomplete) or measured.swept.ranking.reason
+    judged = None if missing else measured.swept.grid
+    decision = swept.decision and _with_levels(swept.decision, grid, pool, numbers, judged, measured.context)
     if missing:
         notes = [*result.notes, f"there is no figure on the held-out queries: {missing}"]
         return replace(result, swept=replace(swept, decision=decision), notes=notes)
@@ -107,14 +109,18 @@ def with_held_out(config: ExperimentConfig, result: Measured, find: Find, collab
     return replace(result, swept=replace(swept, held_out=held_out(swept.choice, scores), decision=decision))
 
 
-def _with_levels(decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[int], context: Context) -> Decision:
-    """Add to each level what its cell finds for held-out queries, unless a judge is needed, and wrongly answers.
+def _with_levels(
+    decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[int], judged: Grid | None, context: Context
+) -> Decision:
+    """Add to each level what its cell finds for held-out queries, if it is known, and wrongly answers.
 
     Args:
         decision: The decision with the levels.
         grid: The grid of their cells.
         pool: Candidates of the held-out queries under some variants of the grid.
         numbers: Numbers of these variants.
+        judged: The recommended cell alone, over these queries: of no other cell is a judged metric known. None if not
+            all verdicts were bought.
         context: Inputs of the metrics.
     """
     figures = decision.recommended.figures
@@ -128,7 +134,11 @@ def _with_levels(decision: Decision, grid: Grid, pool: Pool, numbers: Sequence[i
             return level
         variant, place = divmod(level.cell, grid.size)
         index = numbers.index(variant) * grid.size + place
-        found = None if metric.is_judged else figures_of(unseen, metric, index, context)
+        found: Summary | None = None
+        if not metric.is_judged:
+            found = figures_of(unseen, metric, index, context)
+        elif judged and level.cell == decision.recommended.cell:
+            found = figures_of(judged, metric, 0, context)
         answered = figures_of(unseen, wrong, index, context)
         return replace(level, held_out=found, held_out_false_answer=None if answered.value is None else answered)
 

@@ -28,7 +28,7 @@ from evals.metrics import NEED_A_JUDGE, PASS_RATE, choose, needs, within
 from evals.metrics import criteria as gates
 from evals.metrics.declaration import Collaborators, Context, Metric, QueryMetric, RunMetric
 from evals.metrics.metadata import usual_in
-from evals.metrics.notes import notes
+from evals.metrics.notes import notes, on_judge
 from evals.metrics.outcomes import validate
 from evals.metrics.results import Results
 from evals.stats.abstention import Promise, Signal
@@ -404,7 +404,12 @@ def _measure_cell(
         summaries=summaries,
         gates=gates.judge(config.criteria, summaries),
         validation=validate(results, serial, context, settings),
-        notes=[*notes(observed, grid.pool, settings, names, context.judging, context.sources), *_short(grid), *remarks],
+        notes=[
+            *notes(observed, grid.pool, settings, names, context.sources),
+            *on_judge(config.judge.model, context.judging),
+            *_short(grid),
+            *remarks,
+        ],
         proxies=proxies,
         context=context,
     )

@@ -21,17 +21,15 @@ def notes(
     pool: Pool,
     settings: RetrieverConfig,
     metrics: Collection[str],
-    judging: Judging | None,
     sources: SourcePages | None,
 ) -> Iterator[str]:
-    """Yield all notes on a run, the most important first.
+    """Yield all notes on the retrieval of a run, the most important first.
 
     Args:
         observed: The run.
         pool: Its candidates.
         settings: Settings of the retriever.
         metrics: Names of the metrics of the run.
-        judging: Verdicts of the judge; None without a judge.
         sources: The source pages, as far as they were read; None if the settings name none.
     """
     observations = observed.observations
@@ -50,8 +48,18 @@ def notes(
     if sources and sources.faults:
         faults = f"{len(sources.faults)} source pages cannot be read, and what would be checked against them has failed"
         yield f"{faults}: {_list(sources.faults, '; ')}"
+
+
+def on_judge(model: str | None, judging: Judging | None) -> Iterator[str]:
+    """Yield why no metric, or not every query, is judged.
+
+    Args:
+        model: The judge's model, if the experiment names one.
+        judging: Its verdicts; None if it was not asked.
+    """
     if judging is None:
-        yield "there is no judge (judge.model): no LLM-graded metric was computed"
+        why = "the judge was not asked, as no metric needs it (metrics)" if model else "there is no judge (judge.model)"
+        yield f"{why}: no LLM-graded metric was computed"
     elif judging.incomplete:
         yield f"not everything was judged: {judging.incomplete}; the same command continues from there"
 

@@ -156,10 +156,9 @@ def _grid(result: Measured, sparse_vectors: Collection[str] | None) -> Iterator[
         yield f"--sweep.mode {'keyword' if retriever.mode == 'keyword' else 'semantic'},hybrid"
     objective = result.config.objective
     deciding = {*objective.metrics, *objective.constraints, *result.config.criteria}
-    # Without labels the objective is a judged one. And a second judge cannot do without the first.
+    # Without labels the objective is a judged one.
     has_labels = any(one.case.in_scope and not one.case.is_unlabelled for one in result.observed.observations)
-    needs_judge = not NEED_A_JUDGE.isdisjoint(deciding) or not has_labels or result.config.judge.second.model
-    is_judged = result.judging and needs_judge
+    is_judged = result.judging and (not NEED_A_JUDGE.isdisjoint(deciding) or not has_labels)
     depth = min(max(10 if is_judged else 20, retriever.top_k), retriever.candidates)
     yield f"--sweep.top-k {f'3,5,{depth}' if is_judged and depth > 5 else f'1:{depth}'}"
     along = _along_scores(result.results.lists.pool, 0, retriever)
@@ -173,6 +172,8 @@ def _grid(result: Measured, sparse_vectors: Collection[str] | None) -> Iterator[
         of_others, named = METRICS.keys() - NEED_A_JUDGE, result.config.metrics
         others = [name for name in named if fnmatch.filter(of_others, name) or not fnmatch.filter(NEED_A_JUDGE, name)]
         yield "--judge.model null"
+        if result.config.judge.second.model:
+            yield "--judge.second.model null --judge.second.sample all"
         if len(others) < len(named):
             yield f"--metrics {quote(','.join(others) or '*')}"
 
@@ -191,7 +192,9 @@ def _after_grid(result: Measured, swept: Swept, chosen: int) -> Iterator[str]:
     elif "threshold" in grid.plan.axes and swept.decision and None in [level.cell for level in swept.decision.levels]:
         highest = float(grid.threshold_of.max())  # if constraints exclude it, a stricter one does not help
         further = beyond(swept.signals, highest) if swept.ranking.allowed[grid.threshold_of == highest].any() else ""
-    is_held_out = swept.held_out and data.split and not (data.ids or further or has_promise)
+    # A spent budget leaves no figure on held-out queries, though there are some.
+    has_unseen = swept.held_out or config.objective.held_out or (data.split == CHOSEN_ON and HELD_OUT in result.splits)
+    is_held_out = has_unseen and data.split and not (data.ids or further or has_promise)
     if is_held_out:  # scores of queries that chose the cell are too high
         yield f"--dataset.split {config.objective.held_out or HELD_OUT}"
     # The command names a retriever by `python` already. Naming it anew would replace its other settings.

@@ -241,8 +241,11 @@ def _log(
     from mlflow.entities import Metric, Param
 
     client.log_batch(run_id, params=[Param(name, str(value)) for name, value in parameters.items()])
-    # MLflow shows six digits.
-    points = [Metric(name, float(f"{value:.6g}"), at_ms, step) for name, step, value in figures]
+    # MLflow shows six digits. Counts stay whole.
+    shown = (
+        (name, value if float(value).is_integer() else float(f"{value:.6g}"), step) for name, step, value in figures
+    )
+    points = [Metric(name, value, at_ms, step) for name, value, step in shown]
     for first in range(0, len(points), AT_ONCE):
         client.log_batch(run_id, metrics=points[first : first + AT_ONCE])
 

@@ -186,9 +186,10 @@ RUNS: Mapping[str, tuple[Sequence[Observation], Mapping[str, Any]]] = {
 
 def notes_of(observations: Sequence[Observation], others: Mapping[str, Any]) -> list[str]:
     given = {"settings": SETTINGS, "metrics": (), "judging": JUDGED, "sources": None, "listed": True, **others}
-    read = [given.pop(name) for name in ("settings", "metrics", "judging", "sources")]
+    *read, judging = [given.pop(name) for name in ("settings", "metrics", "sources", "judging")]
     pool = replace(results_of(observations).lists.pool, texts={} if given.pop("listed") else None)
-    return [*subject.notes(Observed(observations=tuple(observations), **given), pool, *read)]
+    observed = Observed(observations=tuple(observations), **given)
+    return [*subject.notes(observed, pool, *read), *subject.on_judge(None, judging)]
 
 
 def test_a_run_has_the_notes_that_its_figures_need(snapshot: SnapshotAssertion) -> None:
