@@ -17,7 +17,7 @@ from evals.metrics import DEPTH, METRICS, declared
 from evals.metrics.declaration import Declaration, summarise
 from evals.metrics.ranking import OF_GRADES, GradedLists
 from evals.report.head import deepest
-from evals.report.model import QueryRow, Report, ScoreValue
+from evals.report.model import QueryRow, Report, ScoreValue, of_row
 from evals.sampling.corrected import difference as sampled_difference
 from evals.sampling.order import NOT_DRAWN
 from evals.stats import paired
@@ -86,9 +86,7 @@ def _at_all_depths(report: Report, metrics: Iterable[str]) -> Report:
                 columns[name] = [new if isinstance(score, float | int) else score for score, _, new in triples]
         elif stem == "ranking/evidence_recall" and graded.grades.shape[1] <= measured_depth:
             columns[name] = scores
-    queries = [
-        row.with_scores({name: column[place] for name, column in columns.items()}) for place, row in enumerate(rows)
-    ]
+    queries = [row.model_copy(update={"scores": row.scores | of_row(columns, place)}) for place, row in enumerate(rows)]
     values = {name: summarise(declared(name), column) for name, column in columns.items()}
     return report.model_copy(update={"queries": queries, "metrics": {**report.metrics, **values}})
 

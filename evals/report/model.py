@@ -11,15 +11,8 @@ from itertools import chain
 from math import inf, isinf
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    field_validator,
-)
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from evals.collect.observations import Failure, Gate, Outcome, Summary, Unscored, Validation
 from evals.config.experiment import ExperimentConfig
@@ -168,6 +161,7 @@ class Hit(Part):
         scores: Scores that the score is made of, such as semantic and keyword.
         grade: Relevance of the chunk to the query; 0: not relevant.
         judge: Verdict of the judge with its reason, or why there is none; null if the judge was not asked.
+        chunk: Source and text of the chunk, which the report gives. It is not written.
     """
 
     rank: int = Field(ge=1)
@@ -177,7 +171,7 @@ class Hit(Part):
     scores: dict[str, float] = {}
     grade: Count
     judge: ChunkVerdict | Unscored | Failure | None = None
-    _chunk: ChunkEntry = PrivateAttr(ChunkEntry(source=""))
+    chunk: SkipJsonSchema[ChunkEntry] = Field(ChunkEntry(source=""), exclude=True)
 
     @property
     def verdict(self) -> int | None:
@@ -188,11 +182,6 @@ class Hit(Part):
     def said(self) -> str:
         """Reason of the judge, or why there is no verdict; empty if the judge was not asked."""
         return getattr(self.judge, "failed", "") or getattr(self.judge, "reason", "")
-
-    @property
-    def chunk(self) -> ChunkEntry:
-        """Source and text of the chunk."""
-        return self._chunk
 
 
 class QueryRow(Part):
@@ -223,6 +212,8 @@ class QueryRow(Part):
         time_ms: Mean wall time of the query's serial calls.
         stages_ms: Embed, search, rerank, total: milliseconds of the query's first serial call. If no calls were timed,
             the query's share of its batch.
+        scores: Metric to the score of the query, or why there is none. The report gives it, and it is not written.
+        proxies: Judged metric to its proxy, the score that foretells it, likewise.
     """
 
     id: str
@@ -248,29 +239,13 @@ class QueryRow(Part):
     accuracy_score: float | None = None
     time_ms: float = Field(ge=0)
     stages_ms: dict[str, float] = {}
-    _scores: Mapping[str, ScoreValue] = PrivateAttr({})
-    _proxies: Mapping[str, float] = PrivateAttr({})
-
-    @property
-    def scores(self) -> Mapping[str, ScoreValue]:
-        """Metric to the score of the query, or why there is none."""
-        return self._scores
+    scores: SkipJsonSchema[dict[str, ScoreValue]] = Field({}, exclude=True)
+    proxies: SkipJsonSchema[dict[str, float]] = Field({}, exclude=True)
 
     @property
     def passed(self) -> float | None:
         """1 if the query passed, 0 if not; None without labels, as it is not known."""
         return None if self.outcome == "UNLABELLED" else float(self.outcome == "SUCCESS")
-
-    @property
-    def proxies(self) -> Mapping[str, float]:
-        """Judged metric to its proxy, the score that foretells it."""
-        return self._proxies
-
-    def with_scores(self, further: Mapping[str, ScoreValue | None]) -> Self:
-        """Return the row with further scores. A score of None is left out: the metric does not score the query."""
-        row = self.model_copy()
-        row._scores = {**self._scores, **{name: score for name, score in further.items() if score is not None}}
-        return row
 
 
 class DifferenceEntry(Part):
@@ -613,11 +588,10 @@ class Report(Part):
         if lengths or len({row.id for row in self.queries}) < len(self.queries):
             raise ValueError("a query is named twice, or scores are of more or fewer queries: was the file edited?")
         for place, row in enumerate(self.queries):
-            row._scores = _of_row(self.scores, place)
-            row._proxies = _of_row(self.proxies, place)
+            vars(row).update(scores=of_row(self.scores, place), proxies=of_row(self.proxies, place))
         results = [hits for row in self.queries for hits in (row.retrieved, row.best_below_threshold)]
         for hit in chain.from_iterable(results):
-            hit._chunk = self.chunks.get(hit.chunk_id, hit._chunk)
+            vars(hit).update(chunk=self.chunks.get(hit.chunk_id, hit.chunk))
 
     @property
     def in_scope(self) -> int:
@@ -647,5 +621,6 @@ class Report(Part):
         return self.model_dump(mode="json", exclude_unset=True)
 
 
-def _of_row(columns: Mapping[str, Sequence[Any]], place: int) -> dict[str, Any]:
+def of_row(columns: Mapping[str, Sequence[Any]], place: int) -> dict[str, Any]:
+    """Return the scores of a query by metric; a metric that does not score it is left out."""
     return {name: column[place] for name, column in columns.items() if column and column[place] is not None}
