@@ -32,6 +32,7 @@ from retrievers.config import (
     host,
     page_base,
     section,
+    table,
 )
 from retrievers.config.layers import Layer, build, environment, environment_layer, file_layer, flatten, nest, tables
 from retrievers.text.shown import redacted
@@ -41,14 +42,14 @@ class DatasetConfig(Settings):
     """Which golden queries: a local file or folder, or a hub id with its revision; of them a split, ids, a number."""
 
     idle_beside: ClassVar = {"path": ("hub",), "hub": ("path",)}
-    path: Path | None = field(None, description="golden data: JSON Lines, CSV, Parquet, a folder of them, or BEIR's")
-    hub: str | None = field(None, description="Hugging Face hub id, in place of path")
-    revision: str | None = field(None, description="commit hash of the hub data set; required with hub")
-    split: str | None = field(None, description="only cases of this split")
+    path: Path | None = field(None, "golden data: JSON Lines, CSV, Parquet, a folder of them, or BEIR's")
+    hub: str | None = field(None, "Hugging Face hub id, in place of path")
+    revision: str | None = field(None, "commit hash of the hub data set; required with hub")
+    split: str | None = field(None, "only cases of this split")
     ids: tuple[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)], ...] = field(
-        (), description="only these case ids (of any split)"
+        (), "only these case ids (of any split)"
     )
-    limit: int | None = field(None, ge=1, description="at most this many cases")
+    limit: int | None = field(None, "at most this many cases", ge=1)
 
     @model_validator(mode="after")
     def _pinned(self) -> Self:
@@ -62,12 +63,12 @@ class DatasetConfig(Settings):
 class SourcesConfig(Settings):
     """Source pages that metadata and content are checked against: a folder, or the hosts of a site."""
 
-    dir: Path | None = field(None, description="folder of the source pages")
+    dir: Path | None = field(None, "folder of the source pages")
     http: tuple[Annotated[str, AfterValidator(host)], ...] = field(
-        (), description="hosts to fetch source pages from, and no others"
+        (), "hosts to fetch source pages from, and no others"
     )
     base_url: Annotated[str, AfterValidator(page_base)] = field(
-        "/docs", description="start of page addresses, as at `index`; for http, base of relative ones"
+        "/docs", "start of page addresses, as at `index`; for http, base of relative ones"
     )
 
     @model_validator(mode="after")
@@ -83,36 +84,33 @@ class IndexConfig(IndexSettings):
     A collection that is not the evaluation's own (as on a server) must have been indexed with the settings named here.
     """
 
-    collection: str | None = field(None, description="embedded collection to keep up to date with sources.dir")
+    collection: str | None = field(None, "embedded collection to keep up to date with sources.dir")
 
 
 class LatencyConfig(Settings):
     """Measurement of latency: single calls after warm-up, at each concurrency."""
 
-    repeats: int = field(
-        2, ge=1, le=1000, description="calls of every query; of many queries, 500 are timed and repeated"
-    )
+    repeats: int = field(2, "calls of every query; of many queries, 500 are timed and repeated", ge=1, le=1000)
     concurrency: Annotated[
         tuple[Annotated[int, Field(ge=1, le=64)], ...], AfterValidator(lambda values: tuple(sorted({1, *values})))
-    ] = field((1, 4), description="calls at once; 1 is serial")
+    ] = field((1, 4), "calls at once; 1 is serial")
 
 
 class ThresholdConfig(Settings):
     """A threshold that is fitted to the golden data, in place of `retriever.threshold`."""
 
     false_answer: float | None = field(
-        None, gt=0, le=1,
-        description="largest share of questions like the out-of-scope queries that may be answered (95%)",
-    )  # fmt: skip
+        None, "largest share of questions like the out-of-scope queries that may be answered (95%)", gt=0, le=1
+    )
 
 
 class TrackingConfig(Settings):
     """Store of runs."""
 
-    enabled: bool = field(True, description="log to MLflow")
-    uri: str | None = field(None, description="MLflow tracking URI; the database under ./mlruns when left out")
-    experiment: str = field("retrieval-evals", min_length=1, max_length=256, description="MLflow experiment")
-    run_name: str | None = field(None, description="name of the run; by default its settings, experiment and time")
+    enabled: bool = field(True, "log to MLflow")
+    uri: str | None = field(None, "MLflow tracking URI; the database under ./mlruns when left out")
+    experiment: str = field("retrieval-evals", "MLflow experiment", min_length=1, max_length=256)
+    run_name: str | None = field(None, "name of the run; by default its settings, experiment and time")
 
     @field_serializer("uri")
     def _without_credentials(self, uri: str | None) -> str | None:
@@ -134,14 +132,14 @@ class SweepConfig(Settings):
     Variants come in the order of the fields, the last changing fastest.
     """
 
-    top_k: WholeNumbers = field((), description="chunks to return: 1:20, or a list")
-    threshold: Numbers = field((), description="thresholds: 0:0.95:0.05, or a list")
-    mode: Annotated[tuple[Mode, ...], NAMES] = field((), description="semantic, keyword, hybrid")
-    fusion: Annotated[tuple[Fusion, ...], NAMES] = field((), description="weighted, rrf, dbsf; of hybrid alone")
-    rerank: Annotated[tuple[RerankerName, ...], NAMES] = field((), description=", ".join(get_args(RerankerName)))
-    candidates: WholeNumbers = field((), description="candidate depths")
+    top_k: WholeNumbers = field((), "chunks to return: 1:20, or a list")
+    threshold: Numbers = field((), "thresholds: 0:0.95:0.05, or a list")
+    mode: Annotated[tuple[Mode, ...], NAMES] = field((), "semantic, keyword, hybrid")
+    fusion: Annotated[tuple[Fusion, ...], NAMES] = field((), "weighted, rrf, dbsf; of hybrid alone")
+    rerank: Annotated[tuple[RerankerName, ...], NAMES] = field((), ", ".join(get_args(RerankerName)))
+    candidates: WholeNumbers = field((), "candidate depths")
     threshold_on: Annotated[tuple[ThresholdOn, ...], NAMES] = field(
-        (), description="each, best, final: the score that the threshold reads"
+        (), "each, best, final: the score that the threshold reads"
     )
 
     @property
@@ -159,21 +157,17 @@ class ObjectiveConfig(Settings):
         description="metric to raise (default ranking/ndcg_at_10), several, or weights by name (negative: to lower)",
         json_schema_extra=TABLE,
     )
-    constraints: Conditions = Field(
-        default_factory=dict,
-        description="conditions on a cell, e.g. 'scope/false_answer <= 0.1' (several: a list, or commas)",
-        json_schema_extra=TABLE,
+    constraints: Conditions = table(
+        "conditions on a cell, e.g. 'scope/false_answer <= 0.1' (several: a list, or commas)"
     )
-    margin: float = field(0.02, ge=0, description="largest loss against the best that a cheaper cell may have")
+    margin: float = field(0.02, "largest loss against the best that a cheaper cell may have", ge=0)
     out_of_scope: float = field(
-        0.2, ge=0, le=1, description="weight of out-of-scope queries that get nothing, where thresholds are swept"
+        0.2, "weight of out-of-scope queries that get nothing, where thresholds are swept", ge=0, le=1
     )
     wrong_answers: Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], BeforeValidator(numbers)] = field(
-        (0.5, 0.25, 0.1), description="shares of out-of-scope queries answered; the best cell within each is shown"
+        (0.5, 0.25, 0.1), "shares of out-of-scope queries answered; the best cell within each is shown"
     )
-    held_out: str | None = field(
-        None, description="split on which the chosen cell is measured again; test if the grid is over dev"
-    )
+    held_out: str | None = field(None, "split on which the chosen cell is measured again; test if the grid is over dev")
 
     @field_validator("metrics", mode="before")
     @classmethod
@@ -195,25 +189,25 @@ class ExperimentConfig(Settings):
     # A setting with one value is not swept.
     idle_beside: ClassVar = {f"sweep.{axis}": (f"retriever.{axis}",) for axis in SweepConfig.model_fields}
     holds_for: ClassVar = {"baseline": ("dataset.path", "dataset.hub", "dataset.split")}
-    name: str = field("experiment", min_length=1, description="name of the experiment")
+    name: str = field("experiment", "name of the experiment", min_length=1)
     dataset: DatasetConfig = section(DatasetConfig, "golden data")
     retriever: RetrieverConfig = section(RetrieverConfig, "the retriever to evaluate")
     threshold: ThresholdConfig = section(ThresholdConfig, "a threshold with a promise")
     sources: SourcesConfig = section(SourcesConfig, "pages")
     index: IndexConfig = section(IndexConfig, "indexing")
-    metrics: Annotated[tuple[str, ...], NAMES] = field(("*",), min_length=1, description="names or patterns: ranking/*")
+    metrics: Annotated[tuple[str, ...], NAMES] = field(("*",), "names or patterns: ranking/*", min_length=1)
     criteria: Conditions = Field(
         default_factory=dict, description="conditions on the run, e.g. {ranking/mrr_at_10: '>= 0.8'}"
     )
     baseline: Path | None = field(
-        None, description="report of an earlier run, against which no headline metric may be proved worse"
+        None, "report of an earlier run, against which no headline metric may be proved worse"
     )
     judge: JudgeConfig = section(JudgeConfig, "the judge")
     latency: LatencyConfig = section(LatencyConfig, "latency")
     sweep: SweepConfig = section(SweepConfig, "the grid")
     objective: ObjectiveConfig = section(ObjectiveConfig, "objective of the choice of a cell")
     tracking: TrackingConfig = section(TrackingConfig, "MLflow")
-    seed: int = field(0, ge=0, description="seed of all resampling")
+    seed: int = field(0, "seed of all resampling", ge=0)
 
     @model_validator(mode="after")
     def _thresholds(self) -> Self:

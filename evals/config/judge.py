@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from retrievers.config import TABLE, Settings, VariableName, address, field, section
+from retrievers.config import Settings, VariableName, address, field, section, table
 
 Sample = Literal["all", "auto"] | int | float
 """The queries to judge: all, a share below 1, a number, or as many as the interval of the mean needs (`auto`)."""
@@ -49,15 +49,15 @@ class PriceConfig(Settings):
 class BudgetConfig(Settings):
     """Limits on buying verdicts. Verdicts bought by then are reported; the rest is unscored."""
 
-    calls: int | None = field(None, ge=0, description="most calls of the judge")
-    usd: float | None = field(None, ge=0, description="most US dollars, by judge.prices")
+    calls: int | None = field(None, "most calls of the judge", ge=0)
+    usd: float | None = field(None, "most US dollars, by judge.prices", ge=0)
 
 
 class StopConfig(Settings):
     """When a grid is judged no further."""
 
     margin: float | None = field(
-        None, ge=0, description="judge no further once a cell is proved at most this far below the best, e.g. 0.03"
+        None, "judge no further once a cell is proved at most this far below the best, e.g. 0.03", ge=0
     )
 
 
@@ -69,9 +69,9 @@ class SecondConfig(Settings):
         sample: As `judge.sample`.
     """
 
-    model: ModelName = field(None, description="provider:model of a stronger judge of a sample of the queries")
+    model: ModelName = field(None, "provider:model of a stronger judge of a sample of the queries")
     sample: Annotated[Sample, BeforeValidator(_sample)] = field(
-        "all", description="queries that it judges: auto, a share of all queries (0.1) or a number (40)"
+        "all", "queries that it judges: auto, a share of all queries (0.1) or a number (40)"
     )
 
 
@@ -96,28 +96,24 @@ class JudgeConfig(Settings):
         prices: Model (as in `model`) to what its tokens cost.
     """
 
-    model: ModelName = field(None, description="provider:model of the judge; without one there are no LLM metrics")
-    base_url: JudgeAddress | None = field(None, description="address of the provider's API, if not its own")
-    api_key_env: VariableName | None = field(
-        None, description="environment variable of the API key; the provider's if left out"
-    )
-    temperature: float | None = field(0.0, ge=0, le=2, description="sampling temperature")
-    max_output_tokens: int = field(2048, ge=16, description="most tokens of one answer")
-    timeout_s: float = field(60.0, gt=0, le=3600, description="seconds one request may take")
-    max_concurrency: int = field(16, ge=1, le=512, description="most requests at once")
-    requests_per_minute: float | None = field(None, gt=0, description="most requests a minute")
-    tokens_per_minute: float | None = field(None, gt=0, description="most tokens a minute, read and written")
-    cache_path: Path | None = field(None, description="file of the verdicts; in the user's cache folder if left out")
+    model: ModelName = field(None, "provider:model of the judge; without one there are no LLM metrics")
+    base_url: JudgeAddress | None = field(None, "address of the provider's API, if not its own")
+    api_key_env: VariableName | None = field(None, "environment variable of the API key; the provider's if left out")
+    temperature: float | None = field(0.0, "sampling temperature", ge=0, le=2)
+    max_output_tokens: int = field(2048, "most tokens of one answer", ge=16)
+    timeout_s: float = field(60.0, "seconds one request may take", gt=0, le=3600)
+    max_concurrency: int = field(16, "most requests at once", ge=1, le=512)
+    requests_per_minute: float | None = field(None, "most requests a minute", gt=0)
+    tokens_per_minute: float | None = field(None, "most tokens a minute, read and written", gt=0)
+    cache_path: Path | None = field(None, "file of the verdicts; in the user's cache folder if left out")
     sample: Annotated[Sample, BeforeValidator(_sample)] = field(
-        "all", description="queries to judge, drawn at random: all, auto, a share (0.1) or a number (40)"
+        "all", "queries to judge, drawn at random: all, auto, a share (0.1) or a number (40)"
     )
     stop: StopConfig = section(StopConfig, "end of judging a grid")
     second: SecondConfig = section(SecondConfig, "a stronger judge of a sample")
-    rejudge: int = field(0, ge=0, description="queries to judge a second time: does the judge agree with itself?")
+    rejudge: int = field(0, "queries to judge a second time: does the judge agree with itself?", ge=0)
     budget: BudgetConfig = section(BudgetConfig, "limits")
-    prices: Mapping[str, PriceConfig] = Field(
-        default_factory=dict, description="model: {input, output} in USD per million tokens", json_schema_extra=TABLE
-    )
+    prices: Mapping[str, PriceConfig] = table("model: {input, output} in USD per million tokens")
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -174,4 +170,4 @@ class JudgeConfig(Settings):
 class ModelSettings(Settings):
     """The chat model that writes golden queries, and judges them."""
 
-    judge: JudgeConfig = Field(default_factory=lambda: JudgeConfig.model_validate({}), description="the chat model")
+    judge: JudgeConfig = section(JudgeConfig, "the chat model")

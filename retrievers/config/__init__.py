@@ -23,3 +23,4 @@ from retrievers.config.settings import field as field
 from retrievers.config.settings import host as host
 from retrievers.config.settings import page_base as page_base
 from retrievers.config.settings import section as section
+from retrievers.config.settings import table as table

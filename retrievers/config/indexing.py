@@ -26,13 +26,11 @@ class IndexSettings(Settings):
     """
 
     context: Context | None = field(
-        None, description="before a chunk's text: none, title, or path (headings; the default where there are any)"
+        None, "before a chunk's text: none, title, or path (headings; the default where there are any)"
     )
-    splitter: Splitter | None = field(
-        None, description="how text is cut: sections (by headings), or whole (not at all)"
-    )
-    max_tokens: int | None = field(None, ge=16, le=4096, description="token budget of a chunk with its context (256)")
-    merge_small: bool | None = field(None, description="small neighbouring sections of a parent make one chunk (false)")
+    splitter: Splitter | None = field(None, "how text is cut: sections (by headings), or whole (not at all)")
+    max_tokens: int | None = field(None, "token budget of a chunk with its context (256)", ge=16, le=4096)
+    merge_small: bool | None = field(None, "small neighbouring sections of a parent make one chunk (false)")
 
     @property
     def named(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class ModelConfig(Settings):
 
     providers: ClassVar[Sequence[str]] = ()
     model: str = Field(description="PROVIDER:NAME, or python:module:factory")
-    base_url: ProviderAddress | None = field(None, description="address of the provider's API, if not its own")
+    base_url: ProviderAddress | None = field(None, "address of the provider's API, if not its own")
 
     @field_validator("model")
     @classmethod
@@ -69,9 +69,9 @@ class EmbeddingConfig(ModelConfig):
     """
 
     providers: ClassVar[Sequence[str]] = ("wordllama", "cohere", "openai", "huggingface", "python")
-    model: str = field(PACKAGED, description="PROVIDER:NAME, or python:module:factory")
-    query_prefix: str | None = field(None, description="text before a query, such as 'query: '")
-    document_prefix: str | None = field(None, description="text before a text to store, such as 'passage: '")
+    model: str = field(PACKAGED, "PROVIDER:NAME, or python:module:factory")
+    query_prefix: str | None = field(None, "text before a query, such as 'query: '")
+    document_prefix: str | None = field(None, "text before a text to store, such as 'passage: '")
     options: Mapping[str, Any] = table("further arguments of the provider's class")
 
     @field_validator("options")
@@ -99,4 +99,4 @@ class CrossEncoderConfig(ModelConfig):
     """
 
     providers: ClassVar[Sequence[str]] = ("cohere", "sentence-transformers", "python")
-    model: str = field("cohere:rerank-v3.5", description="PROVIDER:NAME, or python:module:factory")
+    model: str = field("cohere:rerank-v3.5", "PROVIDER:NAME, or python:module:factory")

@@ -86,9 +86,9 @@ class StoreConfig(Settings):
     """
 
     idle_beside: ClassVar = {"path": ("url",), "url": ("path",)}
-    url: ServerAddress | None = field(None, description="Qdrant server or cloud, e.g. http://localhost:6333")
-    path: Path | None = field(None, description="folder of the embedded store")
-    timeout_s: float = field(10.0, gt=0, le=3600, description="seconds a request to the store may take")
+    url: ServerAddress | None = field(None, "Qdrant server or cloud, e.g. http://localhost:6333")
+    path: Path | None = field(None, "folder of the embedded store")
+    timeout_s: float = field(10.0, "seconds a request to the store may take", gt=0, le=3600)
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -105,11 +105,11 @@ USUAL_KEYS = {name: [name, *(alias for alias, own in ALIASES.items() if own == n
 class MetadataConfig(Settings):
     """Names of a chunk's fields in a collection's payload."""
 
-    text_key: str = field("page_content", description="payload key of the chunk's text")
-    nested_under: str = field("metadata", description="payload key that holds the other fields; '' if they are flat")
+    text_key: str = field("page_content", "payload key of the chunk's text")
+    nested_under: str = field("metadata", "payload key that holds the other fields; '' if they are flat")
     map: Mapping[FieldName, str] = Field(default_factory=dict, description="field name: payload key, where they differ")
     required: RequiredNames | None = field(
-        None, description="fields that every chunk must have; by default the usual ones that the best chunks have"
+        None, "fields that every chunk must have; by default the usual ones that the best chunks have"
     )
 
     @property
@@ -126,8 +126,8 @@ class KeywordConfig(Settings):
             own terms.
     """
 
-    vector_name: str = field("bm25", min_length=1, description="name of the sparse vector in the collection")
-    language: str = field("english", description="language of stop words and stemmer")
+    vector_name: str = field("bm25", "name of the sparse vector in the collection", min_length=1)
+    language: str = field("english", "language of stop words and stemmer")
     synonyms: Mapping[str, tuple[str, ...]] = table("term: [terms to search in addition]")
 
     # True if a `QdrantVectorStore` of the user's own has a model of sparse vectors.
@@ -187,33 +187,31 @@ class RetrieverConfig(Settings):
         trust_embedding: Skip the check that the configured model embedded a collection that records no model.
     """
 
-    python: FactoryName | None = field(None, description="your retriever: module:factory")
+    python: FactoryName | None = field(None, "your retriever: module:factory")
     store: StoreConfig = section(StoreConfig, "location of the collection")
-    collection: CollectionName = field("physical_ai_handbook", description="name of the collection")
+    collection: CollectionName = field("physical_ai_handbook", "name of the collection")
     embedding: EmbeddingConfig = section(EmbeddingConfig, "model")
-    mode: Mode = field("semantic", description="search of candidates: semantic, keyword or hybrid")
-    fusion: Fusion = field("weighted", description="fusion of the two sides of hybrid: weighted, rrf or dbsf")
-    semantic_weight: float = field(0.7, ge=0, le=1, description="share of the semantic side in weighted and rrf")
-    rerank: RerankerName = field("none", description="none, cross-encoder or mmr")
-    mmr_lambda: float = field(0.7, ge=0, le=1, description="mmr: 1 for relevance alone, 0 for diversity alone")
-    top_k: int = field(5, ge=1, le=MAX_TOP_K, description="most chunks to return")
-    threshold_on: ThresholdOn = field("each", description="each chunk's similarity, the best one's, or the final score")
-    threshold_signal: ThresholdSignal = field("cosine", description="what is read: cosine, bm25, known_words or rerank")
-    threshold: float | None = field(
-        None, allow_inf_nan=False, description="least score of a returned chunk (default: none)"
-    )
-    candidates: int = field(100, ge=1, le=10_000, description="candidate depth, before threshold and cut")
+    mode: Mode = field("semantic", "search of candidates: semantic, keyword or hybrid")
+    fusion: Fusion = field("weighted", "fusion of the two sides of hybrid: weighted, rrf or dbsf")
+    semantic_weight: float = field(0.7, "share of the semantic side in weighted and rrf", ge=0, le=1)
+    rerank: RerankerName = field("none", "none, cross-encoder or mmr")
+    mmr_lambda: float = field(0.7, "mmr: 1 for relevance alone, 0 for diversity alone", ge=0, le=1)
+    top_k: int = field(5, "most chunks to return", ge=1, le=MAX_TOP_K)
+    threshold_on: ThresholdOn = field("each", "each chunk's similarity, the best one's, or the final score")
+    threshold_signal: ThresholdSignal = field("cosine", "what is read: cosine, bm25, known_words or rerank")
+    threshold: float | None = field(None, "least score of a returned chunk (default: none)", allow_inf_nan=False)
+    candidates: int = field(100, "candidate depth, before threshold and cut", ge=1, le=10_000)
     search_params: Mapping[str, Any] | None = field(
-        None, description="Qdrant's SearchParams, e.g. {hnsw_ef: 256}", json_schema_extra=TABLE
+        None, "Qdrant's SearchParams, e.g. {hnsw_ef: 256}", json_schema_extra=TABLE
     )
-    vector_name: str = field("", description="name of the dense vector in the collection; '' if it has none")
+    vector_name: str = field("", "name of the dense vector in the collection; '' if it has none")
     metadata: MetadataConfig = section(MetadataConfig, "names of the fields in the payload")
     keyword: KeywordConfig = section(KeywordConfig, "BM25")
     cross_encoder: CrossEncoderConfig = section(CrossEncoderConfig, "the cross-encoder")
     abbreviations: Mapping[str, str] = table("short form: meaning, for embedding")
-    filters: str | Mapping[str, Any] | None = field(None, description="what candidates meet", json_schema_extra=TABLE)
-    group_by: FieldName | None = field(None, description="field of distinct values")
-    trust_embedding: bool = field(False, description="do not verify an unrecorded embedding model")
+    filters: str | Mapping[str, Any] | None = field(None, "what candidates meet", json_schema_extra=TABLE)
+    group_by: FieldName | None = field(None, "field of distinct values")
+    trust_embedding: bool = field(False, "do not verify an unrecorded embedding model")
 
     def replaced_by(self, changes: Mapping[str, Any]) -> Self:
         """Return the settings with the changes, validated.

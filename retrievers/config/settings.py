@@ -65,9 +65,9 @@ def table(about: str) -> Any:
     return Field(default_factory=dict, description=about, json_schema_extra=TABLE)
 
 
-def field(default: Any, **about: Any) -> Any:
+def field(default: Any, about: str, **limits: Any) -> Any:
     """Return a field with a default. A type checker that does not know pydantic sees that it has one."""
-    return Field(default, **about)
+    return Field(default, description=about, **limits)
 
 
 def section(model: type[BaseModel], about: str) -> Any:
