@@ -35,33 +35,21 @@ def parser(prog: str = "python -m evals.compare") -> argparse.ArgumentParser:
         "grid.json#k8-t0.3 is a cell of a grid's report.",
         epilog="Exit codes: 0 no regression, 1 a drop beyond its tolerance, 2 user error, 130 interrupted.",
     )
-    command.add_argument(
-        "runs", nargs="+", metavar="RUN", help="the first is the baseline, with which the others are compared"
-    )
-    command.add_argument("--common", action="store_true", help="compare on the queries that are the same in both runs")
-    command.add_argument(
-        "--metrics", default="", metavar="A,B", help="names or patterns such as ranking/* (--verbose: all)"
-    )
-    command.add_argument(
-        "--fail-on-regression", action="append", default=[], metavar="METRIC:TOLERANCE",
-        help="exit with 1 if the metric is worse by more than this; repeatable",
-    )  # fmt: skip
-    command.add_argument(
-        "--queries",
-        type=whole_number(0),
-        default=QUERIES,
-        metavar="N",
-        help=f"of those that moved show N (default: {QUERIES})",
-    )
-    command.add_argument("--json", action="store_true", help="print the comparison as JSON")
+    add = command.add_argument
+    add("runs", nargs="+", metavar="RUN", help="the first is the baseline, with which the others are compared")
+    add("--common", action="store_true", help="compare on the queries that are the same in both runs")
+    add("--metrics", default="", metavar="A,B", help="names or patterns such as ranking/* (--verbose: all)")
+    about = "exit with 1 if the metric is worse by more than this; repeatable"
+    add("--fail-on-regression", action="append", default=[], metavar="METRIC:TOLERANCE", help=about)
+    about = f"of those that moved show N (default: {QUERIES})"
+    add("--queries", type=whole_number(0), default=QUERIES, metavar="N", help=about)
+    add("--json", action="store_true", help="print the comparison as JSON")
     for file, form in FILES.items():
-        command.add_argument(f"--{file}", type=user_path, metavar="FILE", help=f"write the comparison as {form}")
-    command.add_argument("--track", action="store_true", help="write it to the runs in MLflow (compare/BASELINE/…)")
-    command.add_argument("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
-    command.add_argument(
-        "--tracking.experiment", default="retrieval-evals", metavar="NAME",
-        help="where names are looked for (default: retrieval-evals)",
-    )  # fmt: skip
+        add(f"--{file}", type=user_path, metavar="FILE", help=f"write the comparison as {form}")
+    add("--track", action="store_true", help="write it to the runs in MLflow (compare/BASELINE/…)")
+    add("--tracking.uri", metavar="URI", help="where MLflow is (default: the database under ./mlruns)")
+    about = "where names are looked for (default: retrieval-evals)"
+    add("--tracking.experiment", default="retrieval-evals", metavar="NAME", help=about)
     add_logging_flags(command)
     return command
 

@@ -29,6 +29,8 @@ FILES = {
     "--save-retrieval": "save what was retrieved, so that other runs can start from it",
     "--from-retrieval": "start from a saved retrieval: no store is opened, and nothing embedded",
 }
+# Files that `Outputs` calls otherwise than their flags.
+RENAMED = {"--output": "report", "--save-retrieval": "retrieval"}
 SWITCHES = {
     "--plan": "say what the run would call and cost, and stop",
     "--no-gate": "exit with 0 although a criterion failed",
@@ -117,14 +119,8 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -
     from evals.tracking.runs import late_command
     from retrievers.terminal.command import EXIT_FAILED, EXIT_INCOMPLETE, print_error, print_out
 
-    outputs = Outputs(
-        report=namespace.output,
-        junit=namespace.junit,
-        html=namespace.html,
-        export=namespace.export,
-        refit=None if namespace.export else namespace.refit,
-        retrieval=namespace.save_retrieval,
-    )
+    files = {name: vars(namespace)[name] for name in vars(Outputs())}
+    outputs = Outputs(**files | {"refit": None if namespace.export else namespace.refit})
     check_apart(vars(outputs).values(), [experiment_file(namespace.config), namespace.export and namespace.refit])
     before = read_fit(namespace.refit) if namespace.refit else {}
     evaluation = (sweep if config.sweep.axes else evaluate)(
@@ -224,19 +220,14 @@ def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
     )
     command.add_argument("-h", "--help", action=_ShortHelp, help="show the flags that people use, and stop")
     command.add_argument("--help-all", action="help", help="show every flag, one for each setting, and stop")
-    command.add_argument(
-        "--config",
-        type=user_path,
-        default=DEFAULT,
-        metavar="FILE",
-        help=f"experiment file, or a packaged one by its name: {', '.join(packaged())} (default: default, "
-        "but on data of your own none)",
-    )
+    names = ", ".join(packaged())
+    about = f"experiment file, or a packaged one by its name: {names} (default: default, but on data of your own none)"
+    command.add_argument("--config", type=user_path, default=DEFAULT, metavar="FILE", help=about)
     for name, value in (("limit", "N"), ("ids", "A,B")):
-        about = DatasetConfig.model_fields[name].description
-        command.add_argument(f"--{name}", dest=f"dataset.{name}", default=argparse.SUPPRESS, metavar=value, help=about)
+        what = DatasetConfig.model_fields[name].description
+        command.add_argument(f"--{name}", dest=f"dataset.{name}", default=argparse.SUPPRESS, metavar=value, help=what)
     for flag, about in FILES.items():
-        command.add_argument(flag, type=user_path, metavar="FILE", help=about)
+        command.add_argument(flag, dest=RENAMED.get(flag), type=user_path, metavar="FILE", help=about)
     for flag, about in SWITCHES.items():
         command.add_argument(flag, action="store_true", help=about)
     add_logging_flags(command)
