@@ -1,5 +1,6 @@
 """The records of retrieval: chunks, ranked results, sessions. All of them are frozen."""
 
+import uuid
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -193,7 +194,7 @@ class RetrievalSession:
         status: `success`, `error` or `timeout`. `error` says what happened.
     """
 
-    session_id: str
+    session_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     query: str
     parameters: Mapping[str, Any]
     status: Status

@@ -3,13 +3,10 @@
 import os
 
 SILENCED = {
-    "RAGAS_DO_NOT_TRACK": "true",  # exactly "true"
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "DO_NOT_TRACK": "true",
+    # Ragas reads exactly "true".
+    **dict.fromkeys(("RAGAS_DO_NOT_TRACK", "MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK"), "true"),
+    **dict.fromkeys(("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2"), "false"),
     "HF_HUB_DISABLE_TELEMETRY": "1",
-    "LANGSMITH_TRACING": "false",
-    "LANGSMITH_TRACING_V2": "false",
-    "LANGCHAIN_TRACING_V2": "false",
     "TOKENIZERS_PARALLELISM": "false",
 }
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}

@@ -103,14 +103,8 @@ def judge_in_rounds(ask: Ask, queries: Unjudged, *, margin: float, most: int, se
         return ask(rows, np.isin(np.arange(cells), first[remaining]))
 
     for rounds in _judge_distinct(ask_distinct, distinct, margin=margin, most=most, seed=seed):
-        yield replace(
-            rounds,
-            remaining=rounds.remaining[group],
-            chosen=None if rounds.chosen is None else int(first[rounds.chosen]),
-            within=rounds.within[group],
-            users=rounds.users[group],
-            judged_on=rounds.judged_on[group],
-        )
+        by_cell = {name: getattr(rounds, name)[group] for name in ("remaining", "within", "users", "judged_on")}
+        yield replace(rounds, **by_cell, chosen=None if rounds.chosen is None else int(first[rounds.chosen]))
 
 
 def _judge_distinct(ask: Ask, queries: Unjudged, *, margin: float, most: int, seed: int) -> Iterator[Rounds]:

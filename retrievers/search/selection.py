@@ -1,6 +1,5 @@
 """Candidates to a result: the threshold, the cut, and the session that reports the search. Pure, but for its ids."""
 
-import uuid
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from math import floor
 from typing import Any
@@ -94,7 +93,6 @@ def answered(hits: Hits, settings: RetrieverConfig, told: Mapping[str, Any]) -> 
     if languages := language.differing(facts.text, texts):
         warnings.append(f"the query seems to be {languages.asked}, and what was found is {languages.found}")
     return RetrievalSession(
-        session_id=uuid.uuid4().hex,
         query=facts.text,
         status="success",
         chunks=chunks,
@@ -113,7 +111,6 @@ def failed(query: str, error: RetrievalError, told: Mapping[str, Any]) -> Retrie
     """Return the session of a search that failed. A blank query is an empty success with a warning."""
     blank = isinstance(error, QueryError) and not str(query).strip()
     return RetrievalSession(
-        session_id=uuid.uuid4().hex,
         query=query,
         status="success" if blank else "timeout" if error.timed_out else "error",
         error=None if blank else str(error),
