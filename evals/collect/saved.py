@@ -61,61 +61,41 @@ ORIGIN = TypeAdapter(Origin)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SavedVariant:
-    """What one variant found, one row a golden query.
-
-    Attributes:
-        settings: The settings that decide what is found, as in `Origin`.
-        notes: Notes for the reader of its results.
-        candidates: The candidates of every query.
-        relevance: The relevance of each query.
-    """
-
-    settings: dict[str, Any]
-    notes: Sequence[str]
-    candidates: Candidates
-    relevance: Sequence[Relevance]
-
-    def at(self, rows: Integers) -> Candidates:
-        """Return the candidates of the queries in some rows."""
-        whole = self.candidates
-        columns = {name: values[rows] for name, values in whole.columns.items()}
-        return replace(whole, codes=whole.codes[rows], columns=columns, facts=tuple(whole.facts[row] for row in rows))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class SavedPool:
     """A pool that was read from a file.
 
     Attributes:
         name: Name of the file, without its path.
         origin: Origin of the pool.
-        variants: What each variant found.
-        texts: The texts of relevant chunks by chunk id.
+        variants: What each variant found, one row a golden query; a pool without its cases, which the file lacks.
         ids: Ids of the golden queries, in the order of the rows.
         rows: The row of each golden query by the query's fingerprint (see `case_fingerprint`).
     """
 
     name: str
     origin: Origin
-    variants: Sequence[SavedVariant]
-    texts: Mapping[str, str]
+    variants: Pool
     ids: Sequence[str]
     rows: Mapping[str, int]
 
     def pool(self, cases: Sequence[Case], numbers: Sequence[int]) -> Pool:
         """Return the pool of some golden queries under some variants. The file must have them."""
         rows = np.asarray([self.rows[case_fingerprint(case)] for case in cases])
-        variants = [self.variants[number] for number in numbers]
+        found = self.variants.under(numbers)
         origin = f"the retrieval {self.name!r}, saved on {self.origin.saved_at}"
         note = f"started from {origin}: nothing was searched, timed or repeated"
         return Pool(
             cases=tuple(cases),
-            tables=tuple(variant.at(rows) for variant in variants),
-            relevance=tuple(tuple(variant.relevance[row] for row in rows) for variant in variants),
-            texts=None if self.origin.collection is None else self.texts,
-            notes=tuple((*variant.notes, note) for variant in variants),
+            tables=tuple(_rows_of(table, rows) for table in found.tables),
+            relevance=tuple(tuple(own[row] for row in rows) for own in found.relevance),
+            texts=found.texts,
+            notes=tuple((*notes, note) for notes in found.notes),
         )
+
+
+def _rows_of(table: Candidates, rows: Integers) -> Candidates:
+    columns = {name: values[rows] for name, values in table.columns.items()}
+    return replace(table, codes=table.codes[rows], columns=columns, facts=tuple(table.facts[row] for row in rows))
 
 
 def write(file: Path, pools: Sequence[Pool], origin: Origin) -> None:
@@ -200,19 +180,19 @@ def _decode(name: str, origin: Origin, texts: Mapping[str, str], table: pa.Table
     chunks = ChunkList()
     chunks.extend(map(CHUNK.validate_json, table["chunk"].drop_null().to_pylist()))
     rows = pa.Table.from_struct_array(table["list"].drop_null())
-    variants, cells = list[SavedVariant](), dict[str, Any]()
-    for number, (settings, notes) in enumerate(zip(origin.variants, origin.notes, strict=True)):
+    tables, relevance, cells = list[Candidates](), list[tuple[Relevance, ...]](), dict[str, Any]()
+    for number in range(len(origin.variants)):
         cells = rows.filter(pc.equal(rows["variant"], number)).to_pydict()
-        relevance = tuple(map(RELEVANCE.validate_json, cells["relevance"]))
+        relevance.append(tuple(map(RELEVANCE.validate_json, cells["relevance"])))
         facts, codes = tuple(map(FACTS.validate_json, cells["facts"])), np.asarray(cells["code"], dtype=np.int64)
         columns = {name: np.asarray(values, dtype=np.float64) for name, values in cells.items() if name not in OF_LIST}
-        found = Candidates(codes=codes, columns=columns, chunks=chunks, facts=facts)
-        variants.append(SavedVariant(settings=settings, notes=notes, candidates=found, relevance=relevance))
+        tables.append(Candidates(codes=codes, columns=columns, chunks=chunks, facts=facts))
+    known = None if origin.collection is None else texts
+    found = Pool(cases=(), tables=tuple(tables), relevance=tuple(relevance), texts=known, notes=origin.notes)
     return SavedPool(
         name=name,
         origin=origin,
-        variants=variants,
-        texts=texts,
+        variants=found,
         ids=cells["id"],
         rows={key: row for row, key in enumerate(cells["fingerprint"])},
     )

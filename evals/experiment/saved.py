@@ -24,7 +24,7 @@ from retrievers.retriever.protocol import Retriever
 from retrievers.store.checks import check_index
 
 if TYPE_CHECKING:
-    from evals.collect.saved import SavedVariant
+    from evals.collect.saved import SavedPool
 
 # Parts of the names of settings that do not decide which candidates are found. `effective` has the axes of a sweep.
 FREE = frozenset(
@@ -95,21 +95,21 @@ def started_from(file: Path, inputs: Inputs) -> Inputs:
             raise refused(f"case {case.id!r} as it was saved", got)
     if origin.collection:
         check_index(inputs.config.index, origin.collection["name"], recorded_settings(origin.indexed))
-    variants = [_variant(saved.variants, settings, refused) for settings in inputs.settings]
-    return replace(inputs, saved=replace(saved, variants=variants))
+    numbers = [_variant(saved, settings, refused) for settings in inputs.settings]
+    return replace(inputs, saved=replace(saved, variants=saved.variants.under(numbers)))
 
 
-def _variant(saved: "Sequence[SavedVariant]", settings: RetrieverConfig, refused: Refusal) -> "SavedVariant":
-    """Return the saved variant that was retrieved with the settings."""
-    asked = _deciding(settings)
-    differences = [[n for n in asked | was.settings if asked.get(n) != was.settings.get(n)] for was in saved]
-    nearest, names = min(zip(saved, differences, strict=True), key=lambda pair: len(pair[1]))
+def _variant(saved: "SavedPool", settings: RetrieverConfig, refused: Refusal) -> int:
+    """Return the number of the saved variant that was retrieved with the settings."""
+    asked, others = _deciding(settings), saved.origin.variants
+    differences = [[name for name in asked | was if asked.get(name) != was.get(name)] for was in others]
+    nearest, names = min(enumerate(differences), key=lambda pair: len(pair[1]))
     if names:
-        values = (own.get(names[0], "another one") for own in (asked, *(variant.settings for variant in saved)))
+        values = (own.get(names[0], "another one") for own in (asked, *others))
         wanted, *were = ("null" if value is None else value for value in values)
         was = " or ".join(map(str, dict.fromkeys(were)))
         raise refused(f"retriever.{names[0]} {was}, with which it was saved", wanted)
-    if settings.threshold is not None and nearest.candidates.facts[0].no_cosine:
+    if settings.threshold is not None and saved.variants.tables[nearest].facts[0].no_cosine:
         raise refused(f"scores to hold threshold {settings.threshold:g} against", "a retrieval without any")
     return nearest
 

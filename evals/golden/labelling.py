@@ -189,7 +189,7 @@ def _systems(namespace: argparse.Namespace, cases: Sequence[Case]) -> list[Mappi
         RetrievalError: A saved retrieval cannot be read, or the retriever failed.
     """
     saved = [read(file, "--pool") for file in namespace.pool]
-    found = [(pool.ids, variant.candidates) for pool in saved for variant in pool.variants]
+    found = [(pool.ids, table) for pool in saved for table in pool.variants.tables]
     config, env, is_named = retriever_settings(namespace)
     if is_named:
         with open_retriever(config, env=env) as retriever:
