@@ -250,7 +250,8 @@ def retrieved(folder: Path, settings: Mapping[str, Any]) -> tuple[list[list[Any]
     with ExitStack() as opened:
         retrievers = [opened.enter_context(open_retriever(one.settings, env={})) for one in sweep.variants]
         collaborators = Collaborators(retrievers=retrievers, progress=silent)
-        grid = grid_of(sweep, retrieve(sweep, golden, ground(golden, retrievers[0]), collaborators))
+        grounds, of_all = ground(golden, retrievers[0]), range(len(retrievers))
+        grid = grid_of(sweep, retrieve(sweep, golden, grounds, collaborators, of_all))
         cells = [[o for o in grid.results(cell).observations() if o.case.in_scope] for cell in range(len(grid))]
         return cells, retrievers[0].chunks()
 

@@ -41,7 +41,7 @@ def describe_plan(inputs: Inputs, bench: Collaborators, *, width: int) -> str:
     else:
         # The relevant chunks do not matter here, since the judge sees the returned ones.
         unknown = Grounds(relevance={case.id: Relevance() for case in cases}, texts={})
-        pool = retrieve(plan, inputs.golden, unknown, bench)
+        pool = retrieve(plan, inputs.golden, unknown, bench, range(len(plan.variants)))
         searches = [*_searches(inputs, metrics, bench)]
     sections = [Section(title="Retrieval", lines=[line(f"  {text}") for text in searches])]
     if judge is None:

@@ -214,11 +214,7 @@ def metrics_of(config: ExperimentConfig, sweep: Plan | None) -> dict[str, Metric
 
 
 def retrieve(
-    plan: Plan,
-    golden: GoldenSet,
-    grounds: Grounds,
-    collaborators: Collaborators,
-    numbers: Sequence[int] | None = None,
+    plan: Plan, golden: GoldenSet, grounds: Grounds, collaborators: Collaborators, numbers: Sequence[int]
 ) -> Pool:
     """Search once for every golden query under each variant, in batches, at full depth.
 
@@ -227,14 +223,13 @@ def retrieve(
         golden: The golden queries.
         grounds: Relevant chunks of these queries.
         collaborators: A retriever for each variant, in the order of the variants.
-        numbers: Numbers of the variants to search under; all when left out.
+        numbers: Numbers of the variants to search under.
 
     Raises:
         RetrievalError: A search failed.
     """
     tables, relevance, searched = list[Candidates](), list[tuple[Relevance, ...]](), list[RetrieverConfig]()
-    wanted = range(len(plan.variants)) if numbers is None else numbers
-    for number in wanted:
+    for number in numbers:
         # Variants that differ only in the score that the threshold reads find the same candidates.
         searched.append(plan.variants[number].settings.model_copy(update={"threshold_on": "each"}))
         if (same := searched.index(searched[-1])) < len(tables):
@@ -244,7 +239,7 @@ def retrieve(
         retriever = collaborators.retrievers[number]
         if grounds.texts is None:  # labels by id mean every text with the id, quotes the texts themselves
             retriever.by_text = not labelled_ids(golden.cases)
-        progress = _with_name(collaborators.progress, plan.variants[number].name if len(wanted) > 1 else "")
+        progress = _with_name(collaborators.progress, plan.variants[number].name if len(numbers) > 1 else "")
         # All variants share one table of chunks, so that no chunk is read twice.
         table = passes.collect(retriever, golden.cases, progress, tables[0].chunks if tables else None)
         among = grounds.among(golden.cases, table)
@@ -256,7 +251,7 @@ def retrieve(
         relevance=tuple(relevance),
         texts=grounds.texts,
         # Read after the searches: a retriever may add notes while it searches.
-        notes=tuple(collaborators.retrievers[number].notes for number in wanted),
+        notes=tuple(collaborators.retrievers[number].notes for number in numbers),
     )
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrievers.config import MetadataConfig, RetrieverConfig
-from retrievers.config.retriever import REQUIRED_METADATA
 from retrievers.errors import CollectionChangedError, StoreError
 from retrievers.records import ALIASES, METADATA_FIELDS, Chunk
 from retrievers.store.collection import KINDS, CollectionInfo, by_name
@@ -76,15 +75,6 @@ def to_payload(chunk: Chunk, config: MetadataConfig) -> dict[str, Any]:
 def all_metadata(chunk: Chunk) -> dict[str, Any]:
     """Return every field that a chunk has, and the rest of its payload."""
     return {**chunk.extra, **to_metadata(chunk)}
-
-
-def usual_fields(chunks: Sequence[Chunk]) -> tuple[str, ...]:
-    """Return the fields of `REQUIRED_METADATA` that at least nine tenths of the chunks have.
-
-    A field that some chunks lack by mistake is then missed. A field that the collection was made without is not.
-    """
-    counts = {name: sum(getattr(chunk, name) not in (None, "") for chunk in chunks) for name in REQUIRED_METADATA}
-    return tuple(name for name, count in counts.items() if chunks and 10 * count >= 9 * len(chunks))
 
 
 def payload_keys(name: str, config: MetadataConfig) -> tuple[str, ...]:
