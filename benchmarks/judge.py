@@ -180,6 +180,7 @@ def serve(labels: Mapping[str, Any], pipe: Any) -> None:
     from tests.support.judging import Oracle
 
     with CohereChatServer(Oracle(labels), latency=LATENCY) as server:
+        server.keeps_alive = True  # as that of Cohere
         pipe.send(server.url)
         time.sleep(3600)
 

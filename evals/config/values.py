@@ -49,7 +49,7 @@ def _range(part: str) -> list[float]:
             raise InvalidOperation
         steps, left = divmod(last - first, step)
     except ArithmeticError:
-        raise ValueError(f"{WRITTEN}, found {quoted(part)}") from None
+        raise ValueError(f"{WRITTEN}, got {quoted(part)}") from None
     if steps >= MOST:
         raise ValueError(f"{part}: holds more than {MOST:,} values")
     if left:

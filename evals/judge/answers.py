@@ -88,11 +88,12 @@ def checked(verdict: Schema, prompt: str) -> Schema:
     claims = getattr(verdict, "classifications", None)
     if claims == []:
         raise MalformedError("no statement of the reference was classified")
-    *examples, reference = [str(example.get("answer", "")).casefold() for example in _examples(prompt)] or [""]
-    statements = [claim.statement.strip().casefold() for claim in claims or ()]
-    copied = [statement for statement in statements if statement in " ".join(examples) and statement not in reference]
-    if 2 * len(copied) > len(statements):
-        raise MalformedError(f"most statements are of an example in the prompt, such as {copied[0][:80]!r}")
+    if claims:
+        *examples, reference = [str(example.get("answer", "")).casefold() for example in _examples(prompt)] or [""]
+        statements = [claim.statement.strip().casefold() for claim in claims]
+        copied = [statement for statement in statements if statement in " ".join(examples) and statement not in reference]
+        if 2 * len(copied) > len(statements):
+            raise MalformedError(f"most statements are of an example in the prompt, such as {copied[0][:80]!r}")
     for judged in (verdict, *(claims or ())):
         for name, allowed in ALLOWED.items():
             if (value := getattr(judged, name, allowed[0])) not in allowed:

@@ -134,7 +134,8 @@ class Fault:
     billed: bool = False
 
 
-def json_option(provider: str, schema: type[BaseModel]) -> dict[str, Any]:
+@cache
+def json_option(provider: str, schema: type[BaseModel]) -> Mapping[str, Any]:
     """Return the arguments that make a provider answer in JSON of a schema; none if it has no such option."""
     json_schema = schema.model_json_schema()
     match provider:

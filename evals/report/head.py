@@ -107,7 +107,7 @@ def criteria_line(report: Report) -> str:
         criteria_are = f"criteri{'on' if len(others) == 1 else 'a'} {'is' if count == 1 else 'are'}"
         parts.append(f"{count} of {len(others)} {criteria_are} {state}.")
     if others and not counts and not incomplete and not any(worse):
-        named = " and ".join(f"{criterion.metric} {criterion.condition}" for criterion in others)
+        named = ", ".join(f"{criterion.metric} {criterion.condition}" for criterion in others)
         parts.append(f"Met: {named}." if len(others) < 3 else f"All {len(others)} criteria are met.")
     return " ".join(parts)
 

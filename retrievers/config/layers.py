@@ -372,7 +372,8 @@ def _explain(model: type[Settings], item: dict[str, Any], layers: Sequence[Layer
     # A whole section would bury the message, and may hold secrets.
     secret = isinstance(item.get("ctx", {}).get("error"), UnshownError)
     text, shown = str(item["msg"]).removeprefix("Value error, "), redacted(quoted(value))
-    got = "" if secret or isinstance(value, Mapping | Settings) or f"got {shown}" in text else f", got {shown}"
+    told = f"got {shown}" in text or ", got '" in text  # the latter of a part of the value
+    got = "" if secret or told or isinstance(value, Mapping | Settings) else f", got {shown}"
     return f"{name or 'settings'}: {text}{got}{where}"
 
 
