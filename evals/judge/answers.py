@@ -91,7 +91,7 @@ def checked(verdict: Schema, prompt: str) -> Schema:
     if claims:
         *examples, reference = [str(example.get("answer", "")).casefold() for example in _examples(prompt)] or [""]
         statements = [claim.statement.strip().casefold() for claim in claims]
-        copied = [statement for statement in statements if statement in " ".join(examples) and statement not in reference]
+        copied = [text for text in statements if text in " ".join(examples) and text not in reference]
         if 2 * len(copied) > len(statements):
             raise MalformedError(f"most statements are of an example in the prompt, such as {copied[0][:80]!r}")
     for judged in (verdict, *(claims or ())):
