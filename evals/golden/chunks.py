@@ -130,7 +130,7 @@ def origin(namespace: argparse.Namespace, config: RetrieverConfig) -> str:
 def _list_chunks(config: RetrieverConfig, env: Mapping[str, str]) -> list[Chunk]:
     """Return all chunks of a collection, or of the retriever that the user's factory makes."""
     if config.python is None:
-        with closing(open_client(config.store, env)) as client:
+        with closing(open_client(config.store, env, config.collection)) as client:
             return scroll(client, config, info=describe(client, config))
     with open_retriever(config, env=env) as retriever:
         return retriever.chunks()

@@ -69,7 +69,7 @@ def recorded_search(settings: RetrieverConfig, env: Mapping[str, str]) -> dict[s
     """
     if settings.python is not None or settings.store.url:
         return {}
-    with closing(open_client(settings.store, env)) as client:
+    with closing(open_client(settings.store, env, settings.collection)) as client:
         made = read_info(client, settings).manifest
     recorded = {"keyword": {"language": made.get("bm25", {}).get("language", "english")}, **made.get("search", {})}
     return {name: recorded[name] for name in RECORDED if name in recorded and recorded[name] != "cross-encoder"}
@@ -161,7 +161,7 @@ def _foreign(
     if scored and isinstance(target, BaseRetriever):
         raise ConfigError(f"threshold {settings.threshold:g}: {name} gives no scores; leave it out")
     if listing is None and settings.names_collection:
-        client = open_client(settings.store, env)
+        client = open_client(settings.store, env, settings.collection)
         with closed_on_error(client):
             listing = read_listing(client, settings)
     label = label or _named(target).__qualname__

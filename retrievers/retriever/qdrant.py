@@ -90,7 +90,7 @@ class QdrantRetriever(Retriever, BaseRetriever):
             raise ConfigError(f"python {settings.python!r} makes its own store; use QdrantRetriever.from_config")
         env = environment(os.environ) if env is None else env
         model = checked(embeddings, settings.embedding) if embeddings else make_embeddings(settings.embedding, env)
-        client = open_client(settings.store, env)
+        client = open_client(settings.store, env, settings.collection)
         with closed_on_error(client):
             retriever = cls.over(client, model, settings, env, owned=True)
             if index is not None:

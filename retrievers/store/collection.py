@@ -86,7 +86,7 @@ def read_info(client: "QdrantClient", config: RetrieverConfig) -> CollectionInfo
         if not client.collection_exists(name):
             names = sorted(collection.name for collection in client.get_collections().collections)
             has = f"it has {', '.join(map(repr, names[:10])) or 'none'}{nearest(name, names)} (index makes it)"
-            raise CollectionNotFoundError(f"no collection {name!r} at {location(config.store)}: {has}")
+            raise CollectionNotFoundError(f"no collection {name!r} at {location(config.store, name)}: {has}")
         stored = client.get_collection(name)
         count = client.count(name).count
     params, strict = stored.config.params, stored.config.strict_mode_config

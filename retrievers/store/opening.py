@@ -48,33 +48,38 @@ LOCAL_MODE = "if you trust it, name a factory of your QdrantVectorStore over it 
 QUOTED = 240
 
 
-def location(store: StoreConfig) -> str:
-    """Return the store's location, for messages."""
-    return store.url or str(embedded_folder(store))
+def location(store: StoreConfig, collection: str = "") -> str:
+    """Return the store's location, for messages about a collection."""
+    return store.url or str(embedded_folder(store, collection))
 
 
-def embedded_folder(store: StoreConfig, *, create: bool = False) -> Path:
-    """Return the folder of an embedded store.
+def embedded_folder(store: StoreConfig, collection: str = "", *, create: bool = False) -> Path:
+    """Return the folder of an embedded store that is to hold a collection.
 
-    If the settings name no folder, it is `.qdrant` in the working folder. If that does not exist and is not to be made,
-    it is `.qdrant` in the user's cache folder, where an installed package keeps the collection of its experiments.
+    If the settings name no folder, it is `.qdrant` in the working folder. If nothing is to be made, and that does not
+    exist or lacks the collection, it is `.qdrant` in the user's cache folder, where an installed package keeps the
+    collection of its experiments.
     """
-    if store.path or create or DEFAULT_PATH.exists():
+    kept = user_cache(os.environ) / DEFAULT_PATH
+    if store.path or create or not kept.exists():
         return store.path or DEFAULT_PATH
-    folder = user_cache(os.environ) / DEFAULT_PATH
-    return folder if folder.exists() else DEFAULT_PATH
+    from retrievers.store.building import find
+
+    is_kept_alone = collection and find(kept, collection) and not find(DEFAULT_PATH, collection)
+    return kept if is_kept_alone or not DEFAULT_PATH.exists() else DEFAULT_PATH
 
 
-def placed(store: StoreConfig, file: Path | None = None) -> StoreConfig:
-    """Return the location of a store with an absolute folder, which means the same in any working folder.
+def placed(store: StoreConfig, collection: str, file: Path | None = None) -> StoreConfig:
+    """Return the location of a collection's store with an absolute folder, which means the same in any working folder.
 
     Args:
         store: Location of the store.
+        collection: The collection.
         file: File of settings that will name the store. The folder is relative to it if it is beside or below it.
     """
     if store.url:
         return store
-    return store.model_copy(update={"path": placed_path(embedded_folder(store), file)})
+    return store.model_copy(update={"path": placed_path(embedded_folder(store, collection), file)})
 
 
 def placed_path(path: Path, file: Path | None) -> Path:
@@ -87,16 +92,19 @@ def portable_settings(retriever: RetrieverConfig, file: Path | None = None) -> d
     """Return the settings of a retriever, with the store as `placed` returns it."""
     settings = dump(retriever)
     if "store" in settings:
-        settings["store"] = placed(retriever.store, file).model_dump(mode="json")
+        settings["store"] = placed(retriever.store, retriever.collection, file).model_dump(mode="json")
     return settings
 
 
-def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = False) -> "QdrantClient":
+def open_client(
+    store: StoreConfig, env: Mapping[str, str], collection: str = "", *, create: bool = False
+) -> "QdrantClient":
     """Return a client of a server, or of the store in a folder.
 
     Args:
         store: Location of the store.
         env: The environment that holds the server's API key.
+        collection: The collection that is to be read, if it is one.
         create: True to make a missing folder, for indexing.
 
     Raises:
@@ -104,7 +112,7 @@ def open_client(store: StoreConfig, env: Mapping[str, str], *, create: bool = Fa
     """
     if store.url:
         return _server(store, api_key(env, KEY))
-    folder = embedded_folder(store, create=create)
+    folder = embedded_folder(store, collection, create=create)
     if (folder / "meta.json").is_file() and (folder / "collection").is_dir():
         fault = f"{folder} is a folder of qdrant-client's local mode, whose pickles may run any code"
         raise StoreError(f"{fault}; {LOCAL_MODE}")
@@ -127,7 +135,7 @@ def store_errors(store: StoreConfig, collection: str) -> Iterator[None]:
     except (RetrievalError, MemoryError, BrokenPipeError):
         raise
     except Exception as error:
-        raise _typed(error, f"collection {collection!r} at {location(store)}") from error
+        raise _typed(error, f"collection {collection!r} at {location(store, collection)}") from error
 
 
 class Repeating:

@@ -74,7 +74,7 @@ def look(config: RetrieverConfig, env: Mapping[str, str], model: Maker) -> Inspe
     Raises:
         StoreError: The store failed.
     """
-    with closing(open_client(config.store, env)) as client:
+    with closing(open_client(config.store, env, config.collection)) as client:
         info = describe(client, config)
         with store_errors(config.store, info.name):
             stored = client.get_collection(info.name)
@@ -126,7 +126,7 @@ def write_experiment(file: Path, seen: Inspection, env: Mapping[str, str], golde
     if has_bm25 and "mode" not in config.model_fields_set:
         changes["mode"] = "hybrid"
     open_retriever(config.model_copy(update=changes), env=env, embeddings=seen.model()).close()
-    changes["store"] = placed(config.store, file)
+    changes["store"] = placed(config.store, config.collection, file)
     retriever = config.model_copy(update=changes).model_dump(mode="json", exclude_defaults=True)
     written = {"name": config.collection, "retriever": retriever, "dataset": {"path": golden}}
     try:

@@ -23,7 +23,7 @@ from retrievers.store.checks import check_collection
 from retrievers.store.collection import MANIFEST_KEY, CollectionInfo, describe, read_info
 from retrievers.store.opening import embedded_folder, location, open_client
 from tests.support.clock import Clock
-from tests.support.collections import TableEmbeddings, fill, indexed, settings
+from tests.support.collections import TableEmbeddings, embedded, fill, indexed, settings
 from tests.support.loopback import HEAD, Fault, Reply, certified, drip, raw_server
 from tests.support.qdrant_server import KEY, QdrantServer, Rules
 
@@ -47,16 +47,16 @@ def texts(*names: str) -> list[dict[str, str]]:
 
 
 def test_a_store_is_where_it_says_or_in_the_usual_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert location(settings(store={"url": "http://h:1"}).store) == "http://h:1"
-    assert location(settings(store={"path": "a/b"}).store) == "a/b"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     kept, here, store = tmp_path / "cache" / "retrieval-evals" / ".qdrant", Path(".qdrant"), settings().store
-    assert embedded_folder(store) == here
-    kept.mkdir(parents=True)
+    written: list[Any] = [{"url": "http://h:1"}, {"path": "a/b"}, {}]
+    assert [location(settings(store=one).store) for one in written] == ["http://h:1", "a/b", str(here)]
+    with embedded(kept) as client:
+        fill(client, "docs", [TABLE["a"]], texts("a"))
     assert (embedded_folder(store), embedded_folder(store, create=True)) == (kept, here)
     here.mkdir()
-    assert embedded_folder(store) == here
+    assert [embedded_folder(store, name) for name in ("", "others", "docs")] == [here, here, kept]
 
 
 def test_reading_makes_no_folder_and_indexing_may(tmp_path: Path) -> None:
