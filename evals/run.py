@@ -29,8 +29,6 @@ FILES = {
     "--save-retrieval": "save what was retrieved, so that other runs can start from it",
     "--from-retrieval": "start from a saved retrieval: no store is opened, and nothing embedded",
 }
-# Files that `Outputs` calls otherwise than their flags.
-RENAMED = {"--output": "report", "--save-retrieval": "retrieval"}
 SWITCHES = {
     "--plan": "say what the run would call and cost, and stop",
     "--no-gate": "exit with 0 although a criterion failed",
@@ -119,8 +117,14 @@ def _run(config: "ExperimentConfig", namespace: argparse.Namespace, prog: str) -
     from evals.tracking.runs import late_command
     from retrievers.terminal.command import EXIT_FAILED, EXIT_INCOMPLETE, print_error, print_out
 
-    files = {name: vars(namespace)[name] for name in vars(Outputs())}
-    outputs = Outputs(**files | {"refit": None if namespace.export else namespace.refit})
+    outputs = Outputs(
+        report=namespace.output,
+        junit=namespace.junit,
+        html=namespace.html,
+        export=namespace.export,
+        refit=None if namespace.export else namespace.refit,
+        retrieval=namespace.save_retrieval,
+    )
     check_apart(vars(outputs).values(), [experiment_file(namespace.config), namespace.export and namespace.refit])
     before = read_fit(namespace.refit) if namespace.refit else {}
     evaluation = (sweep if config.sweep.axes else evaluate)(
@@ -227,7 +231,7 @@ def parser(prog: str = "python -m evals.run") -> argparse.ArgumentParser:
         what = DatasetConfig.model_fields[name].description
         command.add_argument(f"--{name}", dest=f"dataset.{name}", default=argparse.SUPPRESS, metavar=value, help=what)
     for flag, about in FILES.items():
-        command.add_argument(flag, dest=RENAMED.get(flag), type=user_path, metavar="FILE", help=about)
+        command.add_argument(flag, type=user_path, metavar="FILE", help=about)
     for flag, about in SWITCHES.items():
         command.add_argument(flag, action="store_true", help=about)
     add_logging_flags(command)

@@ -57,7 +57,7 @@ def recall(r: Ranked, k: int) -> Floats:
     return _hits(r, k) / np.maximum(r.relevant, 1)
 
 
-def mrr(r: Ranked, k: int) -> Floats:
+def reciprocal_rank(r: Ranked, k: int) -> Floats:
     """Return 1 / rank of the first relevant chunk, 0 below the first k (trec_eval `recip_rank`, run cut at k)."""
     return np.asarray((_relevant(r, k) / _ranks(r, k)).max(axis=1))
 
@@ -127,8 +127,12 @@ def _discounted(grades: Integers) -> Floats:
 
 # Measures of the returned chunks (`ranking/`) and of the candidates (`candidates/`), at any depth.
 OF_GRADES: Mapping[str, Callable[[Ranked, int], Floats]] = {
-    **{measure.__name__: measure for measure in (hit_rate, precision, recall, mrr, ndcg)},
+    "hit_rate": hit_rate,
+    "precision": precision,
+    "recall": recall,
+    "mrr": reciprocal_rank,
     "map": average_precision,
+    "ndcg": ndcg,
 }
 MEASURES: Mapping[str, Callable[[Results, int], Floats]] = {**OF_GRADES, "evidence_recall": evidence_recall}
 SCORES: Mapping[str, Scorer] = {
