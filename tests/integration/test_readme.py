@@ -36,7 +36,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "own": ("QDRANT_URL", "golden check", "mine.yaml", "theirs.yaml"),
     "manuals": ("manuals",),
     "beir": ("scifact", "beir.yaml"),
-    "judged": ("cohere.yaml",),
+    "judged": ("--config cohere",),
     "compared": ("run-name", "evals.compare"),
     "saved": ("retrieved.parquet",),
     "make": ("make ",),
