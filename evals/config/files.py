@@ -43,11 +43,12 @@ def experiment_file(given: Path) -> Path:
     Raises:
         ConfigError: There is neither. The message gives the nearest name.
     """
-    if given.exists() or given.suffix or len(given.parts) > 1:
+    names = packaged()
+    if given.exists() or (given.stem not in names and (given.suffix or len(given.parts) > 1)):
         return given
-    if str(given) not in (names := packaged()):
+    if str(given) not in names:  # a path of the checkout (presets/cohere.yaml) among them
         expected = f"expected a YAML file, or one of {', '.join(names)}, found neither"
-        raise ConfigError(f"--config {given}: {expected}{nearest(str(given), names)}")
+        raise ConfigError(f"--config {given}: {expected}{nearest(given.stem, names)}")
     return PRESETS / f"{given}.yaml"
 
 

@@ -156,11 +156,13 @@ def _make_database(file: Path) -> None:
     """
     from mlflow import MlflowClient
 
-    for unfinished in file.parent.glob(f".{file.name}.new.*"):
-        unfinished.unlink()
     new = file.with_name(f".{file.name}.new.{time.time_ns()}")
-    MlflowClient(tracking_uri=sqlite_uri(new)).search_experiments(max_results=1)
-    new.replace(file)
+    try:
+        MlflowClient(tracking_uri=sqlite_uri(new)).search_experiments(max_results=1)
+        new.replace(file)
+    finally:  # of this one, if the disk is full, and of one that was killed
+        for unfinished in file.parent.glob(f".{file.name}.new.*"):
+            unfinished.unlink()
 
 
 def ui_command(uri: str | None) -> str:

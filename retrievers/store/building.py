@@ -179,9 +179,8 @@ def engine_errors(doing: str) -> Iterator[None]:
         if not is_fault or isinstance(error, RetrievalError | MemoryError | BrokenPipeError):
             raise
         closed = any(cause in str(error) for cause in ("Read-only file system", "Permission denied"))
-        remedy = (
-            "; a store that is only searched must be writable, too: name another folder (store.path)" if closed else ""
-        )
+        remedy = "; a store must be writable, even to be searched: name another folder with store.path"
+        remedy = f"{remedy} (a packaged collection: with XDG_CACHE_HOME)" if closed else ""
         raise StoreError(f"{doing}: {error}{remedy}") from error
 
 

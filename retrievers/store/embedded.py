@@ -43,7 +43,7 @@ class EmbeddedClient:
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = Path(path)
         collections = self.path / "collections"
-        with building.engine_errors(f"the embedded store at {path} cannot be opened; name another with store.path"):
+        with building.engine_errors(f"the embedded store at {path} cannot be opened"):
             if create:
                 collections.mkdir(parents=True, exist_ok=True)
         if not collections.is_dir():

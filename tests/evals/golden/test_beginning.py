@@ -269,7 +269,7 @@ def test_evidence_is_sought_in_a_collection_an_experiment_makes(check: Command, 
     assert "no chunk of '/docs/motors' holds" in check(case("a", "how?", "zzzz qqqq xxxx", "motors"), flags=flags).err
     assert retrievers(["index", str(pages), "--store.path", str(tmp_path / "s"), "--collection", "own", "--quiet"]) == 0
     assert check(good, flags=("--store.path", tmp_path / "s", "--collection", "own")).code == 0
-    assert "found neither; did you mean 'default'?" in check(good, flags=("--config", "defalt")).err
+    assert "found neither; did you mean 'cohere'?" in check(good, flags=("--config", "presets/cohere.yaml")).err
     assert check(good, flags=("--quiet",)) == Done(0, "", "")
 
 
