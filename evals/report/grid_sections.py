@@ -24,7 +24,7 @@ BESIDE = (
     TOKENS,
 )
 P95 = "latency/total_p95_ms"
-UNSCORED = "the retriever gives no scores"
+UNSCORED = "no similarities are read from the retriever"
 RECOMMENDED = "★ recommended"
 
 

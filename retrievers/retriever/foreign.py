@@ -31,8 +31,8 @@ from retrievers.search.selection import answered
 from retrievers.store.chunks import to_chunk
 from retrievers.text import digest
 
-UNSCORED = "the retriever gives no scores"
-UNPAIRED = "documents or texts (pairs with a similarity need retriever.threshold; 0 keeps all)"
+UNSCORED = "no similarities are read from the retriever"
+PAIRED = " (of pairs of a document and its similarity they are read if retriever.threshold is set; 0 keeps all)"
 # Key of the metadata under which langchain-qdrant puts the id of the point.
 POINT_KEY = "_id"
 
@@ -50,7 +50,8 @@ class ForeignRetriever(Retriever):
         listing: The collection that it reads from, if that is known. If the settings name the collection, all
             documents must be found in it.
         label: Its name.
-        scored: It returns pairs of a document and its similarity, which is at most 1.
+        scored: It returns pairs of a document and its similarity, which is at most 1. If not, the second of a pair, of
+            any scale, is left out.
         owned: Close it, and the client of the listing, with this retriever.
         by_text: Texts with the same id are chunks of their own, such as pieces of a document. The first has the id.
     """
@@ -69,7 +70,9 @@ class ForeignRetriever(Retriever):
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on properties that its results lack."""
-        return () if self.scored else (f"{UNSCORED}: no threshold is applied, metrics of similarity have no value",)
+        paired = "" if isinstance(self.target, BaseRetriever) else PAIRED
+        note = f"{UNSCORED}{paired}: no threshold is applied, metrics of similarity have no value"
+        return () if self.scored else (note,)
 
     def _session(self, query: str, use_cache: bool) -> RetrievalSession:
         return answered(self.candidates([query])[0], self.settings, self._told)
@@ -179,15 +182,15 @@ class ForeignRetriever(Retriever):
         Raises:
             ForeignRetrieverError: The answer holds something else, or a chunk that is not in the named collection.
         """
-        items = "(document, similarity of at most 1)" if self.scored else UNPAIRED
+        items = "(document, similarity of at most 1)" if self.scored else "documents, texts, or pairs with a similarity"
         if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
             raise ForeignRetrieverError(f"returned {_shown(answer)}; expected a list of {items}")
         pairs = list[tuple[Chunk, float]]()
         for rank, item in enumerate(answer, 1):
-            is_pair = self.scored and isinstance(item, tuple) and len(item) == 2
+            is_pair = isinstance(item, tuple) and len(item) == 2 and (self.scored or hasattr(item[1], "__float__"))
             document, similarity = item if is_pair else (item, nan)
             document = Document(page_content=document) if isinstance(document, str) else document
-            score = _similarity(similarity)
+            score = _similarity(similarity) if self.scored else nan
             is_text = isinstance(document, Document) and str(document.page_content or "").strip()
             if not is_text or (self.scored and isnan(score)):
                 got = f"similarity {similarity!r}" if is_text and is_pair else _shown(item)

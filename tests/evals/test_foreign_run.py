@@ -91,7 +91,7 @@ def test_a_store_gives_scores_and_its_list_and_is_exported_by_its_reference(run:
 def test_a_store_that_cannot_be_searched_for_similarity_is_asked_as_a_retriever(run: Run, name: str) -> None:
     done = run(name)
     assert done.code == 0 and "no threshold is applied" in flat(done)
-    assert metrics()["scope/auroc"]["note"] == "the retriever gives no scores"
+    assert metrics()["scope/auroc"]["note"] == "no similarities are read from the retriever"
     assert metrics()["ranking/ndcg_at_5"]["value"] is not None
     first = report()["queries"][0]
     assert (first["retrieved"][0]["score"], first["top_score"]) == (None, None)

@@ -130,9 +130,9 @@ def test_a_function_that_returns_something_else_than_pairs_is_told(snapshot: Sna
     for answer in (None, [DOCS[0]], [(3, 0.5)], [(DOCS[0], 0.5), (DOCS[0], None)], [(DOCS[0], float("nan"))]):
         with of_function(lambda query, answer=answer: answer, threshold=0.4) as retriever:
             assert refusal(ForeignRetrieverError, retriever.candidates, ["q"]).partition(") ")[2] == snapshot
-    with of_function(lambda query: [(DOCS[0], 0.5)]) as retriever:
+    with of_function(lambda query: [(DOCS[0], 7.5), ("id", "text")]) as retriever:  # without a threshold
         said = refusal(ForeignRetrieverError, retriever.candidates, ["q"])
-    assert said.endswith("documents or texts (pairs with a similarity need retriever.threshold; 0 keeps all)")
+    assert said.endswith("at place 2; expected a list of documents, texts, or pairs with a similarity")
 
 
 def test_an_unusable_query_is_not_asked() -> None:
