@@ -156,7 +156,7 @@ def head(comparison: Comparison) -> Iterator[Section]:
     pairing, lines = comparison.pairing, []
     for role, run in (("baseline", comparison.baseline), ("other   ", comparison.other)):
         facts = run.report.facts
-        about = f"  {len(run.report.queries)} queries · {facts.started_at[:16].replace('T', ' ')} · {run.origin}"
+        about = f" · {len(run.report.queries)} queries · {facts.started_at[:16].replace('T', ' ')} · {run.origin}"
         lines.append(line(f"{role}  ", Styled(run.name, "bold"), about, is_command=True))
     if pairing.left:
         only = f"Only the {len(pairing.rows)} queries that are the same in both runs are compared"
@@ -245,7 +245,7 @@ def regressions(comparison: Comparison) -> Section:
     for regression in comparison.regressions:
         drop = "unknown" if regression.drop is None else signed(regression.metric, regression.drop)
         answer = Styled("pass", "good") if regression.passed else Styled("FAIL", "bad")
-        tolerance = f"tolerated {regression.tolerance:g}  ({regression.reason})"
+        tolerance = f"tolerated {regression.tolerance:g}; {regression.reason}"
         lines.append(line("  ", answer, f"  {regression.metric}  drop {drop}, {tolerance}"))
     return Section(lines=lines)
 

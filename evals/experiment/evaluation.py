@@ -50,7 +50,7 @@ class Evaluation:
         from evals.report.section import in_html
 
         look, page = "width: 100%; height: 42em; border: 0", escape(render_page(self.report))
-        frame = f'<iframe sandbox="allow-scripts" style="{look}" srcdoc="{page}"></iframe>'
+        frame = f'<iframe title="The page of the run" sandbox="allow-scripts" style="{look}" srcdoc="{page}"></iframe>'
         return in_html(self._shown(color=True)) + frame
 
     def _shown(self, *, color: bool) -> str:

@@ -13,7 +13,7 @@ from evals.report.grid import cut
 from evals.report.model import GridSection, Report
 from evals.report.section import Column, Section, Styled, line, row_of, shown_columns
 from evals.report.sections import figure, numbers
-from evals.stats.abstention import FINAL
+from evals.stats.abstention import CHANCE, FINAL
 
 # Metrics that are shown of a cell besides those of the objective and the constraints, if the grid has them.
 BESIDE = (
@@ -179,7 +179,9 @@ def _not_separated(grid: GridSection) -> str:
     if not grid.signals or grid.signals[0].separates:
         return ""
     signal, *others = grid.signals
-    score = f"The score that the threshold reads ({signal.name})"
+    score = "The score that the threshold reads" + ("" if signal.name == "cosine" else f" ({signal.name})")
+    if signal.high is not None and signal.high < CHANCE:
+        return f"{score} is lower in scope than out of scope: {signal}. Is it a distance? 1 − distance is a similarity."
     text = f"{score} is not shown to be higher in scope than out of scope: {signal}."
     for other in others:
         if other.separates and other.auroc > signal.auroc:

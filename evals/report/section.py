@@ -12,6 +12,7 @@ from textwrap import wrap
 
 from rich.console import Console
 from rich.table import Table
+from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from retrievers.text.shown import printable
@@ -28,6 +29,9 @@ IN_HTML = '<pre style="overflow-x: auto; font-family: monospace">{code}</pre>'
 PRINTED = 100
 # Width at which no table is cut.
 UNCUT = 10_000
+# Colours of a notebook, at least 3.6 : 1 on white and on the grounds of dark themes: red, green, yellow; else grey.
+GREY, *READABLE = (127, 127, 127), (217, 64, 64), (31, 138, 63), (154, 112, 0)
+THEME = TerminalTheme((255, 255, 255), (0, 0, 0), [GREY, *READABLE, *[GREY] * 4])
 # Texts of a cell without a value.
 NOTHING = {"", "–"}
 # It writes to its file alone: in a notebook rich would show the text beside, on old Windows call the system.
@@ -160,7 +164,7 @@ def in_html(colored: str) -> str:
     """Return a text with the colours of a terminal as HTML for a notebook, without script or style sheet."""
     console = _console(width=1_000, record=True, file=StringIO())
     console.print(Text.from_ansi(colored), soft_wrap=True)
-    return console.export_html(inline_styles=True, code_format=IN_HTML)
+    return console.export_html(inline_styles=True, code_format=IN_HTML, theme=THEME)
 
 
 def _style(part: Styled) -> str:

@@ -93,7 +93,7 @@
       const [source, breadcrumb, text] = explored.chunks[place], isHere = !other.chunks.includes(place);
       return html("li", { className: isHere ? "differs" : "" },
         query.relevant.includes(place) ? html("b", { className: "good", title: "relevant" }, "✓ ") : "", html("span", { className: "source" }, source),
-        isHere ? html("b", { className: "fair" }, " only here") : "", html("span", { className: "dim" }, ` ${breadcrumb}`), html("p", { className: "preview" }, text));
+        isHere ? html("b", { className: "fair" }, " only here") : "", html("span", { className: "dim" }, ` ${breadcrumb}`), html("p", { className: "preview", dir: "auto" }, text));
     });
     return html("div", {}, html("p", { className: "dim" }, title), shown.length ? html("ol", { className: "hits" }, ...shown) : html("p", {}, "Nothing is returned."));
   };
@@ -101,7 +101,7 @@
     + (result.passed === null ? "" : result.passed ? " passes" : " fails");
   const row = ({ query, pair }) => {
     const [now, then] = pair, tone = VERDICTS.lost(pair) ? "bad" : VERDICTS.gained(pair) ? "good" : "dim";
-    const made = html("details", { className: "card" }, html("summary", {}, html("b", {}, query.id), ` ${query.query} `,
+    const made = html("details", { className: "card" }, html("summary", {}, html("b", {}, query.id), " ", html("bdi", {}, query.query), " ",
       html("span", { className: tone }, `${outcome(then, query)} → ${outcome(now, query)}`)));
     made.addEventListener("toggle", () => made.append(html("div", { className: "sides" }, side(then, now, query, "pinned"), side(now, then, query, "this cell"))), { once: true });
     return made;

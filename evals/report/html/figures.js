@@ -33,7 +33,7 @@ const Figures = (() => {
   const scale = ([low, high], from, to) => (value) => from + ((value - low) / (high - low)) * (to - from);
 
   // Points are [x, y], of bars [x from, x to, y], of dots [x, y, number], of an area [x, low, high], of a rule [x], of a
-  // flag [x, row above the plot, text].
+  // flag [x, row above the plot, text], of counts those of bars.
   const KINDS = {
     bars: (points, x, y) => points.map(([from, to, height]) => svg("rect", {
       x: x(from), width: Math.max(x(to) - x(from) - 0.5, 0.5),
@@ -47,16 +47,20 @@ const Figures = (() => {
       points: [...points.map(([a, , high]) => [a, high]), ...points.toReversed()].map(([a, b]) => `${x(a)},${y(b)}`).join(" "),
     })],
     flag: (points, x) => points.map(([a, row, text]) => svg("text", { x: x(a), y: TOP - 4 - 9 * row }, text)),
+    count: (points, x, y) => points.filter(([, , number]) => number).map(([from, to, number]) => svg("text", { x: x((from + to) / 2), y: y(number) - 3 }, number)),
     star: (points, x, y) => points.map(([a, b]) => svg("text", { x: x(a), y: y(b) + 6 }, "★")),
   };
 
-  // Marks: {kind, color, points}, with a `label` for the legend, `titles` under the pointer, `cells` to select.
-  const plot = (name, { x: xName, y: yName, marks, xEnds, yEnds, xTicks, whole, size: [width, height] = [440, 260] }) => {
+  // Marks: {kind, color, points}, with a `label` for the legend, `titles` under the pointer, `cells` to select. The
+  // size is the least width, and the height.
+  const plot = (name, { x: xName, y: yName, marks, xEnds, yEnds, xTicks, whole, size: [least, height] = [380, 260] }) => {
+    // Where there is room a unit is a pixel, so that texts have the size of the page's.
+    const width = Math.max(least, Math.min(part(name, ".plot").clientWidth, 576));
     marks = marks.filter((mark) => mark.points.length);
     const every = (mark, places) => mark.points.flatMap((point) => places.map((place) => point[place]));
     const has = (kind) => marks.some((mark) => mark.kind === kind);
-    xEnds ??= extent(marks.flatMap((mark) => every(mark, mark.kind === "bars" ? [0, 1] : [0])));
-    yEnds ??= extent(marks.flatMap((mark) => (mark.kind === "rule" ? [] : mark.kind === "bars" ? [0, ...every(mark, [2])] : every(mark, mark.kind === "area" ? [1, 2] : [1]))));
+    xEnds ??= extent(marks.flatMap((mark) => every(mark, ["bars", "count"].includes(mark.kind) ? [0, 1] : [0])));
+    yEnds ??= extent(marks.flatMap((mark) => (["rule", "count"].includes(mark.kind) ? [] : mark.kind === "bars" ? [0, ...every(mark, [2])] : every(mark, mark.kind === "area" ? [1, 2] : [1]))));
     if (has("dots")) [xEnds, yEnds] = [padded(xEnds), padded(yEnds)];
     const x = scale(xEnds, LEFT, width - RIGHT), y = scale(yEnds, height - BOTTOM, TOP);
     const across = (value, kind) => svg("line", { class: kind, x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) });
@@ -81,25 +85,24 @@ const Figures = (() => {
     return { x, y };
   };
 
-  const scores = ({ scale: unit, threshold, in_scope, out_of_scope }) => {
-    const all = [...in_scope, ...out_of_scope];
-    const cosine = unit.startsWith("cosine");
-    const ends = cosine ? [0, Math.ceil(Math.max(...all) * 10 + 0.01) / 10] : extent(all);
-    const count = cosine ? Math.round(ends[1] * 40) : 30, width = (ends[1] - ends[0]) / count;
-    const bars = (values) => Array.from({ length: values.length && count }, (_, bin) => [ends[0] + bin * width, ends[0] + (bin + 1) * width,
-      values.filter((value) => Math.min(Math.floor((value - ends[0]) / width + 1e-9), count - 1) === bin).length]);
+  const scores = ({ threshold, in_scope, out_of_scope }) => {
+    const ends = [0, Math.ceil(Math.max(...in_scope, ...out_of_scope) * 10 + 0.01) / 10];
+    const count = Math.round(ends[1] * 40), width = ends[1] / count;
+    const titled = (points) => ({ points, titles: points.map(([from, to, number]) => `${shown(from)} … ${shown(to)}: ${number}`) });
+    const bars = (values) => titled(Array.from({ length: values.length && count }, (_, bin) => [bin * width, (bin + 1) * width,
+      values.filter((value) => Math.min(Math.floor(value / width + 1e-9), count - 1) === bin).length]));
     plot("scores", {
-      x: `best ${unit} of a query`, y: "queries", xEnds: ends,
+      x: "best similarity of a query", y: "queries", xEnds: ends,
       marks: [
-        { kind: "bars", color: "blue", label: `in scope (n = ${in_scope.length})`, points: bars(in_scope) },
-        { kind: "bars", color: "orange", label: `out of scope (n = ${out_of_scope.length})`, points: bars(out_of_scope) },
+        { kind: "bars", color: "blue", label: `in scope (n = ${in_scope.length})`, ...bars(in_scope) },
+        { kind: "bars", color: "orange", label: `out of scope (n = ${out_of_scope.length})`, ...bars(out_of_scope) },
         { kind: "rule", color: "grey", label: `threshold ${threshold}`, points: threshold === null ? [] : [[threshold]] },
       ],
     });
   };
 
   const ranks = ({ ranks: found, top_k, depth }) => {
-    const starts = [...new Set([1, 2, 3, 4, 6, 11, 21, 51, 101, top_k + 1])].filter((rank) => rank <= depth).sort((a, b) => a - b);
+    const starts = [...new Set([1, 2, 3, 4, 6, 11, 21, 51, top_k + 1])].filter((rank) => rank <= depth).sort((a, b) => a - b);
     const bars = starts.map((from, place) => {
       const after = starts[place + 1] ?? Infinity;
       const name = after === from + 1 ? from : after === Infinity ? `${from}+` : `${from}–${after - 1}`;
@@ -114,6 +117,7 @@ const Figures = (() => {
         { kind: "bars", color: "blue", label: `within top_k ${top_k}`, points: points((from) => from !== null && from <= top_k) },
         { kind: "bars", color: "grey", label: "deeper", points: points((from) => from > top_k) },
         { kind: "bars", color: "red", label: "not a candidate", points: points((from) => from === null) },
+        { kind: "count", color: "ink", points: points(() => true) },
       ],
     });
   };

@@ -44,9 +44,9 @@ const Grid = (() => {
   };
 
   // Two digits are what fits a cell on a phone.
-  const twoDigits = (value) => {
+  const twoDigits = ({ digits }, value) => {
     if (value === null) return "";
-    if (value > 1) return value >= 1000 ? `${(value / 1000).toFixed(1)}k` : value.toFixed(0);
+    if (value > 1 || value < 0) return value >= 1000 ? `${(value / 1000).toFixed(1)}k` : value.toFixed(Math.abs(value) < 10 && digits ? 1 : 0);
     return value.toFixed(2).replace(/\.00$/, "").replace(/^0\./, ".");
   };
   const color = (share) => {
@@ -65,7 +65,7 @@ const Grid = (() => {
       .flatMap(([down, right]) => [[1.5, "#fff"], [3, "#000"]].map(([width, shade]) => `inset ${-right * width}px ${-down * width}px ${shade}`)).join();
     const draw = (cell) => {
       const value = metric.values[cell];
-      const named = cell === grid.recommended ? "★" : isBest(cell) ? "○" : "", mark = named || twoDigits(value);
+      const named = cell === grid.recommended ? "★" : isBest(cell) ? "○" : "", mark = named || twoDigits(metric, value);
       const made = html("td", { tabIndex: -1, ariaLabel: `${settings(cell)}, ${mark}: ${written(metric, value)}` }, named ? html("b", {}, named) : mark);
       made.dataset.cell = cell;
       drawnCells.set(cell, made);

@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const value = (row, column) => {
-    const text = row.cells[column].textContent.trim(), number = Number(text.replace(/,/g, "").replace(/%$/, ""));
+    const text = row.cells[column].textContent.trim(), number = Number(text.replace(/,/g, "").replace(/( … .*|%)$/, ""));
     return text === "–" || text === "" ? null : Number.isNaN(number) ? text : number;
   };
   const compare = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));

@@ -30,6 +30,7 @@ from evals.report.sections import (
     metrics,
     rank_and_score,
     searched,
+    shown_metrics,
     signed,
     signed_ends,
     slices,
@@ -85,6 +86,7 @@ def render_page(report: Report) -> str:
     shown: dict[str, Section | None] = {"warning": None, "decision": None, "cells": None}
     shown |= {part.name: part for part in (grid_sections(report, grid, TOP_CELLS) if grid else ())}
     shown |= {
+        "headline": None if grid else metrics(report, shown_metrics(report, everything=False)),
         "criteria": criteria(report) if report.criteria else None,
         "baseline": compared(report.baseline, "baseline") if report.baseline else None,
         "slices": slices(report, report.headline),
@@ -191,10 +193,12 @@ def explored(report: Report, grid: GridSection, results: ResultsByCell) -> Colum
         # There is no band of a price, which may be part of the objective.
         "has_band": grid.ranking.metrics.keys() <= {*results.metrics, ABSTENTION},
         "levels": [(level.cell, f"≤ {100 * level.limit:.3g}%") for level in limited if level.cell is not None],
-        "chunks": [(chunk.source, chunk.breadcrumb, chunk.text) for chunk in results.chunks.values()],
+        "chunks": [
+            [*map(printable, (chunk.source, chunk.breadcrumb, chunk.text))] for chunk in results.chunks.values()
+        ],
         "queries": [
             {
-                **{"id": row.id, "query": row.query, "in_scope": row.in_scope},
+                **{"id": row.id, "query": printable(row.query), "in_scope": row.in_scope},
                 **{"type": row.query_type, "tags": row.tags},
                 "relevant": [places[chunk_id] for chunk_id in row.relevant if chunk_id in places],
             }
@@ -212,7 +216,7 @@ def cells(grid: GridSection) -> Columns | None:
     names = [name for name in dict.fromkeys((*columns(grid), *JUDGED, *SIDES)) if name in grid.metrics]
     means = {grid.ranking.objective: grid.ranking.values} | {name: grid.metrics[name].mean for name in names}
     metrics = [_metric(name) | {"values": list(values)} for name, values in means.items()]
-    if _is_utility(grid):
+    if _is_utility(grid) or len(grid.ranking.metrics) > 1:  # a formula is too long for an axis
         metrics[0]["name"] = "objective"
     return {
         **{name: getattr(grid.cells, name) for name in ("configuration", "top_k", "threshold")},
@@ -237,14 +241,13 @@ def _is_utility(grid: GridSection) -> bool:
 
 
 def best_scores(report: Report) -> Columns | None:
-    """Return the best score of every query before the threshold; None for a retriever without scores of vectors."""
+    """Return the best score of every query before the threshold; None for a retriever without similarities."""
     settings = report.config["retriever"]
     on_cosine = settings.get("threshold_on") != "final" and settings.get("threshold_signal", "cosine") == "cosine"
     scores = [(row.in_scope, row.top_score) for row in report.queries if row.top_score is not None]
     if not scores or any(row.top_score is None and row.retrieved for row in report.queries):
         return None
     return {
-        "scale": "cosine similarity",
         # A threshold on another score has another scale.
         "threshold": settings.get("threshold") if on_cosine else None,
         "in_scope": [score for in_scope, score in scores if in_scope],

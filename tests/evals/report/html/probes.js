@@ -46,6 +46,7 @@ const probes = {
     row => [...row.cells].map(cell => [cell.textContent, cell.ariaLabel, cell.style.boxShadow !== ""])),
   marks: (figure, kind, ...attributes) => all(`#figure-${figure} g.${kind}`,
     group => [...group.children].map(mark => attributes.map(name => Number(mark.getAttribute(name))))),
+  inner: figure => document.querySelector(`#figure-${figure} svg`).viewBox.baseVal.width - 54,
   choose: (name, text) => {
     const control = document.querySelector(`[data-grid=${name}]`);
     set(control, [...control.options].find(one => one.text === text).value);
