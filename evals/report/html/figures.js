@@ -102,7 +102,8 @@ const Figures = (() => {
   };
 
   const ranks = ({ ranks: found, top_k, depth }) => {
-    const starts = [...new Set([1, 2, 3, 4, 6, 11, 21, 51, top_k + 1])].filter((rank) => rank <= depth).sort((a, b) => a - b);
+    const usual = [1, 2, 3, 4, 6, 11, 21, 51].filter((rank) => rank < 6 || Math.abs(rank - top_k - 1) > 2);
+    const starts = [...new Set([...usual, top_k + 1])].filter((rank) => rank <= depth).sort((a, b) => a - b);
     const bars = starts.map((from, place) => {
       const after = starts[place + 1] ?? Infinity;
       const name = after === from + 1 ? from : after === Infinity ? `${from}+` : `${from}–${after - 1}`;
