@@ -135,9 +135,6 @@ def sweep(  # noqa: PLR0913 the public entry: all but the first two have names a
     if not swept.axes:
         raise ExperimentError("the experiment has no sweep; expected at least one axis, such as sweep: {top_k: 1:10}")
     config = given_settings(config, {"sweep": swept.model_dump(exclude_unset=True)})
-    if given is not None and swept.threshold:
-        changed = config.retriever.model_copy(update={"threshold": min(swept.threshold)})
-        config = config.model_copy(update={"retriever": changed})
     further = {"shown": progress, "from_retrieval": from_retrieval and Path(from_retrieval), "measured": measured}
     return cast(Sweep, _run(config, given, golden, None, outputs or Outputs(), **further))
 
@@ -187,8 +184,6 @@ def _settings(experiment: AnyExperiment | None, metrics: "str | Sequence[Metric]
     config = Experiment.load(experiment) if isinstance(experiment, str | Path) else experiment or Experiment()
     config = given_settings(Experiment(), config) if isinstance(config, Mapping) else config
     changed: dict[str, Any] = {"tracking": config.tracking.model_copy(update={"enabled": track})}
-    if config.threshold.false_answer is not None:  # with a threshold, a function must return scores
-        changed["retriever"] = config.retriever.model_copy(update={"threshold": config.retriever.threshold or 0.0})
     if metrics:
         given = [name.strip() for name in metrics.split(",")] if isinstance(metrics, str) else list(metrics)
         named = zip(given, adopt(given), strict=True)
@@ -214,15 +209,20 @@ def _run(
     os.environ.update(SILENCED | os.environ)
     from evals.experiment.flow import run_experiment
 
+    own, cuts = config.retriever, () if retriever is None else config.sweep.threshold
+    if config.threshold.false_answer is not None:
+        cuts = (own.threshold or 0.0,)
+    if cuts and not isinstance(retriever, Retriever):  # under a threshold a function must return scores
+        own = own.model_copy(update={"threshold": min(cuts)})
     env = environment(os.environ)
     with ExitStack() as stack:
         if retriever is None:
             adopted = None
-            settings = given_settings(config.retriever, {} if top_k is None else {"top_k": top_k})
+            settings = given_settings(own, {} if top_k is None else {"top_k": top_k})
         else:
             from retrievers.retriever.opened import adopt_given
 
-            adopted, settings = adopt_given(retriever, config.retriever, top_k, env)
+            adopted, settings = adopt_given(retriever, own, top_k, env)
             if adopted is not retriever:
                 stack.enter_context(adopted)
                 if outputs.export:

@@ -401,7 +401,7 @@ def _check_columns(source: str | Path, cells: Mapping[str, Any], row: Any, colum
     if not wrong:
         return
     kind, names = ("unknown", FIELDS) if wrong[0] in cells else ("no", cells)
-    remedy = "rename it"
+    remedy = "rename it, or leave it out"
     if isinstance(source, Path):
         remedy = f"name them: python -m evals.golden import {source} -o golden.jsonl --column FIELD=COLUMN"
     has = f"{nearest(wrong[0], names)}; it has {', '.join(map(quoted, cells))}"

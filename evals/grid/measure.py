@@ -401,7 +401,7 @@ def _measure_cell(
         validation=validate(results, serial, context, settings),
         notes=[
             *notes(observed, grid.pool, settings, names, context.sources),
-            *on_judge(config.judge.model, context.judging),
+            *on_judge(config.judge.model, context.judging, config.metrics),
             *_short(grid),
             *remarks,
         ],

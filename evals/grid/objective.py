@@ -106,7 +106,11 @@ def with_criteria(
     """
     measured = grid.metrics.keys() | {summary.metric for summaries in grid.summaries for summary in summaries}
     conditions = {name: condition for name, condition in criteria.items() if name in measured}
-    conditions |= objective.constraints
+    for name, condition in objective.constraints.items():
+        (symbol, limit), (other, bound) = parsed(condition), parsed(conditions.get(name, condition))
+        # Of two limits of a metric the stricter one holds.
+        if symbol[0] != other[0] or (limit <= bound if symbol[0] == "<" else limit >= bound):
+            conditions[name] = condition
     if meeting(grid, conditions).any():
         return objective.model_copy(update={"constraints": conditions}), ()
     return objective, (f"no cell has {written(conditions)}, so that the criteria had no part in the choice",)

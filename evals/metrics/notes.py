@@ -1,5 +1,6 @@
 """Notes on a run for the reader of its figures. Pure."""
 
+import fnmatch
 from collections.abc import Collection, Iterator, Sequence
 
 from evals.cases.pages import SourcePages
@@ -7,7 +8,7 @@ from evals.cases.relevance import lacking
 from evals.collect.observations import Observation, Observed
 from evals.collect.pool import Pool
 from evals.judge.verdicts import Judging
-from evals.metrics import metric_named
+from evals.metrics import NEED_A_JUDGE, metric_named
 from retrievers.config import RetrieverConfig
 from retrievers.text.language import differing
 
@@ -46,21 +47,22 @@ def notes(
         yield from _on_threshold(observations, settings)
     yield from _on_language(observations[:MOST_ASKED])
     if sources and sources.faults:
-        faults = f"{len(sources.faults)} source pages cannot be read, and what would be checked against them has failed"
+        faults = f"{len(sources.faults)} source pages cannot be read, and nothing can be checked against them"
         yield f"{faults}: {_list(sources.faults, '; ')}"
 
 
-def on_judge(model: str | None, judging: Judging | None) -> Iterator[str]:
+def on_judge(model: str | None, judging: Judging | None, named: Sequence[str]) -> Iterator[str]:
     """Yield why no metric, or not every query, is judged.
 
     Args:
         model: The judge's model, if the experiment names one.
         judging: Its verdicts; None if it was not asked.
+        named: The metrics that the experiment names; empty for all. Without a judge it matters if one needs it.
     """
-    if judging is None:
+    if judging is None and (model or not named or any(fnmatch.filter(NEED_A_JUDGE, name) for name in named)):
         why = "the judge was not asked, as no metric needs it (metrics)" if model else "there is no judge (judge.model)"
         yield f"{why}: no LLM-graded metric was computed"
-    elif judging.incomplete:
+    elif judging and judging.incomplete:
         yield f"not everything was judged: {judging.incomplete}; the same command continues from there"
 
 
@@ -123,7 +125,8 @@ def _on_threshold(observations: Sequence[Observation], settings: RetrieverConfig
         if o.case.in_scope
     ]
     if any(is_cut):
-        remedy = "; threshold_on: best keeps all of a query or none" if settings.threshold_on == "each" else ""
+        is_each = settings.threshold_on == "each" and settings.python is None
+        remedy = "; threshold_on: best keeps all of a query or none" if is_each else ""
         yield f"the threshold cut relevant chunks of {sum(is_cut)} of {len(is_cut)} in-scope queries{remedy}"
 
 

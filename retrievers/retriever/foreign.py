@@ -19,9 +19,10 @@ from typing import Any, ClassVar, Self
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable
 
-from retrievers.config import MetadataConfig, RetrieverConfig
-from retrievers.errors import ForeignRetrieverError, RetrievalError
+from retrievers.config import FOREIGN_SETTINGS, MetadataConfig, RetrieverConfig
+from retrievers.errors import ConfigError, ForeignRetrieverError, RetrievalError
 from retrievers.net import cause
 from retrievers.records import Chunk, RetrievalSession, StageTimings
 from retrievers.retriever.protocol import Listing, Retriever
@@ -83,7 +84,12 @@ class ForeignRetriever(Retriever):
         return {"parameters": told | {"collection": self.info.name if self.info else None}}
 
     def with_settings(self, settings: RetrieverConfig) -> Self:
-        """Return the same retriever with other settings. To close one of them closes both."""
+        """Return the same retriever with other settings. To close one of them closes both.
+
+        Raises:
+            ConfigError: A setting is not for a retriever of the user's own.
+        """
+        check_settable(settings)
         other = copy(self)
         other.settings = settings
         return other
@@ -171,8 +177,8 @@ class ForeignRetriever(Retriever):
         ask: Any = getattr(self.target, "invoke", self.target)
         try:
             return ask(query)
-        except NotImplementedError:  # a retriever may be asynchronous alone
-            if not isinstance(self.target, BaseRetriever):
+        except (NotImplementedError, TypeError) as error:  # a retriever or runnable may be asynchronous alone
+            if not isinstance(self.target, Runnable) or (type(error) is TypeError and "coroutine" not in str(error)):
                 raise
             return self.target.ainvoke(query)
 
@@ -182,7 +188,7 @@ class ForeignRetriever(Retriever):
         Raises:
             ForeignRetrieverError: The answer holds something else, or a chunk that is not in the named collection.
         """
-        items = "(document, similarity of at most 1)" if self.scored else "documents, texts, or pairs with a similarity"
+        items = "(document, similarity from -1 to 1)" if self.scored else "documents, texts, or pairs with a similarity"
         if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
             raise ForeignRetrieverError(f"returned {_shown(answer)}; expected a list of {items}")
         pairs = list[tuple[Chunk, float]]()
@@ -200,6 +206,18 @@ class ForeignRetriever(Retriever):
                 chunk = replace(chunk, chunk_id=f"{chunk.chunk_id}#{digest(chunk.text)[:8]}")
             pairs.append((self._identified(chunk) if self.settings.names_collection else chunk, score))
         return pairs
+
+
+def check_settable(settings: RetrieverConfig) -> None:
+    """Refuse the settings that a retriever of the user's own decides itself.
+
+    Raises:
+        ConfigError: One of them is set.
+    """
+    idle = [field for field in type(settings).model_fields if field in settings.model_fields_set - {*FOREIGN_SETTINGS}]
+    if idle:
+        remedy = f"settled by python {settings.python!r} itself; leave out that, or python"
+        raise ConfigError(f"{', '.join(idle)}: {remedy}")
 
 
 def awaited(answer: Awaitable[Any]) -> Any:

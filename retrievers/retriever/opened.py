@@ -10,11 +10,11 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from langchain_qdrant import QdrantVectorStore
 
-from retrievers.config import FOREIGN_SETTINGS, IndexSettings, RetrieverConfig
+from retrievers.config import IndexSettings, RetrieverConfig
 from retrievers.config.layers import environment, given_settings
 from retrievers.config.settings import call_factory
 from retrievers.errors import ConfigError
-from retrievers.retriever.foreign import ForeignRetriever
+from retrievers.retriever.foreign import ForeignRetriever, check_settable
 from retrievers.retriever.protocol import Retriever, closed_on_error, read_listing
 from retrievers.retriever.qdrant import QdrantRetriever
 from retrievers.retriever.vector_store import settings_over
@@ -124,7 +124,7 @@ def adopt_given(
     """
     changed: dict[str, Any] = {} if top_k is None else {"top_k": top_k}
     if isinstance(retriever, QdrantRetriever):
-        if changed or settings.model_fields_set - {"threshold"}:
+        if changed or settings.model_fields_set:
             raise ConfigError("a QdrantRetriever has its own settings; leave top_k and the experiment's retriever out")
         return retriever, retriever.settings
     kind = _named(retriever)
@@ -153,9 +153,7 @@ def _foreign(
         raise ConfigError(f"{name}: expected a LangChain retriever, QdrantVectorStore or function, got {kind}{remedy}")
     if isinstance(target, QdrantRetriever):
         raise ConfigError(f"{name}: a QdrantRetriever has its own settings; write them under retriever, without python")
-    idle = [field for field in type(settings).model_fields if field in settings.model_fields_set - {*FOREIGN_SETTINGS}]
-    if idle:
-        raise ConfigError(f"{', '.join(idle)}: settled by {name} itself; leave out that, or python")
+    check_settable(settings)
     # The scores of a function are needed for a threshold alone. A LangChain retriever gives none.
     scored = settings.threshold is not None
     if scored and isinstance(target, BaseRetriever):

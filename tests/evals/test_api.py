@@ -230,8 +230,9 @@ def test_a_retriever_of_ours_and_a_vector_store_stay_open(made: OnDisk) -> None:
     with QdrantRetriever.open(whole.retriever) as retriever:
         given = run(retriever, CASES)
         assert retriever.invoke("forward kinematics")
-        with pytest.raises(ConfigError, match="its own settings"):
-            run(retriever, CASES, top_k=2)
+        for more in ({"top_k": 2}, {"experiment": {"retriever": {"threshold": 0.9}}}):
+            with pytest.raises(ConfigError, match="its own settings"):
+                run(retriever, CASES, **more)
     assert figures(given) == figures(configured)
     assert given.report.config["retriever"] == configured.report.config["retriever"]
     store = foreign.vector_store()

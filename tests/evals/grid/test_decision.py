@@ -131,6 +131,8 @@ def test_criteria_that_cells_can_meet_restrict_the_choice(grid_of: Callable[...,
     swept = made.swept
     answers = {"scope/false_abstention": "< 1"}
     assert swept.ranking.constraints == {FALSE_ANSWER: "<= 0"} | answers
+    both = grid_of(criteria={FALSE_ANSWER: "<= 0"}, objective__constraints={FALSE_ANSWER: "<= 0.5"})
+    assert both.swept.ranking.constraints == swept.ranking.constraints, "of two limits the stricter one"
     stricter = {"scope/false_abstention": "<= 0.5"}
     assert grid_of(criteria=stricter).swept.ranking.constraints == stricter
     assert swept.grid.metrics[FALSE_ANSWER].mean[swept.chosen or 0] == 0

@@ -189,7 +189,7 @@ def notes_of(observations: Sequence[Observation], others: Mapping[str, Any]) -> 
     *read, judging = [given.pop(name) for name in ("settings", "metrics", "sources", "judging")]
     pool = replace(results_of(observations).lists.pool, texts={} if given.pop("listed") else None)
     observed = Observed(observations=tuple(observations), **given)
-    return [*subject.notes(observed, pool, *read), *subject.on_judge(None, judging)]
+    return [*subject.notes(observed, pool, *read), *subject.on_judge(None, judging, ())]
 
 
 def test_a_run_has_the_notes_that_its_figures_need(snapshot: SnapshotAssertion) -> None:

@@ -1,5 +1,6 @@
 """The user's own retriever or store as an evaluation sees it, against the same object called as LangChain does."""
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import chain
+from langchain_core.runnables import RunnableLambda, chain
 from langchain_qdrant import QdrantVectorStore, RetrievalMode
 from qdrant_client import QdrantClient, models
 from syrupy.assertion import SnapshotAssertion
@@ -76,15 +77,15 @@ def test_any_order_of_any_documents_is_kept_and_cut(returned: list[Document], to
         assert (session.candidates_found, session.filtered_out, session.confidence) == (len(ids[:depth]), 0, None)
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_function_under_a_threshold_gives_pairs(asynchronous: bool) -> None:
+@pytest.mark.parametrize("kind", [lambda f: lambda query: asyncio.run(f(query)), lambda f: f, RunnableLambda])
+def test_a_function_under_a_threshold_gives_pairs(kind: Callable[[Any], Any]) -> None:
     """Those of rounding and below 0 are clipped, as our cosines are, a score at the threshold is kept."""
     pairs = [(DOCS[0], np.float32(1.0000001)), ("text of its own", 0.35), (DOCS[2], -0.2)]
 
     async def find(query: str) -> Any:
         return pairs
 
-    with of_function(find if asynchronous else lambda query: pairs, threshold=0.35) as retriever:
+    with of_function(kind(find), threshold=0.35) as retriever:
         [found] = retriever.candidates(["q"])
         session = retriever.search("q")
     assert found.column("score").tolist() == [1.0, 0.35, 0.0]
@@ -102,6 +103,8 @@ def test_a_session_says_what_it_ran_with_and_variants_have_settings_of_their_own
         assert session.timings.embed_ms is None and session.timings.total_ms > 0
         shallow, deep = (retriever.with_settings(settings("plain", candidates=n, top_k=1)) for n in (1, 5))
         assert [len(each.candidates([QUERIES[0]])[0]) for each in (shallow, deep)] == [1, 4]
+        with pytest.raises(ConfigError, match="rerank: settled by python"):
+            retriever.with_settings(retriever.settings.model_copy(update={"rerank": "mmr"}))
 
 
 def test_metadata_is_read_by_the_settings_and_what_was_made_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
