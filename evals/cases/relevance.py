@@ -90,7 +90,7 @@ def resolve(cases: Sequence[Case], chunks: Sequence[Chunk], places: Mapping[str,
             for number, (item, chunk_ids) in enumerate(zip(case.evidence, holders, strict=True))
             if not chunk_ids
         ]
-        missing = frozenset(case.relevant.keys() - ids_of.keys())
+        missing = frozenset(key for key in case.relevant if key not in ids_of)
         quotes = ((item.quote, pages.get(item.source_url, [])) for item in case.evidence if item.quote)
         changed = tuple(quote for quote, page in quotes if not _is_whole(plain(quote), [plain(c.text) for c in page]))
         result[case.id] = replace(_relevance(case, by_id, holders), missing=missing, changed=changed)

@@ -4,7 +4,7 @@ import argparse
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from math import sqrt
 from pathlib import Path
 
@@ -188,12 +188,16 @@ def copies(cases: Sequence[Case]) -> str:
 
 def in_the_corpus(cases: Sequence[Case], chunks: Sequence[Chunk]) -> str:
     """Return the queries whose whole text stands in a chunk: to search for them is to find a copy."""
-    texts = [(chunk.source, _plain(chunk.text)) for chunk in chunks]
-    queries = [(case, _plain(case.query)) for case in cases if grams(case.query)]
-    whole = "\n".join(text for _, text in texts)  # to search it once is cheaper than to search each chunk
-    asked = ((case, query) for case, query in queries if query in whole)
-    places = ((case, next(place for place, text in texts if query in text)) for case, query in asked)
-    examples = [f"{case.id}: {case.query!r} in {place}" for case, place in places]
+    queries = {case.id: (grams(case.query), _plain(case.query)) for case in cases if grams(case.query)}
+    having = dict[str, list[str]]()  # the queries that have a stretch of words, which few chunks share
+    for key, (stretches, _) in queries.items():
+        having.setdefault(min(stretches), []).append(key)
+    places = dict[str, str]()
+    for chunk in chunks:
+        for key in chain.from_iterable(having[stretch] for stretch in grams(chunk.text) & having.keys()):
+            if key not in places and queries[key][1] in _plain(chunk.text):
+                places[key] = chunk.source
+    examples = [f"{case.id}: {case.query!r} in {places[case.id]}" for case in cases if case.id in places]
     line = f"{len(examples)} of {len(queries)} queries of four words and more stand in a chunk word for word"
     return finding("Queries whose text stands in the corpus", [line], examples)
 
