@@ -20,6 +20,7 @@ from tests.support.experiment import CASES, make_experiment
 
 FOUND = find_chromium()
 POOL = ("--pool", "semantic", "hybrid", "--depth", "2", "--annotator", "ada")
+COVERED = "document.querySelector('.cursor').getBoundingClientRect().bottom - document.getElementById('keys').offsetTop"
 BAR = "document.getElementById('bar').value"
 SHOWN = "!document.getElementById('work').hidden"
 # A mouse that is let go below the text.
@@ -86,8 +87,7 @@ def saved_by(browser: Chromium, folder: Path) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.skipif(FOUND is None, reason="needs a browser: chromium, chromium-browser or google-chrome on the PATH")
 def test_a_person_labels_by_keyboard_mouse_and_touch(folder: Path, run: Golden, tmp_path: Path) -> None:
-    assert FOUND is not None
-    assert run(*POOL).code == 0
+    assert FOUND is not None and run(*POOL).code == 0
     page = folder / "golden.label.html"
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
     with chromium(FOUND, tmp_path / "profile") as browser:
@@ -124,12 +124,13 @@ def test_a_person_labels_by_keyboard_mouse_and_touch(folder: Path, run: Golden, 
         total = int(browser.evaluate("document.getElementById('bar').max"))
         for done in range(5, total + 1):
             press(browser, "0", done=done)
-        assert "All done" in browser.evaluate("document.body.innerText")
-        assert len(saved_by(browser, tmp_path)) == total
+        assert "All done" in browser.evaluate("document.body.innerText") and len(saved_by(browser, tmp_path)) == total
         assert run(*POOL[:-1], "bob", "--out", "bob.html").code == 0
-        browser.open(folder / "bob.html", width=1200, theme="light")
+        browser.open(folder / "bob.html", width=390, theme="light", height=300)
         browser.wait_for(f"{SHOWN} && {BAR} === 0")
+        press(browser, "j")
         assert browser.evaluate("document.getElementById('who').textContent") == "bob", "in the same browser"
+        assert browser.evaluate(COVERED) <= 0, "the chosen sentence stands above the buttons"
         assert not [problem for problem in browser.problems if "blob:" not in problem]
     [labels] = tmp_path.glob("*.ada.jsonl")
     read_back = run("--labels", labels)

@@ -175,10 +175,7 @@ def test_what_no_threshold_can_be_chosen_for_is_said_first() -> None:
     grid = report.grid.model_copy(update={"axes": {"top_k": [1, 5]}})
     unscored = report.model_copy(update={"notes": [f"{UNSCORED}: no threshold"], "grid": grid})
     for shown in (render(unscored, width=200, color=False), render_page(unscored)):
-        assert (
-            "are read from the retriever, so no threshold can be chosen" in shown
-            and "the threshold is not swept" in shown
-        )
+        assert "retriever, so no threshold can be chosen" in shown and "the threshold is not swept" in shown
     assert figure_data(unscored)["grid"]["explored"]["weight"] is None
 
 

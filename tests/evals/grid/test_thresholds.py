@@ -159,8 +159,8 @@ def test_the_first_line_says_that_the_score_does_not_separate(snapshot: Snapshot
     assert report.grid and report.grid.decision and report.grid.choice
     far, near = Signal(name="bm25", auroc=0.8, low=0.7, high=0.9), Signal(name="bm25", auroc=0.6, low=0.45, high=0.7)
     cosine, final = replace(near, name="cosine"), replace(near, name=FINAL_SCORE)
-    separates = replace(far, name="cosine")
-    for signals in ((separates, far), (cosine, far), (cosine, near), (final, far), (final, separates)):
+    separates, distance = replace(far, name="cosine"), Signal(name="cosine", auroc=0.1, low=0.0, high=0.3)
+    for signals in ((separates, far), (cosine, far), (cosine, near), (final, far), (final, separates), (distance, far)):
         grid = report.grid.model_copy(update={"signals": signals})
         told.append(decision_section(report, grid, report.grid.decision, report.grid.choice).lines[0].parts[0].text)
         assert told[-1] in unescape(render_page(report.model_copy(update={"grid": grid}))) or signals[0].separates
