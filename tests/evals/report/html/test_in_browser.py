@@ -64,10 +64,6 @@ def section(grid: Any) -> Any:
     return report(grid).grid
 
 
-def x_of(share: float, width: float) -> float:
-    return 44 + width * share
-
-
 def visit(browser: Chromium, page: Path | str, width: int = 1280, theme: Theme = "light", height: int = 900) -> None:
     browser.open(page, width=width, theme=theme, height=height)
     browser.wait_for("!document.querySelector('#explore table:empty')")
@@ -144,7 +140,7 @@ def test_bars_are_as_high_as_their_queries_and_ranks_within_top_k_stand_out(brow
     width = look(browser, "inner", "scores")
     assert [[round((x - 44) / width / 0.025) for x, height in kind if height] for kind in bars] == [[11, 36], [32]]
     assert {height for kind in bars for _, height in kind} == {0, 194}
-    assert look(browser, "marks", "scores", "rule", "x1") == [[[pytest.approx(x_of(0.3, width))]]]
+    assert look(browser, "marks", "scores", "rule", "x1") == [[[pytest.approx(44 + 0.3 * width)]]]
     legend = browser.evaluate("document.querySelector('#figure-scores .legend').innerText.split('\\n')")
     assert legend == ["in scope (n = 2)", "out of scope (n = 1)", "threshold 0.3"]
     assert look(browser, "marks", "ranks", "bars", "height") == [[[194], [0], [0]], [[194]], [[0]]]
@@ -209,8 +205,8 @@ def test_arrow_keys_choose_a_cell_and_the_other_figures_follow(browser: Chromium
     assert [after["focus"]] == after["selected"]
     for where in ("focus", "told", "title"):
         assert "top_k 2, threshold 0.2" in after[where]
-    assert after["top_k"] == pytest.approx(x_of(0.25, look(browser, "inner", "by_top_k")))
-    assert after["threshold"] == pytest.approx(x_of(0.2 / 0.9, look(browser, "inner", "by_threshold")))
+    assert after["top_k"] == pytest.approx(44 + 0.25 * look(browser, "inner", "by_top_k"))
+    assert after["threshold"] == pytest.approx(44 + 0.2 / 0.9 * look(browser, "inner", "by_threshold"))
     assert browser.evaluate("document.querySelectorAll(`#figure-cells td[tabindex='0']`).length") == 1
     for _ in range(9):
         press(browser, "ArrowLeft")
