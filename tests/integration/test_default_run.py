@@ -130,7 +130,7 @@ def test_the_artifacts_are_the_page_the_report_the_tables_and_the_experiment(
     assert dump(Experiment.load(artifacts / "settings.yaml", env={})) == report["config"], "it can be run again"
     page = (artifacts / "report.html").read_text(encoding="utf-8")
     assert re.findall(r'<figure id="figure-(\w+)"', page) == ["scores", "ranks"]
-    assert all(f'<td class="nowrap">{row["id"]}<td' in page for row in report["queries"])
+    assert all(f'<td class="id">{row["id"]}<td' in page for row in report["queries"])
 
 
 def test_ranking_figures_are_those_of_pytrec_eval(report: Report) -> None:
